@@ -1,1 +1,32 @@
-//! placeholder
+//! The words of Cogwork: what is written in YAML and what is stored. No I/O, no clock, no async.
+//!
+//! An [`Automation`] is one checked file. What starts it is a [`Payload`]; what happened to it is a list of
+//! [`Event`]s, whose fold is an [`Execution`]. Everything that flows between steps is a [`Value`].
+
+pub mod diagnostic;
+pub mod units;
+pub mod yaml;
+
+pub mod expression;
+pub mod template;
+pub mod value;
+
+pub mod action;
+pub mod automation;
+pub mod connection;
+pub mod execution;
+pub mod payload;
+pub mod retry;
+
+pub mod load;
+
+pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType};
+pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};
+pub use connection::{Connection, Secret};
+pub use diagnostic::{Diagnostic, Severity, Source, Span};
+pub use execution::{Event, Execution, ExecutionId, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
+pub use expression::Expression;
+pub use payload::{HttpResponse, Payload};
+pub use retry::RetryPolicy;
+pub use template::Template;
+pub use value::{File, List, Map, Value};

@@ -1,0 +1,292 @@
+//! What an action declares of itself, and how it fails.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::Value;
+
+/// One operation of a connector as it describes itself: help, schema, checks and reference derive from this.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionSpec {
+    /// The full name that `action:` takes, such as `wiki.createPage`.
+    pub name: String,
+    /// What it does, in one line.
+    pub title: String,
+    /// What else an author should know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it may do to the world, which decides what must be committed before it starts.
+    pub effect: Effect,
+    /// The connection types it accepts, such as `wiki.basic`; empty if it takes none.
+    pub connections: Vec<String>,
+    /// Whether a step must name a connection.
+    pub connection_required: bool,
+    /// Its inputs, in the order an author would fill them.
+    pub inputs: Vec<InputSpec>,
+    /// What it gives, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// A checked example of the `with` of a step, as a value.
+    #[serde(serialize_with = "crate::action::outside")]
+    pub example: Value,
+}
+
+pub(crate) fn outside<S: serde::Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+    value.to_serde().serialize(serializer)
+}
+
+impl ActionSpec {
+    /// The input called `name`.
+    #[must_use]
+    pub fn input(&self, name: &str) -> Option<&InputSpec> {
+        self.inputs.iter().find(|input| input.name == name)
+    }
+}
+
+/// What an action may do to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Effect {
+    /// Its result depends on its inputs alone: running it again changes nothing.
+    Pure,
+    /// It reads something outside.
+    Read,
+    /// It changes something outside.
+    Write,
+}
+
+/// One input of an action, or of an Automation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InputSpec {
+    /// The key under `with`.
+    pub name: String,
+    /// What may stand there.
+    #[serde(rename = "type")]
+    pub kind: InputType,
+    /// Whether it must be given.
+    pub required: bool,
+    /// What holds when it is not given.
+    #[serde(serialize_with = "optional_outside", skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// What it means, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+fn optional_outside<S: serde::Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(Value::to_serde).serialize(serializer)
+}
+
+/// What may stand in an input. Ids are texts: a number is accepted where a text is wanted, never through a float.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum InputType {
+    /// Anything.
+    Any,
+    /// A text.
+    Text,
+    /// A whole number within these bounds, both included.
+    Integer {
+        /// The least that is allowed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        min: Option<i64>,
+        /// The most that is allowed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max: Option<i64>,
+    },
+    /// A number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// One of these texts.
+    Choice {
+        /// The texts.
+        options: Vec<String>,
+    },
+    /// A list of one type.
+    List {
+        /// The type of every item.
+        items: Box<InputType>,
+    },
+    /// A map with these entries only.
+    Object {
+        /// The entries.
+        fields: Vec<InputSpec>,
+    },
+    /// A map with any keys and values of one type.
+    Map {
+        /// The type of every value.
+        values: Box<InputType>,
+    },
+    /// Bytes.
+    File,
+}
+
+impl InputType {
+    /// A whole number of any size.
+    #[must_use]
+    pub fn integer() -> Self {
+        Self::Integer { min: None, max: None }
+    }
+
+    /// The type in the words of messages and reference pages.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Any => "anything".into(),
+            Self::Text => "text".into(),
+            Self::Integer { min: Some(min), max: Some(max) } => format!("whole number from {min} to {max}"),
+            Self::Integer { min: Some(min), max: None } => format!("whole number from {min}"),
+            Self::Integer { min: None, max: Some(max) } => format!("whole number up to {max}"),
+            Self::Integer { .. } => "whole number".into(),
+            Self::Number => "number".into(),
+            Self::Boolean => "true or false".into(),
+            Self::Choice { options } => format!("one of {}", options.join(", ")),
+            Self::List { items } => format!("list of {}", items.words()),
+            Self::Object { .. } => "map".into(),
+            Self::Map { values } => format!("map of {}", values.words()),
+            Self::File => "file".into(),
+        }
+    }
+}
+
+/// What kind of failure an [`ActionError`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorKind {
+    /// An input is missing or wrong.
+    Input,
+    /// An expression could not be evaluated.
+    Expression,
+    /// The connection is missing, incomplete or refused.
+    Connection,
+    /// No answer came: refused, reset, unreachable.
+    Network,
+    /// No answer came in time.
+    Timeout,
+    /// The other side answered with an error status.
+    Status,
+    /// The answer could not be read as what it should be.
+    Response,
+    /// The address is one that calls may not go to.
+    Blocked,
+    /// A limit was reached.
+    Limit,
+    /// The automation itself said so, with `fail`.
+    Failed,
+    /// The execution or step was cancelled.
+    Cancelled,
+    /// The daemon stopped while the step ran, and the step may not run again.
+    Interrupted,
+    /// A fault of Cogwork's own.
+    Internal,
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = serde_json::to_value(self).unwrap_or_default();
+        formatter.write_str(name.as_str().unwrap_or("error"))
+    }
+}
+
+/// Why a step failed: a record that goes into the log as it is and that `onError` steps read as `error`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[error("{message}")]
+pub struct ActionError {
+    /// What kind of failure it is.
+    pub kind: ErrorKind,
+    /// What went wrong, for a person, with the way out where there is one.
+    pub message: String,
+    /// The HTTP status of the answer, if one came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub status: Option<u16>,
+    /// The other side's own code for the error, such as `CONFLICT`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<String>,
+    /// The id that the other side gave to the request.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub request_id: Option<String>,
+    /// The answer's body, if one came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub body: Option<Value>,
+    /// The step that failed first.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub step: Option<String>,
+    /// How long the other side asks to wait, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl ActionError {
+    /// A failure of this kind.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            status: None,
+            code: None,
+            request_id: None,
+            body: None,
+            step: None,
+            retry_after_ms: None,
+        }
+    }
+
+    /// With the HTTP status of the answer.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// With the other side's own code.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// With the id that the other side gave to the request.
+    #[must_use]
+    pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = Some(id.into());
+        self
+    }
+
+    /// With the answer's body.
+    #[must_use]
+    pub fn with_body(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// With the wait that the other side asks for.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
+    /// The wait that the other side asks for.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_ms.map(Duration::from_millis)
+    }
+
+    /// This error as the value that expressions read as `error` and `steps.<id>.error`.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let mut value = serde_json::to_value(self).map(Value::from_serde).unwrap_or_default();
+        // The body may hold a file, which only its own value form keeps.
+        if let (Value::Map(map), Some(body)) = (&mut value, &self.body) {
+            std::sync::Arc::make_mut(map).insert("body", body.clone());
+        }
+        value
+    }
+}

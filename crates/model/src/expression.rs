@@ -1,0 +1,154 @@
+//! Expressions of both kinds, compiled once: JSONPath (they begin with `$`) and MiniJinja (anything else).
+//!
+//! An expression is evaluated over a scope: a map of the names in force (`trigger`, `steps`, `vars`, …). Missing
+//! data is an error that names the path, unless `| default(…)` or `is defined` asks for it. Nothing is copied to
+//! evaluate: both languages look at the shared [`Value`]s themselves.
+
+mod jinja;
+mod jsonpath;
+mod path;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::diagnostic::Span;
+use crate::value::Value;
+
+/// A compiled expression. Cheap to clone.
+#[derive(Clone)]
+pub struct Expression {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    text: String,
+    span: Span,
+    code: Code,
+    references: Vec<Reference>,
+}
+
+enum Code {
+    /// A path of names and numbers: walked without any engine.
+    Path(path::Path),
+    Jinja(jinja::Program),
+    JsonPath(jsonpath::Query),
+}
+
+/// A path that an expression reads, as far as it is known before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The names from the root on: `["steps", "createPage", "results", "id"]`.
+    pub path: Vec<String>,
+    /// Whether the expression provides for its absence (`default`, `is defined`, a query that may be empty).
+    pub optional: bool,
+}
+
+/// Why an expression cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SyntaxError {
+    /// What is wrong.
+    pub message: String,
+    /// Where, in bytes of the expression's text.
+    pub at: std::ops::Range<usize>,
+}
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} in `{expression}`")]
+pub struct EvaluationError {
+    /// What is wrong, with the path that is missing where one is.
+    pub message: String,
+    /// The expression's text.
+    pub expression: String,
+    /// Where it is written.
+    pub span: Span,
+}
+
+impl Expression {
+    /// Compiles `text`, without the `${{ }}` around it. `span` is where it is written, for messages.
+    ///
+    /// # Errors
+    /// The text is neither a JSONPath query nor a MiniJinja expression; the place is within `text`.
+    pub fn compile(text: &str, span: Span) -> Result<Self, SyntaxError> {
+        let trimmed = text.trim();
+        let lead = text.len() - text.trim_start().len();
+        let shift = |mut error: SyntaxError| {
+            error.at = error.at.start + lead..error.at.end + lead;
+            error
+        };
+        if trimmed.is_empty() {
+            return Err(SyntaxError { message: "the expression is empty".into(), at: 0..text.len() });
+        }
+        let (code, references) = if trimmed.starts_with('$') {
+            let query = jsonpath::Query::compile(trimmed).map_err(shift)?;
+            let references = query.references();
+            (Code::JsonPath(query), references)
+        } else if let Some(path) = path::Path::parse(trimmed) {
+            let references = vec![Reference { path: path.names(), optional: false }];
+            (Code::Path(path), references)
+        } else {
+            let (program, references) = jinja::Program::compile(trimmed).map_err(shift)?;
+            (Code::Jinja(program), references)
+        };
+        Ok(Self { inner: Arc::new(Inner { text: trimmed.to_owned(), span, code, references }) })
+    }
+
+    /// The expression as it is written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.inner.text
+    }
+
+    /// Where it is written.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.inner.span
+    }
+
+    /// What it reads, as far as that is known before it runs.
+    #[must_use]
+    pub fn references(&self) -> &[Reference] {
+        &self.inner.references
+    }
+
+    /// Its value over `scope`, a map of the names in force.
+    ///
+    /// # Errors
+    /// Something it reads is missing, an operation does not fit its values, or a limit was reached.
+    pub fn evaluate(&self, scope: &Value) -> Result<Value, EvaluationError> {
+        let result = match &self.inner.code {
+            Code::Path(path) => path.walk(scope),
+            Code::Jinja(program) => program.evaluate(scope),
+            Code::JsonPath(query) => query.evaluate(scope),
+        };
+        result.map_err(|message| EvaluationError {
+            message,
+            expression: self.inner.text.clone(),
+            span: self.inner.span,
+        })
+    }
+
+    /// Whether a condition holds over `scope`.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn holds(&self, scope: &Value) -> Result<bool, EvaluationError> {
+        self.evaluate(scope).map(|value| value.is_true())
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "${{{{ {} }}}}", self.inner.text)
+    }
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner.text == other.inner.text
+    }
+}
+
+#[cfg(test)]
+mod tests;

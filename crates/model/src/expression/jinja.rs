@@ -1,0 +1,293 @@
+//! MiniJinja expressions, made strict about missing data.
+//!
+//! MiniJinja evaluates a missing member to *undefined*, which only some later uses refuse, and refuses
+//! `a.b.c | default(x)` when `a.b` is missing. An author wants the opposite of both. So each chain of members
+//! (`steps.x.results.id`) is replaced, before compiling, by a call of a function of ours that walks it: where the
+//! expression provides for absence it gives undefined, elsewhere an error that names the missing path.
+
+use std::sync::LazyLock;
+
+use minijinja::machinery::ast::{CallArg, Expr};
+use minijinja::machinery::parse_expr;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Rest;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+
+use super::path::{self, Segment};
+use super::{Reference, SyntaxError};
+use crate::value::Value;
+use crate::value::{NotAValue, from_expression};
+
+/// Steps of the expression engine that one evaluation may take.
+const FUEL: u64 = 100_000;
+/// The most characters of an expression.
+const MAX_LENGTH: usize = 4096;
+const NEED: &str = "__need";
+const FIND: &str = "__find";
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    environment.set_syntax(SyntaxConfig::default());
+    environment.add_function(NEED, need);
+    environment.add_function(FIND, find);
+    environment
+});
+
+pub(super) struct Program {
+    expression: minijinja::Expression<'static, 'static>,
+}
+
+impl Program {
+    pub(super) fn compile(text: &str) -> Result<(Self, Vec<Reference>), SyntaxError> {
+        let whole = 0..text.len();
+        if text.len() > MAX_LENGTH {
+            let message = format!("an expression may have at most {MAX_LENGTH} bytes");
+            return Err(SyntaxError { message, at: whole });
+        }
+        let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
+        let mut rewriter = Rewriter { text, edits: Vec::new(), references: Vec::new() };
+        rewriter.visit(&parsed, false);
+        let rewritten = rewriter.rewritten();
+        let expression =
+            ENVIRONMENT.compile_expression_owned(rewritten).map_err(|error| syntax_error(&error, text))?;
+        Ok((Self { expression }, rewriter.references))
+    }
+
+    pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {
+        let result = self.expression.eval(minijinja::Value::from(scope)).map_err(|error| describe(&error))?;
+        from_expression(&result).map_err(|reason| match reason {
+            NotAValue::Undefined => "something it reads is not defined here".to_owned(),
+            NotAValue::Kind(kind) => format!("its result is a {kind}, which is no value"),
+            NotAValue::TooLarge => "its result has more than 1,000,000 items".to_owned(),
+        })
+    }
+}
+
+/// Follows the names in `keys` from `root`; an error where one is missing.
+fn need(root: Option<minijinja::Value>, keys: Rest<minijinja::Value>) -> Result<minijinja::Value, Error> {
+    let mut value = root;
+    for (depth, key) in keys.iter().enumerate().skip(1) {
+        let next = value.as_ref().and_then(|value| member(value, key));
+        if next.is_none() {
+            let steps: Vec<Segment> = keys.iter().take(depth + 1).map(segment).collect();
+            let parent = value.as_ref().and_then(|value| from_expression(value).ok());
+            let message = match parent {
+                None => path::missing(&Value::Null, &steps[..1], 0),
+                Some(parent) => path::missing(&parent, &steps, depth),
+            };
+            return Err(Error::new(ErrorKind::UndefinedError, message));
+        }
+        value = next;
+    }
+    Ok(value.unwrap_or(minijinja::Value::UNDEFINED))
+}
+
+/// Follows the names in `keys` from `root`; undefined where one is missing.
+fn find(root: Option<minijinja::Value>, keys: Rest<minijinja::Value>) -> minijinja::Value {
+    let found = keys.iter().skip(1).try_fold(root.unwrap_or_default(), |value, key| member(&value, key));
+    found.unwrap_or(minijinja::Value::UNDEFINED)
+}
+
+fn member(value: &minijinja::Value, key: &minijinja::Value) -> Option<minijinja::Value> {
+    let found = match key.as_i64() {
+        Some(index) if index < 0 => {
+            let length = i64::try_from(value.len()?).ok()?;
+            value.get_item(&minijinja::Value::from(length.checked_add(index)?)).ok()?
+        }
+        _ => value.get_item(key).ok()?,
+    };
+    (!found.is_undefined()).then_some(found)
+}
+
+fn segment(key: &minijinja::Value) -> Segment {
+    key.as_i64().map_or_else(|| Segment::Name(key.to_string()), Segment::Index)
+}
+
+fn syntax_error(error: &Error, text: &str) -> SyntaxError {
+    let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
+    SyntaxError { message: describe(error), at }
+}
+
+fn describe(error: &Error) -> String {
+    let detail = error.detail().map(str::to_owned);
+    match error.kind() {
+        ErrorKind::OutOfFuel => format!("it takes more than {FUEL} steps"),
+        ErrorKind::UndefinedError | ErrorKind::SyntaxError => detail.unwrap_or_else(|| error.kind().to_string()),
+        kind => detail.map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}")),
+    }
+}
+
+/// Finds the member chains of an expression and how to replace each.
+struct Rewriter<'a> {
+    text: &'a str,
+    edits: Vec<(std::ops::Range<usize>, String)>,
+    references: Vec<Reference>,
+}
+
+impl Rewriter<'_> {
+    fn rewritten(&mut self) -> String {
+        self.edits.sort_by_key(|(range, _)| (range.start, range.end));
+        let mut output = String::with_capacity(self.text.len() * 2);
+        let mut at = 0;
+        for (range, replacement) in &self.edits {
+            output.push_str(self.text.get(at..range.start).unwrap_or_default());
+            output.push_str(replacement);
+            at = range.end;
+        }
+        output.push_str(self.text.get(at..).unwrap_or_default());
+        output
+    }
+
+    /// Visits `expr`; `optional` says that its absence is provided for.
+    fn visit(&mut self, expr: &Expr<'_>, optional: bool) {
+        match expr {
+            Expr::Var(var) => self.references.push(Reference { path: vec![var.id.to_owned()], optional }),
+            Expr::Const(_) => {}
+            Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr, optional),
+            Expr::Slice(slice) => {
+                self.visit(&slice.expr, optional);
+                for part in [&slice.start, &slice.stop, &slice.step].into_iter().flatten() {
+                    self.visit(part, false);
+                }
+            }
+            Expr::UnaryOp(op) => self.visit(&op.expr, optional),
+            Expr::BinOp(op) => {
+                self.visit(&op.left, false);
+                self.visit(&op.right, false);
+            }
+            Expr::Compare(compare) => {
+                self.visit(&compare.expr, false);
+                for operand in &compare.ops {
+                    self.visit(&operand.expr, false);
+                }
+            }
+            Expr::IfExpr(choice) => {
+                self.visit(&choice.test_expr, false);
+                self.visit(&choice.true_expr, optional);
+                if let Some(other) = &choice.false_expr {
+                    self.visit(other, optional);
+                }
+            }
+            Expr::Filter(filter) => {
+                if let Some(inner) = &filter.expr {
+                    self.visit(inner, matches!(filter.name, "default" | "d"));
+                }
+                self.arguments(&filter.args);
+            }
+            Expr::Test(test) => {
+                self.visit(&test.expr, matches!(test.name, "defined" | "undefined"));
+                self.arguments(&test.args);
+            }
+            Expr::Call(call) => {
+                match &call.expr {
+                    Expr::Var(_) => {}
+                    // A method: its own name is no member of the value.
+                    Expr::GetAttr(method) => self.visit(&method.expr, false),
+                    other => self.visit(other, false),
+                }
+                self.arguments(&call.args);
+            }
+            Expr::List(list) => list.items.iter().for_each(|item| self.visit(item, false)),
+            Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.visit(item, false)),
+            Expr::Map(map) => {
+                map.keys.iter().chain(&map.values).for_each(|item| self.visit(item, false));
+            }
+        }
+    }
+
+    fn arguments(&mut self, arguments: &[CallArg<'_>]) {
+        for argument in arguments {
+            match argument {
+                CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
+                    self.visit(expr, false);
+                }
+            }
+        }
+    }
+
+    /// Replaces a chain `root.a[b].c` by `__need(root, 'root', 'a', (b), 'c')`.
+    fn chain(&mut self, expr: &Expr<'_>, optional: bool) {
+        let mut links = Vec::new();
+        let mut base = expr;
+        loop {
+            match base {
+                Expr::GetAttr(link) => {
+                    links.push((link.span().end_offset as usize, Link::Name(link.name)));
+                    base = &link.expr;
+                }
+                Expr::GetItem(link) => {
+                    links.push((link.span().end_offset as usize, Link::Item(&link.subscript_expr)));
+                    base = &link.expr;
+                }
+                _ => break,
+            }
+        }
+        links.reverse();
+        let Expr::Var(root) = base else {
+            // A member of a call or of a literal: MiniJinja's own strictness has to do.
+            self.visit(base, optional);
+            for (_, link) in &links {
+                if let Link::Item(item) = link {
+                    self.visit(item, false);
+                }
+            }
+            return;
+        };
+        let mut path = vec![root.id.to_owned()];
+        let mut fixed = true;
+        let start = root.span().start_offset as usize;
+        let mut end = root.span().end_offset as usize;
+        let mut edits = Vec::new();
+        for (link_end, link) in &links {
+            let Some(edit) = self.link_edits(end, *link_end, link) else {
+                self.visit(base, optional);
+                return;
+            };
+            edits.extend(edit);
+            end = *link_end;
+            match link {
+                Link::Name(name) if fixed => path.push((*name).to_owned()),
+                Link::Item(Expr::Const(constant)) if fixed && constant.value.as_str().is_some() => {
+                    path.push(constant.value.as_str().unwrap_or_default().to_owned());
+                }
+                _ => fixed = false,
+            }
+        }
+        let function = if optional { FIND } else { NEED };
+        let root_end = root.span().end_offset as usize;
+        self.edits.push((start..root_end, format!("{function}({}, '{}'", root.id, root.id)));
+        self.edits.extend(edits);
+        self.edits.push((end..end, ")".to_owned()));
+        self.references.push(Reference { path, optional });
+        for (_, link) in &links {
+            if let Link::Item(item) = link {
+                self.visit(item, false);
+            }
+        }
+    }
+
+    /// How to replace one link that stands between these offsets; `None` where the text is not as expected.
+    fn link_edits(&self, from: usize, to: usize, link: &Link<'_, '_>) -> Option<Vec<(std::ops::Range<usize>, String)>> {
+        let text = self.text.get(from..to)?;
+        let lead = text.len() - text.trim_start().len();
+        match link {
+            Link::Name(name) => text.trim_start().starts_with('.').then(|| vec![(from..to, format!(", '{name}'"))]),
+            Link::Item(_) => {
+                let trimmed = text.trim();
+                if trimmed.starts_with('.') {
+                    // `list.0`: the number stands for itself.
+                    return Some(vec![(from..to, format!(", {}", trimmed.get(1..)?.trim()))]);
+                }
+                let inside = trimmed.starts_with('[') && text.ends_with(']');
+                inside.then(|| vec![(from..from + lead + 1, ", (".to_owned()), (to - 1..to, ")".to_owned())])
+            }
+        }
+    }
+}
+
+enum Link<'a, 'e> {
+    Name(&'a str),
+    Item(&'a Expr<'e>),
+}

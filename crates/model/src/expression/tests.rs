@@ -1,0 +1,134 @@
+use super::*;
+use crate::value::JsonLimits;
+
+fn scope() -> Value {
+    let text = br#"{
+        "trigger": {"results": {"body": {"data": {"orderId": 9007199254740993, "items": [{"sku": "a", "n": 1}, {"sku": "b", "n": 2}], "none": null}}}},
+        "steps": {"list": {"results": {"results": [{"id": "1", "status": "current"}, {"id": "2", "status": "trashed"}]}}},
+        "vars": {"key": "sku", "total": 3}
+    }"#;
+    Value::from_json(text, JsonLimits::default()).expect("the scope is JSON")
+}
+
+#[track_caller]
+fn check(expression: &str, expected: &str) {
+    let compiled = match Expression::compile(expression, Span::default()) {
+        Ok(compiled) => compiled,
+        Err(error) => panic!("`{expression}` does not compile: {error}"),
+    };
+    let found = match compiled.evaluate(&scope()) {
+        Ok(value) => value.to_json(),
+        Err(error) => format!("error: {}", error.message),
+    };
+    assert_eq!(found, expected, "{expression}");
+}
+
+#[test]
+fn paths_keep_types_and_exact_integers() {
+    check("trigger.results.body.data.orderId", "9007199254740993");
+    check("trigger.results.body.data.items[1].sku", "\"b\"");
+    check("trigger.results.body.data.items[-1]['sku']", "\"b\"");
+    check("trigger.results.body.data.none", "null");
+    check("vars", r#"{"key":"sku","total":3}"#);
+    check("true", "true");
+}
+
+#[test]
+fn missing_data_is_an_error_that_names_the_path() {
+    check(
+        "trigger.results.body.data.orderid",
+        "\"error\"".replace("\"error\"", "error: `trigger.results.body.data.orderid` is missing: `trigger.results.body.data` has orderId, items, none; did you mean `orderId`?").as_str(),
+    );
+    check("vars.total.x", "error: `vars.total.x` is missing: `vars.total` is a number");
+    check("vars.total.x + 1", "error: `vars.total.x` is missing: `vars.total` is a number");
+    check("vars.a.b == 1", "error: `vars.a` is missing: `vars` has key, total");
+    check("[vars.a]", "error: `vars.a` is missing: `vars` has key, total");
+    check("nothing.here", "error: `nothing` is not defined here");
+    check("trigger.results.body.data.items[7].sku | upper", "error: `trigger.results.body.data.items[7]` is missing: `trigger.results.body.data.items` has 2 items");
+    check("trigger.results.body.data.none.x", "error: `trigger.results.body.data.none.x` is missing: `trigger.results.body.data.none` is null");
+}
+
+#[test]
+fn default_and_defined_provide_for_missing_data() {
+    check("vars.a.b.c | default('x')", "\"x\"");
+    check("vars.total | default(0)", "3");
+    check("vars.a.b is defined", "false");
+    check("vars.total if vars.total is defined else 0", "3");
+    check("vars.a if vars.a is defined else 0", "0");
+    check("vars.a or 1", "error: `vars.a` is missing: `vars` has key, total");
+    check("(vars.a | default([])) | length", "0");
+}
+
+#[test]
+fn expressions_compute_with_shared_values() {
+    check("trigger.results.body.data.orderId + 1", "9007199254740994");
+    check("trigger.results.body.data.items | map(attribute='sku') | join(',')", "\"a,b\"");
+    check("trigger.results.body.data.items | selectattr('n', 'gt', 1) | list", r#"[{"sku":"b","n":2}]"#);
+    check("trigger.results.body.data.items[vars.total - 2][vars.key]", "\"b\"");
+    check("'a' in vars.key", "false");
+    check("{'k': vars.total, 'l': [1, vars.key]}", r#"{"k":3,"l":[1,"sku"]}"#);
+    check("vars.total > 2 and not false", "true");
+    check("'n=' ~ vars.total", "\"n=3\"");
+    check("trigger.results.body.data.items[0] | tojson", r#""{\"sku\":\"a\",\"n\":1}""#);
+}
+
+#[test]
+fn a_singular_query_gives_its_value_and_any_other_a_list() {
+    check("$.steps.list.results.results[?@.status=='current'].id", r#"["1"]"#);
+    check("$.steps.list.results.results[1].id", "\"2\"");
+    check("$.steps.list.results.results[*].id", r#"["1","2"]"#);
+    check("$.steps.list.results.nothing[*]", "[]");
+    check("$.steps.list.nothing", "error: `steps.list.nothing` is missing: `steps.list` has results");
+    check("$..sku", r#"["a","b"]"#);
+}
+
+#[test]
+fn references_are_known_before_it_runs() {
+    let references = |text: &str| {
+        let compiled = Expression::compile(text, Span::default()).expect("it compiles");
+        let written = |reference: &Reference| {
+            format!("{}{}", reference.path.join("."), if reference.optional { "?" } else { "" })
+        };
+        compiled.references().iter().map(written).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(references("steps.a.results.id"), "steps.a.results.id");
+    assert_eq!(references("$.steps.a.results[*].id"), "steps.a.results?");
+    assert_eq!(references("steps.a.results['id'] | default(vars.x)"), "steps.a.results.id? vars.x");
+    assert_eq!(references("[item, steps.b.results[index]]"), "item steps.b.results index");
+}
+
+#[test]
+fn what_is_no_expression_is_refused_with_its_place() {
+    for (text, at) in [("vars.total +", 0..12), ("a b", 2..3), ("$.a[", 0..4), ("", 0..0)] {
+        let error = Expression::compile(text, Span::default()).expect_err(text);
+        assert!(error.at.start <= error.at.end && error.at.end <= text.len(), "{text}: {:?}", error.at);
+        if text == "a b" {
+            assert_eq!(error.at, at);
+        }
+    }
+}
+
+#[test]
+fn an_expression_that_runs_away_is_stopped() {
+    let body = "range(100000)|sum".to_owned();
+    let compiled = Expression::compile(&body, Span::default()).expect("it compiles");
+    assert!(compiled.evaluate(&scope()).is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_compiles_or_is_refused_and_never_panics(text in ".{0,60}") {
+        if let Ok(compiled) = Expression::compile(&text, Span::default()) {
+            let _ = compiled.evaluate(&scope());
+        }
+    }
+
+    #[test]
+    fn any_near_expression_compiles_or_is_refused_and_never_panics(
+        text in "(vars|steps|item)(\\.[a-z]{1,3}|\\[[a-z0-9'\\.\\-]{1,4}\\]|\\(\\)| ?\\| ?default\\('x'\\)| [+=*~-] ){0,6}"
+    ) {
+        if let Ok(compiled) = Expression::compile(&text, Span::default()) {
+            let _ = compiled.evaluate(&scope());
+        }
+    }
+}

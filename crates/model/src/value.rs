@@ -1,0 +1,367 @@
+//! The one value type that flows between triggers, expressions, actions and the store.
+//!
+//! A value is immutable and cheap to clone: lists, maps, texts and files are shared, never copied. Bytes are a
+//! type of their own, [`File`], that JSON from outside can never pose as: the stored form escapes a key that
+//! would look like one (see [`Value::to_stored`]).
+
+mod json;
+mod query;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+
+pub use json::{JsonError, JsonLimits};
+pub(crate) use query::{NotAValue, from_expression};
+
+/// A number: an integer of 64 bits, signed or not, or a finite float. Integers never pass through a float.
+pub type Number = serde_json::Number;
+
+/// Anything a payload, a result, an input or a variable can be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    #[default]
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// A text.
+    String(Arc<str>),
+    /// A list, in order.
+    List(Arc<List>),
+    /// Names with values, in the order they were written.
+    Map(Arc<Map>),
+    /// Bytes with a content type; made only by the webhook parser, a binary answer or a file function.
+    File(Arc<File>),
+}
+
+/// The items of a [`Value::List`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List(pub Vec<Value>);
+
+/// The entries of a [`Value::Map`], in the order they were written.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    entries: IndexMap<Arc<str>, Value>,
+    folds_case: bool,
+}
+
+/// Bytes with what is known of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// The media type, such as `image/png`.
+    pub content_type: Arc<str>,
+    /// The name the sender gave it: data, never a path.
+    pub filename: Option<Arc<str>>,
+    /// The bytes themselves.
+    pub data: Bytes,
+}
+
+impl File {
+    /// The bytes as text if they are UTF-8.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.data).ok()
+    }
+}
+
+impl Map {
+    /// An empty map.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty map with room for `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { entries: IndexMap::with_capacity(capacity), folds_case: false }
+    }
+
+    /// A map whose keys are lower-case and whose look-up ignores case, as HTTP header names do.
+    #[must_use]
+    pub fn headers() -> Self {
+        Self { entries: IndexMap::new(), folds_case: true }
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        match self.entries.get(key) {
+            None if self.folds_case => self.entries.get(key.to_ascii_lowercase().as_str()),
+            found => found,
+        }
+    }
+
+    /// The value under `key`, to change.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.entries.get_mut(key)
+    }
+
+    /// Puts `value` under `key`, in the place of what was there.
+    pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Option<Value> {
+        self.entries.insert(key.into(), value.into())
+    }
+
+    /// Takes the entry under `key` out, keeping the order of the others.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.entries.shift_remove(key)
+    }
+
+    /// The entries, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Arc<str>, &Value)> + ExactSizeIterator {
+        self.entries.iter()
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
+        self.entries.keys().map(AsRef::as_ref)
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether there is an entry under `key`.
+    #[must_use]
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+impl PartialEq for Map {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries
+    }
+}
+
+impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(iter: I) -> Self {
+        let entries = iter.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        Self { entries, folds_case: false }
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Arc<str>, Value);
+    type IntoIter = indexmap::map::IntoIter<Arc<str>, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl Value {
+    /// The member `key` of a map, or of a file (`contentType`, `filename`, `size`, `data`).
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Value> {
+        match self {
+            Self::Map(map) => map.get(key).cloned(),
+            Self::File(file) => match key {
+                "contentType" => Some(Self::String(file.content_type.clone())),
+                "filename" => Some(file.filename.clone().map_or(Self::Null, Self::String)),
+                "size" => Some(Self::from(file.data.len())),
+                // `rawBody` and `rawBody.data` both read the bytes (semantics 3.2).
+                "data" => Some(self.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The item at `index`; negative counts from the end.
+    #[must_use]
+    pub fn at(&self, index: i64) -> Option<&Value> {
+        let Self::List(list) = self else { return None };
+        let length = i64::try_from(list.0.len()).ok()?;
+        let index = if index < 0 { index.checked_add(length)? } else { index };
+        list.0.get(usize::try_from(index).ok()?)
+    }
+
+    /// The value at a dotted path below this one, such as `body.data.id`; `None` where a step is missing.
+    #[must_use]
+    pub fn path(&self, path: &str) -> Option<Value> {
+        path.split('.').try_fold(self.clone(), |value, key| value.get(key))
+    }
+
+    /// The text, if this is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The map, if this is one.
+    #[must_use]
+    pub fn as_map(&self) -> Option<&Map> {
+        if let Self::Map(map) = self { Some(map) } else { None }
+    }
+
+    /// The items, if this is a list.
+    #[must_use]
+    pub fn as_list(&self) -> Option<&[Value]> {
+        if let Self::List(list) = self { Some(&list.0) } else { None }
+    }
+
+    /// The file, if this is one.
+    #[must_use]
+    pub fn as_file(&self) -> Option<&Arc<File>> {
+        if let Self::File(file) = self { Some(file) } else { None }
+    }
+
+    /// The truth value, if this is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self { Some(*value) } else { None }
+    }
+
+    /// The integer, if this is one of 64 signed bits.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        if let Self::Number(number) = self { number.as_i64() } else { None }
+    }
+
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// What kind of value this is, in the words of messages: `null`, `boolean`, `number`, `text`, `list`, `map`, `file`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Number(_) => "number",
+            Self::String(_) => "text",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::File(_) => "file",
+        }
+    }
+
+    /// Whether a condition over this value holds: `false`, `null`, zero and anything empty do not.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        match self {
+            Self::Null => false,
+            Self::Bool(value) => *value,
+            Self::Number(number) => number.as_f64().is_none_or(|float| float != 0.0),
+            Self::String(text) => !text.is_empty(),
+            Self::List(list) => !list.0.is_empty(),
+            Self::Map(map) => !map.is_empty(),
+            Self::File(file) => !file.data.is_empty(),
+        }
+    }
+
+    /// What this value becomes inside text: a text is itself, `null` is empty, lists and maps are JSON, a file is its text or base64.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::String(text) => text.to_string(),
+            Self::Null => String::new(),
+            Self::File(file) => file.text().map_or_else(|| json::base64(&file.data), str::to_owned),
+            other => other.to_json(),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.to_text())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Number(value.into())
+    }
+}
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Number(value.into())
+    }
+}
+impl From<u32> for Value {
+    fn from(value: u32) -> Self {
+        Self::Number(value.into())
+    }
+}
+impl From<u16> for Value {
+    fn from(value: u16) -> Self {
+        Self::Number(value.into())
+    }
+}
+impl From<i32> for Value {
+    fn from(value: i32) -> Self {
+        Self::Number(value.into())
+    }
+}
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::Number(value.into())
+    }
+}
+impl From<f64> for Value {
+    /// A float; one that JSON cannot hold (NaN, infinities) becomes `null`.
+    fn from(value: f64) -> Self {
+        Number::from_f64(value).map_or(Self::Null, Self::Number)
+    }
+}
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::String(text.into())
+    }
+}
+impl From<Arc<str>> for Value {
+    fn from(text: Arc<str>) -> Self {
+        Self::String(text)
+    }
+}
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Self::List(Arc::new(List(items)))
+    }
+}
+impl From<Map> for Value {
+    fn from(map: Map) -> Self {
+        Self::Map(Arc::new(map))
+    }
+}
+impl From<File> for Value {
+    fn from(file: File) -> Self {
+        Self::File(Arc::new(file))
+    }
+}
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+impl FromIterator<Value> for Value {
+    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Self {
+        Self::from(items.into_iter().collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,409 @@
+//! JSON in and out: the plain form for the outside, the stored form that keeps files apart from look-alikes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{File, List, Map, Number, Value};
+
+/// The key under which the stored form keeps a file. A map from outside with this key, or with more `$` before
+/// it, is stored with one `$` more, so no JSON can pose as a file.
+const FILE_KEY: &str = "$file";
+
+/// What JSON from outside may be at most. The figures are those of the threat model, section 4.2.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonLimits {
+    /// How deep lists and maps may nest.
+    pub depth: usize,
+    /// How many keys and items there may be in all.
+    pub nodes: usize,
+}
+
+impl Default for JsonLimits {
+    fn default() -> Self {
+        Self { depth: 64, nodes: 250_000 }
+    }
+}
+
+/// Why a text is not JSON that can be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct JsonError(#[from] serde_json::Error);
+
+impl Value {
+    /// Reads JSON from outside, within `limits`. Files cannot be written in it.
+    ///
+    /// # Errors
+    /// The text is not one JSON value, or is larger than `limits` allow.
+    pub fn from_json(text: &[u8], limits: JsonLimits) -> Result<Self, JsonError> {
+        let mut nodes = limits.nodes;
+        let seed = Plain { depth: limits.depth, nodes: &mut nodes };
+        let mut reader = serde_json::Deserializer::from_slice(text);
+        let value = seed.deserialize(&mut reader)?;
+        reader.end()?;
+        Ok(value)
+    }
+
+    /// This value as JSON for the outside; a file is `{contentType, filename, size, encoding, data}`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&Outside(self)).unwrap_or_else(|_| "null".to_owned())
+    }
+
+    /// As [`Value::to_json`], over several lines, for people.
+    #[must_use]
+    pub fn to_json_pretty(&self) -> String {
+        serde_json::to_string_pretty(&Outside(self)).unwrap_or_else(|_| "null".to_owned())
+    }
+
+    /// This value as a `serde_json` value in the form for the outside.
+    #[must_use]
+    pub fn to_serde(&self) -> serde_json::Value {
+        serde_json::to_value(Outside(self)).unwrap_or_default()
+    }
+
+    /// A value from plain JSON data, taken literally: no map becomes a file.
+    #[must_use]
+    pub fn from_serde(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(value) => Self::Bool(value),
+            serde_json::Value::Number(number) => Self::Number(number),
+            serde_json::Value::String(text) => Self::from(text),
+            serde_json::Value::Array(items) => items.into_iter().map(Self::from_serde).collect(),
+            serde_json::Value::Object(entries) => {
+                Self::from(entries.into_iter().map(|(key, value)| (key, Self::from_serde(value))).collect::<Map>())
+            }
+        }
+    }
+
+    /// The stored form, which [`Value::from_stored`] reads back exactly, files included.
+    ///
+    /// # Errors
+    /// None in practice: a value always has a JSON form.
+    pub fn to_stored(&self) -> Result<String, JsonError> {
+        Ok(serde_json::to_string(self)?)
+    }
+
+    /// Reads what [`Value::to_stored`] wrote.
+    ///
+    /// # Errors
+    /// The text was not written by [`Value::to_stored`].
+    pub fn from_stored(text: &str) -> Result<Self, JsonError> {
+        Ok(serde_json::from_str(text)?)
+    }
+}
+
+pub(super) fn base64(data: &[u8]) -> String {
+    STANDARD.encode(data)
+}
+
+/// The form for the outside.
+struct Outside<'a>(&'a Value);
+
+impl Serialize for Outside<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(value) => serializer.serialize_bool(*value),
+            Value::Number(number) => number.serialize(serializer),
+            Value::String(text) => serializer.serialize_str(text),
+            Value::List(list) => serializer.collect_seq(list.0.iter().map(Outside)),
+            Value::Map(map) => serializer.collect_map(map.iter().map(|(key, value)| (key, Outside(value)))),
+            Value::File(file) => StoredFile::of(file).serialize(serializer),
+        }
+    }
+}
+
+/// Writes the stored form.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::List(list) => {
+                let mut items = serializer.serialize_seq(Some(list.0.len()))?;
+                for item in &list.0 {
+                    items.serialize_element(item)?;
+                }
+                items.end()
+            }
+            Self::Map(map) => map.serialize(serializer),
+            Self::File(file) => {
+                let mut entries = serializer.serialize_map(Some(1))?;
+                entries.serialize_entry(FILE_KEY, &StoredFile::of(file))?;
+                entries.end()
+            }
+            plain => Outside(plain).serialize(serializer),
+        }
+    }
+}
+
+/// Writes the stored form.
+impl Serialize for Map {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut entries = serializer.serialize_map(Some(self.len()))?;
+        for (key, value) in self.iter() {
+            if looks_like_file(key) {
+                entries.serialize_entry(&format!("${key}"), value)?;
+            } else {
+                entries.serialize_entry(key, value)?;
+            }
+        }
+        entries.end()
+    }
+}
+
+fn looks_like_file(key: &str) -> bool {
+    key.starts_with('$') && key.trim_start_matches('$') == "file"
+}
+
+/// A file as JSON: text where the bytes are UTF-8, else base64.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredFile<'a> {
+    content_type: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    filename: Option<Arc<str>>,
+    size: usize,
+    encoding: Encoding,
+    data: std::borrow::Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Encoding {
+    Utf8,
+    Base64,
+}
+
+impl<'a> StoredFile<'a> {
+    fn of(file: &'a File) -> Self {
+        let (encoding, data) = match file.text() {
+            Some(text) => (Encoding::Utf8, text.into()),
+            None => (Encoding::Base64, base64(&file.data).into()),
+        };
+        let (content_type, filename) = (file.content_type.clone(), file.filename.clone());
+        Self { content_type, filename, size: file.data.len(), encoding, data }
+    }
+
+    fn into_file<E: de::Error>(self) -> Result<File, E> {
+        let data = match self.encoding {
+            Encoding::Utf8 => Bytes::from(self.data.into_owned()),
+            Encoding::Base64 => Bytes::from(STANDARD.decode(self.data.as_bytes()).map_err(E::custom)?),
+        };
+        Ok(File { content_type: self.content_type, filename: self.filename, data })
+    }
+}
+
+/// Reads the stored form.
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Stored)
+    }
+}
+
+/// Reads the stored form of a map.
+impl<'de> Deserialize<'de> for Map {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Map(map) => Ok(Arc::unwrap_or_clone(map)),
+            other => Err(de::Error::custom(format_args!("expected a map, found a {}", other.kind()))),
+        }
+    }
+}
+
+/// The scalars, read alike in both forms.
+macro_rules! visit_scalars {
+    () => {
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a JSON value")
+        }
+        fn visit_unit<E>(self) -> Result<Value, E> {
+            Ok(Value::Null)
+        }
+        fn visit_none<E>(self) -> Result<Value, E> {
+            Ok(Value::Null)
+        }
+        fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+            Ok(Value::Bool(value))
+        }
+        fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+            Ok(Value::from(value))
+        }
+        fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+            Ok(Value::from(value))
+        }
+        fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+            Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+        }
+        fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+            Ok(Value::from(text))
+        }
+        fn visit_string<E>(self, text: String) -> Result<Value, E> {
+            Ok(Value::from(text))
+        }
+    };
+}
+
+struct Stored;
+
+impl<'de> Visitor<'de> for Stored {
+    type Value = Value;
+    visit_scalars!();
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::with_capacity(access.size_hint().unwrap_or(0).min(1024));
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Value::from(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            if key == FILE_KEY {
+                let file: StoredFile<'_> = access.next_value()?;
+                return Ok(Value::from(file.into_file()?));
+            }
+            let key = if looks_like_file(&key) { &key[1..] } else { &key };
+            map.insert(key, access.next_value::<Value>()?);
+        }
+        Ok(Value::from(map))
+    }
+}
+
+/// Reads JSON from outside: every map is a map, within the limits.
+struct Plain<'a> {
+    depth: usize,
+    nodes: &'a mut usize,
+}
+
+impl Plain<'_> {
+    fn deeper<E: de::Error>(&mut self) -> Result<Plain<'_>, E> {
+        let depth = self.depth.checked_sub(1).ok_or_else(|| E::custom("lists and maps nest too deep"))?;
+        Ok(Plain { depth, nodes: self.nodes })
+    }
+
+    fn count<E: de::Error>(&mut self) -> Result<(), E> {
+        *self.nodes = self.nodes.checked_sub(1).ok_or_else(|| E::custom("too many keys and items"))?;
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Plain<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Plain<'_> {
+    type Value = Value;
+    visit_scalars!();
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self.deeper()?)? {
+            self.count()?;
+            items.push(item);
+        }
+        Ok(Value::from(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            self.count()?;
+            map.insert(key, access.next_value_seed(self.deeper()?)?);
+        }
+        Ok(Value::from(map))
+    }
+}
+
+impl Serialize for List {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let file = (any::<Vec<u8>>(), "[a-z]{1,5}/[a-z]{1,5}", proptest::option::of("[a-z.]{1,9}")).prop_map(
+            |(data, content_type, filename)| {
+                Value::from(File {
+                    content_type: content_type.into(),
+                    filename: filename.map(Into::into),
+                    data: data.into(),
+                })
+            },
+        );
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            ".{0,12}".prop_map(Value::from),
+            file,
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            let key = prop_oneof!["[a-z]{1,4}", "\\${1,3}file"];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                proptest::collection::vec((key, inner), 0..5)
+                    .prop_map(|entries| Value::from(entries.into_iter().collect::<Map>())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_stored_form_reads_back_exactly(value in any_value()) {
+            let stored = value.to_stored().expect("a value has a stored form");
+            prop_assert_eq!(Value::from_stored(&stored).expect("it reads back"), value);
+        }
+
+        #[test]
+        fn json_from_outside_is_never_a_file(value in any_value()) {
+            fn holds_file(value: &Value) -> bool {
+                match value {
+                    Value::File(_) => true,
+                    Value::List(list) => list.0.iter().any(holds_file),
+                    Value::Map(map) => map.iter().any(|(_, value)| holds_file(value)),
+                    _ => false,
+                }
+            }
+            let stored = value.to_stored().expect("a value has a stored form");
+            let read = Value::from_json(stored.as_bytes(), JsonLimits::default()).expect("it is JSON");
+            prop_assert!(!holds_file(&read));
+        }
+    }
+
+    #[test]
+    fn integers_beyond_the_floats_stay_exact() {
+        let text = b"[9007199254740993,18446744073709551615,-9223372036854775808]";
+        let value = Value::from_json(text, JsonLimits::default()).expect("it is JSON");
+        assert_eq!(value.to_json().as_bytes(), text);
+    }
+
+    #[test]
+    fn json_deeper_or_larger_than_its_limits_is_refused() {
+        let limits = JsonLimits { depth: 3, nodes: 4 };
+        assert!(Value::from_json(b"[[[1]]]", limits).is_ok());
+        assert!(Value::from_json(b"[[[[1]]]]", limits).is_err());
+        assert!(Value::from_json(b"[1,2,3,4]", limits).is_ok());
+        assert!(Value::from_json(b"[1,2,3,4,5]", limits).is_err());
+        assert!(Value::from_json(b"[1] x", limits).is_err());
+    }
+}

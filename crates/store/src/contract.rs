@@ -1,0 +1,224 @@
+//! The contract that every store keeps. It has no business rule: it keeps what it is given, in order, durably.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
+
+use crate::Error;
+
+/// Durable memory of executions, their definitions, addresses and watermarks.
+///
+/// Every write returns only when it is durable: committed and synced. A write that returns an error that
+/// [`Error::outcome_unknown`] affirms may or may not have happened: the caller must stop accepting.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Keeps the text of a definition for as long as an execution refers to it. Keeping it again changes nothing.
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error>;
+
+    /// The definition with this hash.
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error>;
+
+    /// Accepts executions together with the watermark they belong to: all of it or nothing. An execution whose
+    /// key is already taken for its Automation is not created, and the one that took it is named instead. A
+    /// crash before the return means that the caller was told nothing; a crash after, that all of it stands.
+    async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error>;
+
+    /// Appends events and log lines to one execution, all or nothing. The first event's index must be the number
+    /// of events stored so far, else [`Error::Conflict`]: somebody else wrote, and nothing was changed.
+    async fn append(&self, append: Append) -> Result<(), Error>;
+
+    /// All events of an execution in order; `None` if there is no such execution.
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error>;
+
+    /// What the list shows of one execution.
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error>;
+
+    /// A page of executions, newest first.
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error>;
+
+    /// Log lines of an execution in order, from the line with index `after` on.
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error>;
+
+    /// Executions that have not come to an end, oldest first, those after `after`.
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error>;
+
+    /// How many executions have not come to an end.
+    async fn unfinished_count(&self) -> Result<u64, Error>;
+
+    /// The addresses of all Automations that ever had one.
+    async fn addresses(&self) -> Result<Vec<Address>, Error>;
+
+    /// Keeps these addresses, each in place of what its Automation had.
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error>;
+
+    /// The watermark of every schedule.
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
+
+    /// Deletes executions that ended before `before`, their events and logs, at most `limit` of them, and
+    /// definitions that nothing refers to any more. Keys and watermarks stay. Gives how many went.
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error>;
+
+    /// What there is to know of the store itself.
+    async fn info(&self) -> Result<Info, Error>;
+}
+
+/// The text of a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// The SHA-256 of the text and the id.
+    pub hash: DefinitionHash,
+    /// Of which Automation.
+    pub automation: AutomationId,
+    /// The path of the file it was read from, for messages.
+    pub path: String,
+    /// The file's text.
+    pub text: String,
+}
+
+/// Executions accepted in one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct Accept {
+    /// The executions.
+    pub executions: Vec<NewExecution>,
+    /// The instant up to which a schedule has been dealt with.
+    pub watermark: Option<Watermark>,
+}
+
+/// An execution to accept.
+#[derive(Clone, Debug)]
+pub struct NewExecution {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its first event, which is `Event::Started`.
+    pub started: Event,
+    /// A key that is unique for its Automation for ever, or until pruned by age: a tick's instant, a dedup value.
+    pub key: Option<String>,
+}
+
+/// What became of an execution to accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// It stands.
+    New,
+    /// Its key was taken by this one.
+    Duplicate(ExecutionId),
+}
+
+/// Events to append.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// To which execution.
+    pub execution: ExecutionId,
+    /// The index of the first event: how many are stored so far.
+    pub first: u32,
+    /// The events; may be empty where only log lines come.
+    pub events: Vec<Event>,
+    /// Log lines, in order.
+    pub logs: Vec<LogLine>,
+    /// Where the execution stands after these events.
+    pub status: Status,
+}
+
+/// What a list shows of an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecutionRow {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Of which Automation.
+    pub automation: AutomationId,
+    /// On which definition.
+    pub definition: DefinitionHash,
+    /// What started it.
+    pub origin: Origin,
+    /// Where it stands.
+    pub status: Status,
+    /// When it was accepted.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// What went wrong, if anything did: the first 500 characters.
+    pub error: Option<String>,
+    /// How many events are stored.
+    pub events: u32,
+}
+
+/// Which executions to list; every part that is given must fit.
+#[derive(Clone, Debug, Default)]
+pub struct ExecutionFilter {
+    /// Of this Automation.
+    pub automation: Option<AutomationId>,
+    /// In one of these states.
+    pub status: Vec<Status>,
+    /// Accepted at or after.
+    pub since: Option<Timestamp>,
+    /// Accepted before.
+    pub until: Option<Timestamp>,
+    /// Tests only, or none of them.
+    pub test: Option<bool>,
+}
+
+/// Which page of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Those older than this one.
+    pub before: Option<ExecutionId>,
+    /// How many at most, up to 1,000.
+    pub limit: u32,
+}
+
+/// The two secret addresses of an Automation. They outlive edits, renames of the file, and restarts.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Of which Automation.
+    pub automation: AutomationId,
+    /// The token of the live address.
+    pub live: String,
+    /// The token of the test address.
+    pub test: String,
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The token is the secret: it never reaches a log.
+        write!(formatter, "Address({})", self.automation)
+    }
+}
+
+/// The instant up to which a schedule has been dealt with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watermark {
+    /// Of which Automation.
+    pub automation: AutomationId,
+    /// What the schedule says, so that a changed one starts a new timeline.
+    pub schedule: String,
+    /// The instant.
+    pub instant: Timestamp,
+}
+
+/// Which ended executions to delete.
+#[derive(Clone, Debug)]
+pub struct Prune {
+    /// Those that ended before.
+    pub before: Timestamp,
+    /// Of this Automation only.
+    pub automation: Option<AutomationId>,
+    /// Not of these Automations, which have a rule of their own.
+    pub except: Vec<AutomationId>,
+    /// Whether those that did not succeed stay.
+    pub keep_failed: bool,
+}
+
+/// What there is to know of the store itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// What it is, with its version: `SQLite 3.54.1`.
+    pub engine: String,
+    /// Where it is.
+    pub location: String,
+    /// The version of its tables.
+    pub schema: u32,
+    /// How many bytes it takes.
+    pub bytes: u64,
+    /// What a promise has been weakened by, in words.
+    pub weakened: Vec<String>,
+}
