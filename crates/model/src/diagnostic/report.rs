@@ -1,0 +1,321 @@
+//! All problems of one file, ready to be shown.
+
+use super::{Diagnostic, Diagnostics, Severity, Source, Span, render};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Longest piece of a line that an [`Entry`] quotes, in characters.
+const MAX_SNIPPET: usize = 240;
+
+/// The problems of one file, in the order of their places.
+#[derive(Debug, Clone)]
+pub struct Report {
+    source: Arc<Source>,
+    diagnostics: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
+    dropped: usize,
+}
+
+/// One problem as a program reads it. Lines and columns count from 1, columns in characters, ends are exclusive.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The file's name.
+    pub file: String,
+    /// Line of the place that is wrong.
+    pub line: usize,
+    /// Column of the place that is wrong.
+    pub column: usize,
+    /// Line of its end.
+    pub end_line: usize,
+    /// Column after its last character.
+    pub end_column: usize,
+    /// How grave it is.
+    pub severity: Severity,
+    /// Stable name of the kind of problem.
+    pub code: String,
+    /// One sentence.
+    pub message: String,
+    /// The way out.
+    pub help: Option<String>,
+    /// What would have been right there.
+    pub allowed: Vec<String>,
+    /// The right name closest to the one found.
+    pub nearest: Option<String>,
+    /// The step that it is in.
+    pub step: Option<String>,
+    /// The line of the place, shortened.
+    pub snippet: String,
+    /// A correction that can be applied as it is.
+    pub fix: Option<Fix>,
+}
+
+/// A correction: `text` in the place of a stretch of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Fix {
+    /// Line of the stretch.
+    pub line: usize,
+    /// Column of the stretch.
+    pub column: usize,
+    /// Line of its end.
+    pub end_line: usize,
+    /// Column after its last character.
+    pub end_column: usize,
+    /// What to write there.
+    pub text: String,
+}
+
+impl Report {
+    /// A report over diagnostics made elsewhere; the rules of [`Diagnostics`] apply.
+    #[must_use]
+    pub fn new(source: impl Into<Arc<Source>>, diagnostics: impl IntoIterator<Item = Diagnostic>) -> Self {
+        let collector = Diagnostics::new(source);
+        diagnostics.into_iter().for_each(|diagnostic| collector.push(diagnostic));
+        collector.into_report()
+    }
+
+    /// `counts` are of all errors, warnings and hints, whether kept or not.
+    pub(super) fn counted(source: Arc<Source>, mut diagnostics: Vec<Diagnostic>, counts: [usize; 3]) -> Self {
+        diagnostics
+            .sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity, diagnostic.span.end));
+        let [errors, warnings, hints] = counts;
+        let dropped = (errors + warnings + hints).saturating_sub(diagnostics.len());
+        Report { source, diagnostics, errors, warnings, dropped }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// The problems kept, in the order of their places.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// Whether nothing at all was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.diagnostics.is_empty()
+    }
+
+    /// Whether the file cannot be used.
+    #[must_use]
+    pub fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// Number of errors, those not kept included.
+    #[must_use]
+    pub fn error_count(&self) -> usize {
+        self.errors
+    }
+
+    /// Number of warnings, those not kept included.
+    #[must_use]
+    pub fn warning_count(&self) -> usize {
+        self.warnings
+    }
+
+    /// Number of problems that were found but not kept.
+    #[must_use]
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// The problems as a person reads them, in the look of the Rust compiler, with terminal colours if asked.
+    /// Empty when there are none.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        let mut out = String::new();
+        for diagnostic in &self.diagnostics {
+            out.push_str(&render::render(&self.source, diagnostic, color));
+            out.push_str("\n\n");
+        }
+        if self.dropped > 0 {
+            let _ = writeln!(out, "{}: {} more problems are not shown\n", self.source.path(), self.dropped);
+        }
+        out
+    }
+
+    /// The problems as a program reads them.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.diagnostics.iter().map(|diagnostic| self.entry(diagnostic)).collect()
+    }
+
+    /// [`entries`](Self::entries) as a JSON list.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        // Entries hold only text and numbers, which always have a JSON form.
+        serde_json::to_value(self.entries()).unwrap_or_default()
+    }
+
+    /// One workflow command a problem, as GitHub Actions reads them from a build log.
+    #[must_use]
+    pub fn to_github(&self) -> String {
+        let mut out = String::new();
+        for entry in self.entries() {
+            let level = match entry.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+                Severity::Hint => "notice",
+            };
+            let message = [Some(entry.message.clone()), entry.help.clone()];
+            let message = message.into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let _ = writeln!(
+                out,
+                "::{level} file={},line={},col={},endLine={},endColumn={},title={}::{}",
+                escape_property(&entry.file),
+                entry.line,
+                entry.column,
+                entry.end_line,
+                entry.end_column,
+                escape_property(&entry.code),
+                escape_data(&message),
+            );
+        }
+        out
+    }
+
+    fn entry(&self, diagnostic: &Diagnostic) -> Entry {
+        let [line, column, end_line, end_column] = self.corners(diagnostic.span);
+        Entry {
+            file: self.source.path().to_owned(),
+            line,
+            column,
+            end_line,
+            end_column,
+            severity: diagnostic.severity,
+            code: diagnostic.code.to_owned(),
+            message: diagnostic.message.clone(),
+            help: diagnostic.help.clone(),
+            allowed: diagnostic.allowed.clone(),
+            nearest: diagnostic.nearest.clone(),
+            step: diagnostic.step.clone(),
+            snippet: self.snippet(line, column),
+            fix: render::correction(diagnostic).map(|(span, text)| {
+                let [line, column, end_line, end_column] = self.corners(span);
+                Fix { line, column, end_line, end_column, text: text.to_owned() }
+            }),
+        }
+    }
+
+    fn corners(&self, span: Span) -> [usize; 4] {
+        let span = self.source.clamp(span);
+        let (start, end) = (self.source.place(span.start as usize), self.source.place(span.end as usize));
+        [start.line, start.column, end.line, end.column]
+    }
+
+    /// The line around a column, at most [`MAX_SNIPPET`] characters of it.
+    fn snippet(&self, line: usize, column: usize) -> String {
+        let text = self.source.line(line).unwrap_or_default();
+        let skipped = if column > MAX_SNIPPET { column - MAX_SNIPPET / 2 } else { 0 };
+        text.chars().skip(skipped).take(MAX_SNIPPET).collect()
+    }
+}
+
+fn escape_data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let source = Source::new("automations/order.yaml", "name: x\nstepz:\n  - id: 1\n");
+        let unknown =
+            Diagnostic::error("unknown-key", "unknown key `stepz` in an automation", Span::new(8, 13))
+                .label("not a key of an automation")
+                .expected_names("stepz", ["name", "trigger", "steps"]);
+        let early =
+            Diagnostic::warning("short-name", "100% short,\nreally", Span::new(6, 7)).help("say more");
+        Report::new(source, [unknown, early])
+    }
+
+    #[test]
+    fn problems_come_in_the_order_of_their_places() {
+        let codes: Vec<_> = report().diagnostics().iter().map(|d| d.code).collect();
+        assert_eq!(codes, ["short-name", "unknown-key"]);
+        assert_eq!((report().error_count(), report().warning_count()), (1, 1));
+    }
+
+    #[test]
+    fn a_program_reads_place_names_and_correction() {
+        let json = serde_json::to_string_pretty(&report().to_json()[1]).unwrap_or_default();
+        insta::assert_snapshot!(json, @r#"
+        {
+          "file": "automations/order.yaml",
+          "line": 2,
+          "column": 1,
+          "endLine": 2,
+          "endColumn": 6,
+          "severity": "error",
+          "code": "unknown-key",
+          "message": "unknown key `stepz` in an automation",
+          "help": null,
+          "allowed": [
+            "name",
+            "trigger",
+            "steps"
+          ],
+          "nearest": "steps",
+          "step": null,
+          "snippet": "stepz:",
+          "fix": {
+            "line": 2,
+            "column": 1,
+            "endLine": 2,
+            "endColumn": 6,
+            "text": "steps"
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn a_build_log_gets_one_escaped_line_a_problem() {
+        insta::assert_snapshot!(report().to_github(), @r#"
+        ::warning file=automations/order.yaml,line=1,col=7,endLine=1,endColumn=8,title=short-name::100%25 short,%0Areally; say more
+        ::error file=automations/order.yaml,line=2,col=1,endLine=2,endColumn=6,title=unknown-key::unknown key `stepz` in an automation
+        "#);
+    }
+
+    #[test]
+    fn a_person_reads_it_as_from_the_compiler() {
+        insta::assert_snapshot!(report().render(false), @r#"
+        warning[short-name]: 100% short,\nreally
+         --> automations/order.yaml:1:7
+          |
+        1 | name: x
+          |       ^
+          |
+          = help: say more
+
+        error[unknown-key]: unknown key `stepz` in an automation
+         --> automations/order.yaml:2:1
+          |
+        2 | stepz:
+          | ^^^^^ not a key of an automation
+          |
+          = note: allowed: `name`, `trigger`, `steps`
+        help: did you mean `steps`?
+          |
+        2 - stepz:
+        2 + steps:
+          |
+        "#);
+        assert!(report().render(true).contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,148 @@
+//! A file's text, and where in it a byte is for a person.
+
+use super::Span;
+
+/// The byte order mark that some editors write first; no person counts it as a column.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The text of one file, with the name it is shown under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    path: String,
+    text: String,
+    /// Offset of the first byte of each line; never empty.
+    line_starts: Vec<usize>,
+}
+
+/// A place as people name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters (Unicode scalar values).
+    pub column: usize,
+}
+
+impl Source {
+    /// A file's text under the name that people know it by.
+    #[must_use]
+    pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let first = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+        let line_starts =
+            std::iter::once(first).chain(text.match_indices('\n').map(|(offset, _)| offset + 1)).collect();
+        Source { path: path.into(), text, line_starts }
+    }
+
+    /// The name it is shown under.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Number of lines; an empty file has one.
+    #[must_use]
+    pub fn line_count(&self) -> usize {
+        self.line_starts.len()
+    }
+
+    /// The text of a span, moved outwards to whole characters and inwards to the file.
+    #[must_use]
+    pub fn slice(&self, span: Span) -> &str {
+        &self.text[self.clamp(span).range()]
+    }
+
+    /// The span moved inwards to the file and outwards to whole characters: never out of bounds, never inside a
+    /// character, whoever made it.
+    #[must_use]
+    pub fn clamp(&self, span: Span) -> Span {
+        let start = self.text.floor_char_boundary(span.start as usize);
+        let end = self.text.ceil_char_boundary(span.end as usize).max(start);
+        Span::new(start, end)
+    }
+
+    /// Line and column of a byte; past the end it is the end.
+    #[must_use]
+    pub fn place(&self, offset: usize) -> Place {
+        let offset = self.text.floor_char_boundary(offset);
+        let line = self.line_starts.partition_point(|start| *start <= offset).max(1);
+        let start = self.line_starts[line - 1];
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
+        Place { line, column }
+    }
+
+    /// Byte offset of a line and column, both from 1; beyond the file or the line it is their end.
+    #[must_use]
+    pub fn offset(&self, place: Place) -> usize {
+        let Some(line) = self.line_span(place.line) else { return self.text.len() };
+        let text = self.slice(line);
+        let within = text.char_indices().nth(place.column.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+        line.start as usize + within
+    }
+
+    /// The span of a line without its line break, by number from 1.
+    #[must_use]
+    pub fn line_span(&self, line: usize) -> Option<Span> {
+        let start = *self.line_starts.get(line.checked_sub(1)?)?;
+        let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
+        let end = if self.text[start..end.max(start)].ends_with('\r') { end - 1 } else { end };
+        Some(Span::new(start, end))
+    }
+
+    /// The text of a line without its line break, by number from 1.
+    #[must_use]
+    pub fn line(&self, line: usize) -> Option<&str> {
+        self.line_span(line).map(|span| &self.text[span.range()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn columns_count_characters_not_bytes() {
+        let source = Source::new("a.yaml", "a: é\r\nb: 日本x\n");
+        let at = |needle: &str| source.place(source.text().find(needle).unwrap_or_default());
+        assert_eq!(at("é"), Place { line: 1, column: 4 });
+        assert_eq!(at("x"), Place { line: 2, column: 6 });
+        assert_eq!(source.line(1), Some("a: é"));
+        assert_eq!(source.line(3), Some(""));
+        assert_eq!(source.line(4), None);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_column() {
+        let source = Source::new("a.yaml", "\u{feff}a: 1");
+        assert_eq!(source.place(3), Place { line: 1, column: 1 });
+        assert_eq!(source.place(0), Place { line: 1, column: 1 });
+        assert_eq!(source.line(1), Some("a: 1"));
+    }
+
+    proptest! {
+        #[test]
+        fn place_and_offset_are_each_others_inverse(text in "[a-é\n\r日\u{feff}]{0,40}", at in 0usize..60) {
+            let source = Source::new("a.yaml", text.as_str());
+            let boundary = text.floor_char_boundary(at);
+            let place = source.place(boundary);
+            // A line break has no place of its own in a line, so only what is inside a line comes back the same.
+            if source.line_span(place.line).is_some_and(|line| line.range().contains(&boundary)) {
+                prop_assert_eq!(source.offset(place), boundary);
+            }
+        }
+
+        #[test]
+        fn any_span_can_be_sliced(text in "\\PC{0,20}", start in 0usize..90, end in 0usize..90) {
+            let source = Source::new("a.yaml", text);
+            let _ = source.slice(Span::new(start, end));
+            let _ = source.slice(Span { start: u32::try_from(end).unwrap_or(0), end: u32::try_from(start).unwrap_or(0) });
+        }
+    }
+}

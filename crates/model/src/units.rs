@@ -1,0 +1,198 @@
+//! Durations and sizes as people write them: `10s`, `1h30m`, `250ms`; `256KiB`, `6MiB`.
+//!
+//! A number without a unit is refused: nobody remembers whether it was seconds or milliseconds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// Longest duration that can be written: ten years of 365 days.
+pub const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
+
+/// Units of a duration, longest first, with their length in milliseconds.
+const DURATION_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Units of a size with their length in bytes. The binary ones come first: they are what is written back.
+const SIZE_UNITS: [(&str, u64); 9] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+];
+
+/// Why a text is no duration or no size. The message names the way out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A number alone.
+    #[error("`{0}` has no unit; write `{0}s` for seconds, `{0}m` for minutes, or `{0}ms` for milliseconds")]
+    DurationWithoutUnit(String),
+    /// A number alone.
+    #[error("`{0}` has no unit; write `{0}B` for bytes, `{0}KiB` or `{0}MiB`")]
+    SizeWithoutUnit(String),
+    /// Not of the form.
+    #[error(
+        "`{0}` is not a duration; write a number and a unit (ms, s, m, h, d), like `10s`, `5m` or `1h30m`"
+    )]
+    NotADuration(String),
+    /// Not of the form.
+    #[error("`{0}` is not a size; write a number and a unit (B, KiB, MiB, GiB), like `256KiB` or `6MiB`")]
+    NotASize(String),
+    /// Too much for any purpose.
+    #[error("`{0}` is too much; the longest duration is 3650d")]
+    DurationTooLong(String),
+    /// Does not fit 64 bits.
+    #[error("`{0}` is too much for a size")]
+    SizeTooLarge(String),
+}
+
+/// Reads a duration: whole numbers, each with a unit of `ms`, `s`, `m`, `h` or `d`, the longer units first.
+///
+/// # Errors
+/// When the text is not of that form, lacks a unit, or is over [`MAX_DURATION`].
+pub fn parse_duration(text: &str) -> Result<Duration, Error> {
+    let wrong = || Error::NotADuration(quote(text));
+    if is_bare_number(text) {
+        return Err(Error::DurationWithoutUnit(quote(text)));
+    }
+    let (mut rest, mut total, mut allowed) = (text, 0_u64, 0);
+    while !rest.is_empty() || allowed == 0 {
+        let (digits, after) = split_at_first(rest, |c| !c.is_ascii_digit());
+        let (unit, after) = split_at_first(after, |c| c.is_ascii_digit());
+        let position = DURATION_UNITS.iter().position(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        if digits.is_empty() || position < allowed {
+            return Err(wrong());
+        }
+        let count: u64 = digits.parse().map_err(|_| Error::DurationTooLong(quote(text)))?;
+        let length = count.checked_mul(DURATION_UNITS[position].1);
+        total = length
+            .and_then(|length| total.checked_add(length))
+            .ok_or_else(|| Error::DurationTooLong(quote(text)))?;
+        (rest, allowed) = (after, position + 1);
+    }
+    let duration = Duration::from_millis(total);
+    if duration > MAX_DURATION { Err(Error::DurationTooLong(quote(text))) } else { Ok(duration) }
+}
+
+/// Reads a size in bytes: one whole number and a unit of `B`, `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`,
+/// `MB`, `GB`, `TB` (powers of 1000).
+///
+/// # Errors
+/// When the text is not of that form, lacks a unit, or does not fit 64 bits.
+pub fn parse_size(text: &str) -> Result<u64, Error> {
+    if is_bare_number(text) {
+        return Err(Error::SizeWithoutUnit(quote(text)));
+    }
+    let (digits, unit) = split_at_first(text, |c| !c.is_ascii_digit());
+    let bytes = SIZE_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);
+    let bytes = bytes.filter(|_| !digits.is_empty()).ok_or_else(|| Error::NotASize(quote(text)))?;
+    let count: Option<u64> = digits.parse().ok();
+    count.and_then(|count| count.checked_mul(bytes)).ok_or_else(|| Error::SizeTooLarge(quote(text)))
+}
+
+/// Writes a duration as [`parse_duration`] reads it, to the millisecond: `1h30m`; none is `0s`.
+#[must_use]
+pub fn format_duration(duration: Duration) -> String {
+    let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut out = String::new();
+    for (unit, length) in DURATION_UNITS {
+        if left >= length {
+            let _ = write!(out, "{}{unit}", left / length);
+            left %= length;
+        }
+    }
+    if out.is_empty() { "0s".to_owned() } else { out }
+}
+
+/// Writes a size as [`parse_size`] reads it, exactly, in the largest binary unit that divides it.
+#[must_use]
+pub fn format_size(bytes: u64) -> String {
+    let fits = |(_, length): &&(&str, u64)| bytes >= *length && bytes.is_multiple_of(*length);
+    let (unit, length) = SIZE_UNITS[..5].iter().find(fits).unwrap_or(&SIZE_UNITS[4]);
+    format!("{}{unit}", bytes / length)
+}
+
+fn is_bare_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') && text != "."
+}
+
+fn split_at_first(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(end).unwrap_or(text.len()))
+}
+
+/// The text for a message, shortened: it may be anything.
+fn quote(text: &str) -> String {
+    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(39).chain(['…']).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn duration(text: &str, milliseconds: u64) {
+        assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+    }
+
+    fn refused(text: &str, words: &str) {
+        let message = parse_duration(text).map(format_duration).unwrap_or_else(|error| error.to_string());
+        assert!(message.contains(words), "{text}: {message}");
+    }
+
+    #[test]
+    fn durations_are_numbers_with_units() {
+        duration("10s", 10_000);
+        duration("5m", 300_000);
+        duration("2h", 7_200_000);
+        duration("1d", 86_400_000);
+        duration("250ms", 250);
+        duration("1h30m", 5_400_000);
+        duration("0s", 0);
+    }
+
+    #[test]
+    fn a_bare_number_is_refused_with_the_way_out() {
+        refused("10", "write `10s` for seconds");
+        refused("1.5", "has no unit");
+        assert!(parse_size("10").is_err_and(|error| error.to_string().contains("`10B` for bytes")));
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in ["", "s", "10 s", "-1s", "1.5h", "10sec", "1m1h", "1s1s", "１s", "10S"] {
+            refused(text, "is not a duration");
+        }
+        for text in ["3651d", "99999999999999999999d", "18446744073709551615d"] {
+            refused(text, "is too much");
+        }
+    }
+
+    #[test]
+    fn sizes_are_numbers_with_units() {
+        assert_eq!(parse_size("256KiB"), Ok(256 * 1024));
+        assert_eq!(parse_size("6MiB"), Ok(6 * 1024 * 1024));
+        assert_eq!(parse_size("1MB"), Ok(1_000_000));
+        assert_eq!(parse_size("0B"), Ok(0));
+        for text in ["", "KiB", "1.5MiB", "1 KiB", "6mib", "99999999999TiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(ms in 0..=315_360_000_000_u64, bytes: u64) {
+            let duration = Duration::from_millis(ms);
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+            prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn no_text_breaks_them(text in "(?s).{0,20}|[0-9a-zA-Z.]{0,30}") {
+            let _ = (parse_duration(&text), parse_size(&text));
+        }
+    }
+}
