@@ -1,0 +1,240 @@
+//! The step graph of an Automation: for each list of steps, which step waits for which.
+//!
+//! Without `needs` a list is a chain: each step waits for the one before it. `needs` replaces that by the steps it
+//! names, `needs: []` by none. What is ready runs side by side.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use model::automation::{Automation, Block, OnError, Step};
+use model::diagnostic::Diagnostic;
+use petgraph::Direction;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::Dfs;
+use serde_json::json;
+
+/// The graphs of all lists of steps of one Automation.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// By the address of the list within the Automation that the plan was built from: its first step's id, which
+    /// is unique in the file. An empty list has no graph.
+    blocks: HashMap<Arc<str>, BlockGraph>,
+}
+
+/// The graph of one list of steps. Nodes are the indices of its steps, an edge leads from a step to one that waits.
+#[derive(Debug)]
+pub struct BlockGraph {
+    graph: DiGraph<usize, ()>,
+    /// Whether every step waits for exactly the one before it: the common case, run without any bookkeeping.
+    chain: bool,
+}
+
+impl Plan {
+    /// Builds the graphs of `automation`. What `needs` gets wrong (unknown names, a step of another list, itself,
+    /// a cycle) is reported with its place.
+    #[must_use]
+    pub fn build(automation: &Automation) -> (Self, Vec<Diagnostic>) {
+        let mut builder = Builder { plan: Self::default(), diagnostics: Vec::new(), known: HashSet::new() };
+        automation.walk(&mut |step| {
+            builder.known.insert(step.id.clone());
+        });
+        builder.block(&automation.steps);
+        for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
+            builder.block(block);
+        }
+        (builder.plan, builder.diagnostics)
+    }
+
+    /// The graph of `block`; `None` for an empty one.
+    #[must_use]
+    pub fn block(&self, block: &Block) -> Option<&BlockGraph> {
+        self.blocks.get(&block.steps.first()?.id)
+    }
+
+    /// The plan for the API and for drawing: each step with what it does, what it waits for, and its lists.
+    #[must_use]
+    pub fn graph(&self, automation: &Automation) -> serde_json::Value {
+        let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
+        let lists = lists.into_iter().chain([("finally", automation.finally.as_ref())]);
+        let drawn = lists.filter_map(|(name, block)| Some((name.to_owned(), self.draw(block?))));
+        serde_json::Value::Object(drawn.collect())
+    }
+
+    fn draw(&self, block: &Block) -> serde_json::Value {
+        let graph = self.block(block);
+        let steps = block.steps.iter().enumerate().map(|(index, step)| {
+            let waits: Vec<&str> = graph.map_or_else(Vec::new, |graph| {
+                graph.waits_for(index).map(|before| block.steps[before].id.as_ref()).collect()
+            });
+            let lists: Vec<_> = step
+                .verb
+                .blocks()
+                .into_iter()
+                .map(|(name, inner)| json!({"name": name, "steps": self.draw(inner)}))
+                .collect();
+            let on_error = if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
+            json!({
+                "id": step.id, "name": step.name, "verb": step.verb.word(),
+                "needs": waits, "blocks": lists, "onError": on_error,
+            })
+        });
+        steps.collect()
+    }
+}
+
+impl BlockGraph {
+    /// Whether the list is a plain sequence.
+    #[must_use]
+    pub fn is_chain(&self) -> bool {
+        self.chain
+    }
+
+    /// The steps that the step at `index` waits for.
+    pub fn waits_for(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+        self.neighbours(index, Direction::Incoming)
+    }
+
+    /// The steps that wait for the step at `index`.
+    pub fn waited_by(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+        self.neighbours(index, Direction::Outgoing)
+    }
+
+    /// How many steps each step waits for, by index.
+    #[must_use]
+    pub fn waiting_counts(&self) -> Vec<usize> {
+        self.graph.node_indices().map(|node| self.graph.edges_directed(node, Direction::Incoming).count()).collect()
+    }
+
+    /// Every step that has ended before the step at `index` begins.
+    #[must_use]
+    pub fn ancestors(&self, index: usize) -> HashSet<usize> {
+        let reversed = petgraph::visit::Reversed(&self.graph);
+        let mut search = Dfs::new(reversed, NodeIndex::new(index));
+        let mut found = HashSet::new();
+        while let Some(node) = search.next(reversed) {
+            found.insert(self.graph[node]);
+        }
+        found.remove(&index);
+        found
+    }
+
+    fn neighbours(&self, index: usize, direction: Direction) -> impl Iterator<Item = usize> + '_ {
+        self.graph.neighbors_directed(NodeIndex::new(index), direction).map(|node| self.graph[node])
+    }
+}
+
+struct Builder {
+    plan: Plan,
+    diagnostics: Vec<Diagnostic>,
+    known: HashSet<Arc<str>>,
+}
+
+impl Builder {
+    fn block(&mut self, block: &Block) {
+        for step in &block.steps {
+            for (_, inner) in step.verb.blocks() {
+                self.block(inner);
+            }
+            if let OnError::Steps(inner) = &step.on_error {
+                self.block(inner);
+            }
+        }
+        let Some(first) = block.steps.first() else { return };
+        let graph = self.graph(block);
+        self.report_cycles(block, &graph);
+        let chain = block.steps.iter().all(|step| step.needs.is_none());
+        self.plan.blocks.insert(first.id.clone(), BlockGraph { graph, chain });
+    }
+
+    fn graph(&mut self, block: &Block) -> DiGraph<usize, ()> {
+        let places: HashMap<&str, usize> =
+            block.steps.iter().enumerate().map(|(index, step)| (step.id.as_ref(), index)).collect();
+        let mut graph = DiGraph::with_capacity(block.steps.len(), block.steps.len());
+        for index in 0..block.steps.len() {
+            graph.add_node(index);
+        }
+        for (index, step) in block.steps.iter().enumerate() {
+            let Some(needs) = &step.needs else {
+                if index > 0 {
+                    graph.add_edge(NodeIndex::new(index - 1), NodeIndex::new(index), ());
+                }
+                continue;
+            };
+            for need in needs {
+                match places.get(need.name.as_str()) {
+                    Some(&before) => {
+                        graph.update_edge(NodeIndex::new(before), NodeIndex::new(index), ());
+                    }
+                    None => self.diagnostics.push(self.unknown_need(step, need, block)),
+                }
+            }
+        }
+        graph
+    }
+
+    fn unknown_need(&self, step: &Step, need: &model::automation::Named, block: &Block) -> Diagnostic {
+        let names = block.steps.iter().map(|step| step.id.as_ref()).filter(|id| *id != step.id.as_ref());
+        let message = if self.known.contains(need.name.as_str()) {
+            format!("`needs` names `{}`, which is a step of another list", need.name)
+        } else {
+            format!("`needs` names `{}`, which is no step of this list", need.name)
+        };
+        Diagnostic::error("unknown-need", message, need.span)
+            .expected_names(&need.name, names)
+            .help("a step can wait for steps of its own list; put a wait for a whole block on the block's step")
+            .step(step.id.as_ref())
+    }
+
+    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>) {
+        for component in petgraph::algo::tarjan_scc(graph) {
+            let circular = component.len() > 1
+                || component.first().is_some_and(|&node| graph.find_edge(node, node).is_some());
+            if !circular {
+                continue;
+            }
+            let path = cycle_path(graph, &component);
+            let names: Vec<&str> = path.iter().map(|&index| block.steps[index].id.as_ref()).collect();
+            let step = &block.steps[path[0]];
+            let place = step.needs.iter().flatten().next().map_or(step.span, |need| need.span);
+            self.diagnostics.push(
+                Diagnostic::error(
+                    "needs-cycle",
+                    format!("these steps wait for each other: {}", names.join(" → ")),
+                    place,
+                )
+                .help("take one of these names out of `needs`")
+                .step(step.id.as_ref()),
+            );
+        }
+    }
+}
+
+/// One way round a cycle: from its first step in the file, each followed by one it waits for, back to the first.
+fn cycle_path(graph: &DiGraph<usize, ()>, component: &[NodeIndex]) -> Vec<usize> {
+    let members: HashSet<NodeIndex> = component.iter().copied().collect();
+    let Some(start) = component.iter().copied().min() else { return Vec::new() };
+    // Breadth first, so that the shortest way round is named.
+    let mut from: HashMap<NodeIndex, NodeIndex> = HashMap::new();
+    let mut queue = std::collections::VecDeque::from([start]);
+    while let Some(node) = queue.pop_front() {
+        for next in graph.neighbors_directed(node, Direction::Incoming).filter(|next| members.contains(next)) {
+            if next == start {
+                let mut path = vec![graph[start]];
+                let mut at = node;
+                let mut middle = Vec::new();
+                while at != start {
+                    middle.push(graph[at]);
+                    at = from[&at];
+                }
+                path.extend(middle.into_iter().rev());
+                path.push(graph[start]);
+                return path;
+            }
+            if next != node && !from.contains_key(&next) {
+                from.insert(next, node);
+                queue.push_back(next);
+            }
+        }
+    }
+    vec![graph[start], graph[start]]
+}
