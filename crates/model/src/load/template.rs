@@ -1,0 +1,256 @@
+//! From what stands in a file to templates and expressions, each expression compiled and placed.
+
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::expression::Expression;
+use crate::template::{Part, Stretch, Template, stretches};
+use crate::value::{List, Map, Value};
+use crate::yaml::{Kind, Node, Text};
+
+/// The template of a value: what stands under `with`, `set`, `body` and the like. Always gives one; where an
+/// expression is wrong, that is reported and its place is taken by `null`.
+///
+/// What holds no `${{ }}` anywhere below becomes one literal. A text that is one whole expression, with nothing
+/// around it, keeps the expression's type.
+#[must_use]
+pub fn template(node: &Node, diagnostics: &Diagnostics) -> Template {
+    match &node.kind {
+        Kind::Null => Template::null(),
+        Kind::Bool(value) => Template::Literal(Value::from(*value)),
+        Kind::Integer(value) => Template::Literal(Value::from(*value)),
+        Kind::Unsigned(value) => Template::Literal(Value::from(*value)),
+        Kind::Float(value) => Template::Literal(Value::from(*value)),
+        Kind::String(text) => text_template(text, diagnostics),
+        Kind::List(items) => {
+            collapse_list(items.iter().map(|item| template(item, diagnostics)).collect())
+        }
+        Kind::Map(map) => {
+            let entries = map.iter().map(|entry| {
+                if entry.key.contains("${{") {
+                    diagnostics.push(
+                        Diagnostic::error(
+                            "expression-in-key",
+                            "a key cannot hold an expression",
+                            entry.key_span,
+                        )
+                        .help("build the map in an expression: `${{ {name: value} }}`"),
+                    );
+                }
+                (Arc::from(entry.key.as_str()), template(&entry.value, diagnostics))
+            });
+            collapse_map(entries.collect())
+        }
+    }
+}
+
+/// The value of a node that may hold no expression; one that does is reported. `what` names it: "a default".
+#[must_use]
+pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Value {
+    let template = template(node, diagnostics);
+    if let Template::Literal(value) = template {
+        return value;
+    }
+    let mut place = node.head();
+    template.expressions(&mut |expression| place = expression.span());
+    diagnostics.push(
+        Diagnostic::error("no-expression-here", format!("{what} cannot hold an expression"), place)
+            .help("write the value itself"),
+    );
+    Value::Null
+}
+
+/// An expression that stands bare or wrapped in `${{ }}`, as `if` and `forEach` take it. `true` and `false` are
+/// expressions too. `name` is the key, for messages.
+pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
+    let text = match &node.kind {
+        Kind::String(text) => text,
+        Kind::Bool(value) => return Expression::compile(&value.to_string(), node.span).ok(),
+        kind => {
+            let message = format!("expected an expression for `{name}`, found {}", node.kind_name());
+            let diagnostic = Diagnostic::error("wrong-type", message, node.head());
+            diagnostics.push(match kind {
+                Kind::List(_) | Kind::Map(_) if !holds_expression(node) => {
+                    diagnostic.help(format!("write it as an expression: `\"${{{{ {} }}}}\"`", node.to_json()))
+                }
+                _ => diagnostic.help(format!("write one, like `{name}: trigger.results.body.data`")),
+            });
+            return None;
+        }
+    };
+    let pieces = stretches(&text.value);
+    if let [Stretch::Plain(_)] | [] = pieces.as_slice() {
+        return compile(&text.value, 0, text, diagnostics);
+    }
+    let around = pieces.iter().any(|piece| matches!(piece, Stretch::Plain(plain) if !plain.trim().is_empty()));
+    let mut found = None;
+    let mut count = 0;
+    for piece in &pieces {
+        match piece {
+            Stretch::Plain(_) => {}
+            Stretch::Open { offset } => {
+                unclosed(text, *offset, diagnostics);
+                return None;
+            }
+            Stretch::Expression { inside, offset } => {
+                count += 1;
+                found = compile(inside, *offset, text, diagnostics);
+            }
+        }
+    }
+    if around || count > 1 {
+        diagnostics.push(text_around(node, name, &pieces));
+        return None;
+    }
+    found
+}
+
+/// The complaint about `${{ a }} == 1` where one expression is wanted, with the marks taken away.
+fn text_around(node: &Node, name: &str, pieces: &[Stretch<'_>]) -> Diagnostic {
+    let message = format!("`{name}` is one expression, but text stands around `${{{{ }}}}`");
+    let diagnostic = Diagnostic::error("text-around-expression", message, node.span);
+    let bare: String = pieces
+        .iter()
+        .map(|piece| match piece {
+            Stretch::Plain(plain) => plain.as_str(),
+            Stretch::Expression { inside, .. } => inside.trim(),
+            Stretch::Open { .. } => "",
+        })
+        .collect();
+    if bare.contains('\n') {
+        return diagnostic.help("write the whole expression bare, without `${{` and `}}`");
+    }
+    diagnostic.help(format!("write it bare: `{name}: {}`", bare.trim()))
+}
+
+fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
+    let pieces = stretches(&text.value);
+    plain_braces(text, &pieces, diagnostics);
+    if let [Stretch::Expression { inside, offset }] = pieces.as_slice() {
+        return compile(inside, *offset, text, diagnostics)
+            .map_or_else(Template::null, Template::Expression);
+    }
+    let mut parts = Vec::with_capacity(pieces.len());
+    for piece in &pieces {
+        match piece {
+            Stretch::Plain(plain) => parts.push(Part::Text(plain.as_str().into())),
+            Stretch::Open { offset } => unclosed(text, *offset, diagnostics),
+            Stretch::Expression { inside, offset } => {
+                parts.extend(compile(inside, *offset, text, diagnostics).map(Part::Expression));
+            }
+        }
+    }
+    match parts.as_slice() {
+        [] => Template::Literal(Value::from("")),
+        [Part::Text(plain)] => Template::Literal(Value::from(plain.clone())),
+        _ => {
+            line_break_around(text, &parts, diagnostics);
+            Template::Text(parts.into())
+        }
+    }
+}
+
+/// Compiles what stands at `offset` of a text, and reports where exactly it is wrong.
+fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) -> Option<Expression> {
+    let lead = inside.len() - inside.trim_start().len();
+    let start = offset + lead;
+    let span = text.locate_span(start, start + inside.trim().len());
+    match Expression::compile(inside, span) {
+        Ok(expression) => Some(expression),
+        Err(error) => {
+            let from = error.at.start.min(inside.len());
+            let to = error.at.end.clamp(from, inside.len());
+            let place = text.locate_span(offset + from, offset + to);
+            let message = format!("this expression cannot be read: {}", error.message);
+            let diagnostic = Diagnostic::error("expression-syntax", message, place);
+            diagnostics.push(if inside.trim().starts_with("{{") {
+                diagnostic.help("remove the braces: this place takes a bare expression")
+            } else {
+                diagnostic
+            });
+            None
+        }
+    }
+}
+
+fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
+    let place = text.locate_span(offset, offset + 3);
+    diagnostics.push(
+        Diagnostic::error("unclosed-expression", "`${{` has no `}}`", place)
+            .help("close the expression with `}}`, or write `$${{` for the three characters themselves"),
+    );
+}
+
+/// Warns of `{{ x }}`, which other tools replace and which is plain text here.
+fn plain_braces(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) {
+    let within = |at: usize| {
+        pieces.iter().any(|piece| {
+            matches!(piece, Stretch::Expression { inside, offset } if (*offset..offset + inside.len()).contains(&at))
+        })
+    };
+    let value = &text.value;
+    let found = value.match_indices("{{").map(|(at, _)| at).find(|&at| {
+        !value[..at].ends_with('$') && !within(at) && value[at..].contains("}}")
+    });
+    let Some(at) = found else { return };
+    let end = value[at..].find("}}").map_or(value.len(), |close| at + close + 2);
+    let place: Span = text.locate_span(at, end);
+    diagnostics.push(
+        Diagnostic::warning("braces-without-dollar", "`{{ }}` without `$` is plain text", place)
+            .help("write `${{ … }}` for an expression"),
+    );
+}
+
+/// Hints at a block text that would be one whole expression but for the line break at its end.
+fn line_break_around(text: &Text, parts: &[Part], diagnostics: &Diagnostics) {
+    let whole = |parts: &[Part]| {
+        let blank = |part: &Part| matches!(part, Part::Text(plain) if plain.trim().is_empty());
+        parts.iter().filter(|part| !blank(part)).count() == 1
+            && parts.iter().any(|part| matches!(part, Part::Expression(_)))
+    };
+    if !text.style.is_block() || !whole(parts) {
+        return;
+    }
+    if let Some(Part::Expression(expression)) = parts.iter().find(|part| matches!(part, Part::Expression(_))) {
+        diagnostics.push(
+            Diagnostic::hint(
+                "expression-with-line-break",
+                "this expression becomes text, because a line break stands after it",
+                expression.span(),
+            )
+            .help("write `|-` in place of `|` to keep the value's type"),
+        );
+    }
+}
+
+/// Whether `${{` stands anywhere in the value.
+pub(super) fn holds_expression(node: &Node) -> bool {
+    match &node.kind {
+        Kind::String(text) => text.value.contains("${{"),
+        Kind::List(items) => items.iter().any(holds_expression),
+        Kind::Map(map) => map.iter().any(|entry| holds_expression(&entry.value)),
+        _ => false,
+    }
+}
+
+fn collapse_list(items: Vec<Template>) -> Template {
+    if items.iter().any(|item| item.literal().is_none()) {
+        return Template::List(items);
+    }
+    let values = items.into_iter().filter_map(|item| match item {
+        Template::Literal(value) => Some(value),
+        _ => None,
+    });
+    Template::Literal(Value::List(Arc::new(List(values.collect()))))
+}
+
+fn collapse_map(entries: Vec<(Arc<str>, Template)>) -> Template {
+    if entries.iter().any(|(_, value)| value.literal().is_none()) {
+        return Template::Map(entries);
+    }
+    let values = entries.into_iter().filter_map(|(key, value)| match value {
+        Template::Literal(value) => Some((key, value)),
+        _ => None,
+    });
+    Template::Literal(Value::from(values.collect::<Map>()))
+}
