@@ -1,0 +1,161 @@
+//! Why a request starts nothing, as the caller reads it.
+
+use std::time::Duration;
+
+use model::{HttpResponse, Map, Value, units};
+
+use crate::response;
+
+/// A request that starts nothing: a status, a stable code for programs and a sentence for people.
+///
+/// Codes: `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
+/// `payload_too_large` (413), `unsupported_encoding` (415), `bad_content_type`, `bad_json`, `json_too_large`,
+/// `bad_form`, `bad_query`, `bad_multipart` (400), `rate_limited` (429), `unavailable` (503).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Rejection {
+    /// The HTTP status.
+    pub status: u16,
+    /// The code for programs; it does not change between versions.
+    pub code: &'static str,
+    /// The sentence for people: lower case, no final stop.
+    pub message: String,
+    /// The methods that would be taken, where the method was the reason.
+    pub allow: Option<String>,
+    /// When to try again, where a later try may succeed.
+    pub retry_after: Option<Duration>,
+}
+
+impl Rejection {
+    fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), allow: None, retry_after: None }
+    }
+
+    /// 404: no Automation has this address. Nothing tells a wrong token from one that was once right.
+    #[must_use]
+    pub fn unknown_trigger() -> Self {
+        Self::new(404, "unknown_trigger", "no such trigger")
+    }
+
+    /// 404: the address is right but its Automation is switched off. Not 410, which makes some senders unsubscribe.
+    #[must_use]
+    pub fn automation_disabled() -> Self {
+        Self::new(404, "automation_disabled", "the automation of this trigger is disabled")
+    }
+
+    /// 404: the Automation is started by something else than a request.
+    #[must_use]
+    pub fn not_a_webhook() -> Self {
+        Self::new(404, "not_a_webhook", "this automation is not started by a webhook")
+    }
+
+    /// 405: the trigger takes other methods, which `Allow` names.
+    #[must_use]
+    pub fn method_not_allowed(method: &str, allow: String) -> Self {
+        let method: String = method.chars().take(32).collect();
+        let message = format!("this trigger does not take {method}; it takes {allow}");
+        Self { allow: Some(allow), ..Self::new(405, "method_not_allowed", message) }
+    }
+
+    /// 413: the body has more bytes than the trigger takes.
+    #[must_use]
+    pub fn payload_too_large(max_body: usize) -> Self {
+        let most = units::format_size(u64::try_from(max_body).unwrap_or(u64::MAX));
+        Self::new(413, "payload_too_large", format!("request body is larger than {most}"))
+    }
+
+    /// 415: the body is compressed or otherwise encoded.
+    #[must_use]
+    pub fn unsupported_encoding() -> Self {
+        let message = "this content-encoding is not taken; send the body without one";
+        Self::new(415, "unsupported_encoding", message)
+    }
+
+    /// 400: the body cannot be read as what its content type says.
+    pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(400, code, message)
+    }
+
+    /// 429: too many requests for this trigger, or too many executions of it at once.
+    #[must_use]
+    pub fn rate_limited(retry_after: Duration) -> Self {
+        let rejection = Self::new(429, "rate_limited", "too many requests for this trigger");
+        Self { retry_after: Some(retry_after), ..rejection }
+    }
+
+    /// 503: nothing can be accepted now: the queue is full, the store does not answer, or the daemon is stopping.
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>, retry_after: Duration) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(503, "unavailable", message) }
+    }
+
+    /// The answer: `{"error": …, "code": …}` with `Allow` and `Retry-After` where they apply.
+    #[must_use]
+    pub fn response(&self) -> HttpResponse {
+        let body: Map = [("error", Value::from(self.message.as_str())), ("code", Value::from(self.code))]
+            .into_iter()
+            .collect();
+        let mut response = HttpResponse::json(self.status, &Value::from(body));
+        if let Some(allow) = &self.allow {
+            response = response.with_header("allow", allow.as_str());
+        }
+        if let Some(delay) = self.retry_after {
+            // Whole seconds, rounded up, and never 0: a caller that obeys must not come back too early.
+            let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+            response = response.with_header("retry-after", seconds.max(1).to_string());
+        }
+        response::sealed(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn check(rejection: &Rejection, expected: &str) {
+        let response = rejection.response();
+        let extra = ["allow", "retry-after"].map(|name| response.header(name).unwrap_or("-").to_owned());
+        let body = String::from_utf8_lossy(&response.body);
+        assert_eq!(format!("{} {} {}", response.status, extra.join(" "), body), expected);
+    }
+
+    #[test]
+    fn a_rejection_is_a_status_a_sentence_and_a_code() {
+        check(
+            &Rejection::unknown_trigger(),
+            r#"404 - - {"error":"no such trigger","code":"unknown_trigger"}"#,
+        );
+        check(
+            &Rejection::automation_disabled(),
+            r#"404 - - {"error":"the automation of this trigger is disabled","code":"automation_disabled"}"#,
+        );
+        check(
+            &Rejection::not_a_webhook(),
+            r#"404 - - {"error":"this automation is not started by a webhook","code":"not_a_webhook"}"#,
+        );
+        check(
+            &Rejection::payload_too_large(6 << 20),
+            r#"413 - - {"error":"request body is larger than 6MiB","code":"payload_too_large"}"#,
+        );
+    }
+
+    #[test]
+    fn a_refused_method_comes_with_those_that_are_taken() {
+        let rejection = Rejection::method_not_allowed("GET", "POST, PUT".into());
+        check(
+            &rejection,
+            r#"405 POST, PUT - {"error":"this trigger does not take GET; it takes POST, PUT","code":"method_not_allowed"}"#,
+        );
+    }
+
+    #[test]
+    fn retry_after_is_whole_seconds_rounded_up_and_at_least_one() {
+        let body = r#"{"error":"too many requests for this trigger","code":"rate_limited"}"#;
+        check(&Rejection::rate_limited(Duration::from_millis(1_001)), &format!("429 - 2 {body}"));
+        check(&Rejection::rate_limited(Duration::ZERO), &format!("429 - 1 {body}"));
+        let full = Rejection::unavailable("the queue is full", Duration::from_secs(5));
+        check(&full, r#"503 - 5 {"error":"the queue is full","code":"unavailable"}"#);
+    }
+}

@@ -1,0 +1,155 @@
+//! Which headers an answer may have, and those it always has.
+
+use http::HeaderName;
+use model::HttpResponse;
+
+/// The most headers an author may set on one answer.
+pub(super) const MAX_HEADERS: usize = 64;
+/// The most bytes of them, names and values together.
+pub(super) const MAX_HEADER_BYTES: usize = 16 * 1024;
+
+/// What a refusal of a header that Cogwork sets itself says.
+const RESERVED_HELP: &str = "it is set by Cogwork";
+
+/// Headers an answer may not set, and why. They act beyond the one answer: on the connection, or on everything
+/// else that the browser has from this host.
+const REFUSED: [(&str, &str); 23] = [
+    ("alt-svc", ORIGIN_WIDE),
+    ("clear-site-data", ORIGIN_WIDE),
+    ("connection", CONNECTION),
+    ("content-length", RESERVED_HELP),
+    ("content-type", "write it as `contentType`"),
+    ("keep-alive", CONNECTION),
+    ("nel", ORIGIN_WIDE),
+    ("proxy-authenticate", CONNECTION),
+    ("proxy-connection", CONNECTION),
+    ("public-key-pins", ORIGIN_WIDE),
+    ("referrer-policy", RESERVED_HELP),
+    ("report-to", ORIGIN_WIDE),
+    ("reporting-endpoints", ORIGIN_WIDE),
+    ("service-worker-allowed", ORIGIN_WIDE),
+    ("set-cookie", ORIGIN_WIDE),
+    ("set-cookie2", ORIGIN_WIDE),
+    ("strict-transport-security", ORIGIN_WIDE),
+    ("te", CONNECTION),
+    ("trailer", CONNECTION),
+    ("transfer-encoding", CONNECTION),
+    ("upgrade", CONNECTION),
+    ("x-content-type-options", RESERVED_HELP),
+    ("x-execution-id", RESERVED_HELP),
+];
+
+/// Headers of [`REFUSED`] that Cogwork's own answers carry, so [`sealed`] lets them pass.
+const OWN: [&str; 2] = ["content-type", "x-execution-id"];
+
+const ORIGIN_WIDE: &str = "it would act on more than this answer";
+const CONNECTION: &str = "it belongs to the connection";
+
+/// Types that a browser shows or saves but never runs, so they need no sandbox.
+const INERT: [&str; 12] = [
+    "application/json",
+    "application/octet-stream",
+    "application/pdf",
+    "application/problem+json",
+    "application/zip",
+    "image/avif",
+    "image/gif",
+    "image/jpeg",
+    "image/png",
+    "image/webp",
+    "text/csv",
+    "text/plain",
+];
+
+/// Why an author may not set this header, if so.
+pub(super) fn refusal(name: &str, value: &str) -> Option<String> {
+    let shown: String = name.chars().take(40).collect();
+    let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
+        return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
+    };
+    let name = parsed.as_str();
+    let reason = REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| *reason);
+    let reason =
+        reason.or_else(|| name.starts_with("access-control-").then_some("a webhook is not a browser API"));
+    if let Some(reason) = reason {
+        return Some(format!("header `{name}` may not be set here: {reason}"));
+    }
+    if !is_value(value) {
+        return Some(format!("header `{name}` has a line break or another control character"));
+    }
+    None
+}
+
+/// What is said of too many headers.
+pub(super) fn too_many() -> String {
+    format!(
+        "there are too many headers; at most {MAX_HEADERS}, of {MAX_HEADER_BYTES} bytes together, are taken"
+    )
+}
+
+/// Whether a header may have this value: no control character but the tab, so no line can be added to the answer.
+pub(super) fn is_value(value: &str) -> bool {
+    !value.chars().any(|character| character.is_control() && character != '\t')
+}
+
+/// Whether a text is one media type, such as `text/html; charset=utf-8`.
+pub(super) fn is_media_type(text: &str) -> bool {
+    let token = |part: &str| {
+        let mark = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
+        !part.is_empty() && part.bytes().all(mark)
+    };
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let named = essence.trim_end().split_once('/').is_some_and(|(main, sub)| token(main) && token(sub));
+    named && parameters.is_ascii() && is_value(parameters) && !parameters.contains(',')
+}
+
+/// Makes an answer safe to send: the last thing done to every one, and harmless to do twice.
+///
+/// * Headers that act beyond the answer, names that are none and values with a line break are dropped; those of authors
+///   were refused earlier with a reason.
+/// * `x-content-type-options: nosniff` and `referrer-policy: no-referrer` (the address is a secret) on every answer,
+///   `cache-control: no-store` unless the author chose another.
+/// * A `content-security-policy: sandbox` on every type that a browser could run: HTML, SVG, XML and whatever is not known
+///   to be inert. An author's own policy stays beside it; a browser keeps to both.
+/// * 204, 205 and 304 lose their body and its type (RFC 9110, section 15).
+/// * Names are lower-case. A status outside 200 to 599 becomes 500.
+#[must_use]
+pub fn sealed(response: HttpResponse) -> HttpResponse {
+    let HttpResponse { status, headers, mut body } = response;
+    let status = if super::is_status(status) { status } else { 500 };
+    let bodyless = matches!(status, 204 | 205 | 304);
+    if bodyless {
+        body.clear();
+    }
+    let mut kept: Vec<(String, String)> = Vec::with_capacity(headers.len() + 4);
+    for (name, value) in headers {
+        let name = name.to_ascii_lowercase();
+        let content_type = name == "content-type";
+        let own =
+            OWN.contains(&name.as_str()) && is_value(&value) && !kept.iter().any(|(other, _)| *other == name);
+        if (own || refusal(&name, &value).is_none())
+            && !(content_type && (bodyless || !is_media_type(&value)))
+        {
+            kept.push((name, value));
+        }
+    }
+    let mut response = HttpResponse { status, headers: kept, body };
+    if !response.body.is_empty() && response.header("content-type").is_none() {
+        response = response.with_header("content-type", "application/octet-stream");
+    }
+    if response.header("cache-control").is_none() {
+        response = response.with_header("cache-control", "no-store");
+    }
+    let sandboxed = ("content-security-policy".to_owned(), "sandbox".to_owned());
+    let inert = response.header("content-type").is_none_or(is_inert);
+    if !inert && !response.headers.contains(&sandboxed) {
+        response.headers.push(sandboxed);
+    }
+    // Last, and dropped above, so sealing twice changes nothing.
+    response.with_header("x-content-type-options", "nosniff").with_header("referrer-policy", "no-referrer")
+}
+
+fn is_inert(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    INERT.contains(&essence.as_str()) || essence.starts_with("audio/") || essence.starts_with("video/")
+}

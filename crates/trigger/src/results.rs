@@ -1,0 +1,65 @@
+//! What steps read of any trigger: `trigger.results`.
+
+use model::{Map, Payload, Value};
+
+use crate::{Rejection, webhook};
+
+/// What `trigger.results` is for a payload. The same payload always gives the same value, so nothing derived is stored.
+///
+/// Every kind has `body.data`, so an Automation can be started by hand with what a request would have brought:
+/// a webhook's is described at [`webhook::results`]; a schedule's is `null`, beside `scheduledAt`, `startedAt` (RFC 3339,
+/// UTC) and `timezone`; a manual start's are the inputs, which `inputs` names too.
+///
+/// # Errors
+/// Only for a webhook whose body cannot be read; such a request is refused by [`webhook::receive`] and never stored.
+pub fn results(payload: &Payload) -> Result<Value, Rejection> {
+    match payload {
+        Payload::Webhook(request) => webhook::results(request),
+        Payload::Schedule { scheduled_at, started_at, timezone } => Ok(map([
+            ("scheduledAt", Value::from(scheduled_at.to_string())),
+            ("startedAt", Value::from(started_at.to_string())),
+            ("timezone", Value::from(timezone.as_str())),
+            ("body", map([("data", Value::Null)])),
+        ])),
+        Payload::Manual { inputs } => {
+            let inputs = Value::from(inputs.clone());
+            Ok(map([("body", map([("data", inputs.clone())])), ("inputs", inputs)]))
+        }
+    }
+}
+
+fn map<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
+    Value::from(entries.into_iter().collect::<Map>())
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn check(payload: &Payload, expected: &str) {
+        assert_eq!(results(payload).map(|value| value.to_json()), Ok(expected.to_owned()));
+    }
+
+    #[test]
+    fn a_schedule_leaves_its_instants_and_its_zone() {
+        let payload = Payload::Schedule {
+            scheduled_at: "2026-03-29T01:00:00Z".parse().expect("an instant"),
+            started_at: "2026-03-29T01:00:00.25Z".parse().expect("an instant"),
+            timezone: "Europe/Berlin".into(),
+        };
+        let expected = concat!(
+            r#"{"scheduledAt":"2026-03-29T01:00:00Z","startedAt":"2026-03-29T01:00:00.25Z","#,
+            r#""timezone":"Europe/Berlin","body":{"data":null}}"#
+        );
+        check(&payload, expected);
+    }
+
+    #[test]
+    fn a_manual_start_leaves_its_inputs_under_both_names() {
+        let inputs: Map = [("spaceId", "65538")].into_iter().collect();
+        let expected = r#"{"body":{"data":{"spaceId":"65538"}},"inputs":{"spaceId":"65538"}}"#;
+        check(&Payload::manual(inputs), expected);
+    }
+}

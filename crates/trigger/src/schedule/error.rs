@@ -1,0 +1,79 @@
+//! Why a schedule cannot be.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use model::units;
+
+/// Which key of a schedule is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScheduleKey {
+    /// `every`, `hourly`, `daily`, `weekly` or `cron`, whichever is written.
+    Cadence,
+    /// `timezone`.
+    Timezone,
+}
+
+/// Why a schedule cannot be: what was found, what is allowed, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ScheduleError {
+    /// The key at fault.
+    pub key: ScheduleKey,
+    /// The bytes of the cron expression at fault, where it is a part of one.
+    pub range: Option<Range<usize>>,
+    /// What is wrong: lower case, no final stop, what was found in backticks.
+    pub message: String,
+    /// The way out, if it is known.
+    pub help: Option<String>,
+    /// What may be written in its place, if that can be listed.
+    pub allowed: Option<String>,
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)?;
+        for (word, text) in [("allowed", &self.allowed), ("help", &self.help)] {
+            if let Some(text) = text {
+                write!(formatter, "; {word}: {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ScheduleError {
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { key: ScheduleKey::Cadence, range: None, message: message.into(), help: None, allowed: None }
+    }
+
+    pub(super) fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    pub(super) fn allowed(self, allowed: impl Into<String>) -> Self {
+        Self { allowed: Some(allowed.into()), ..self }
+    }
+
+    pub(super) fn at(self, range: Range<usize>) -> Self {
+        Self { range: Some(range), ..self }
+    }
+
+    pub(super) fn zone(message: impl Into<String>) -> Self {
+        Self { key: ScheduleKey::Timezone, ..Self::new(message) }
+    }
+
+    pub(super) fn too_often(period: Duration) -> Self {
+        let found = units::format_duration(period);
+        Self::new(format!("`{found}` is too often")).allowed("a period of `1s` or longer")
+    }
+
+    pub(super) fn no_weekday() -> Self {
+        Self::new("`on` names no day").allowed("sun, mon, tue, wed, thu, fri, sat")
+    }
+}
+
+/// What was found, short enough for a message.
+pub(super) fn shown(text: &str) -> String {
+    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(39).chain(['…']).collect() }
+}

@@ -1,0 +1,98 @@
+//! The content type, read once: it decides the parser, and the parser's output decides everything after.
+
+use encoding_rs::{Encoding, UTF_8};
+
+/// The type of bytes that nobody gave a type.
+pub(crate) const UNKNOWN: &str = "application/octet-stream";
+
+/// Types that are text though they do not begin with `text/`.
+const TEXT: [&str; 6] = [
+    "application/csv",
+    "application/graphql",
+    "application/javascript",
+    "application/x-ndjson",
+    "application/xml",
+    "application/yaml",
+];
+
+/// How a body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No content type was sent.
+    Unknown,
+    /// `application/json` or any `+json`.
+    Json,
+    /// `application/x-www-form-urlencoded`.
+    Form,
+    /// `multipart/form-data`.
+    Multipart,
+    /// Text, XML, CSV.
+    Text,
+    /// Anything else.
+    Binary,
+}
+
+/// The kind of a body with this content type, as it was sent.
+pub(crate) fn kind(content_type: &str) -> Kind {
+    let essence = essence(content_type);
+    match essence.as_str() {
+        "" => Kind::Unknown,
+        "application/json" => Kind::Json,
+        "application/x-www-form-urlencoded" => Kind::Form,
+        "multipart/form-data" => Kind::Multipart,
+        // An image is a file even where it is written in XML.
+        image if image.starts_with("image/") => Kind::Binary,
+        text if text.starts_with("text/") || TEXT.contains(&text) || text.ends_with("+xml") => Kind::Text,
+        json if json.ends_with("+json") => Kind::Json,
+        _ => Kind::Binary,
+    }
+}
+
+/// The type and subtype alone, in lower case: `text/html` of `Text/HTML; charset=utf-8`.
+pub(crate) fn essence(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// The text of these bytes by the charset their content type names. A byte order mark has the last word and is not part of
+/// the text; what cannot be decoded becomes U+FFFD, as it does in a browser, and the bytes stay as they are in `rawBody`.
+pub(crate) fn decode(data: &[u8], content_type: &str) -> String {
+    let charset = content_type.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
+    });
+    let encoding = charset.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8);
+    encoding.decode(data).0.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_type_decides_the_parser() {
+        let check = |content_type: &str, expected| assert_eq!(kind(content_type), expected, "{content_type}");
+        check("", Kind::Unknown);
+        check("application/json", Kind::Json);
+        check("Application/JSON ; charset=utf-8", Kind::Json);
+        check("application/vnd.wiki.page+json;v=2", Kind::Json);
+        check("application/x-www-form-urlencoded; charset=UTF-8", Kind::Form);
+        check("multipart/form-data; boundary=x", Kind::Multipart);
+        check("multipart/mixed; boundary=x", Kind::Binary);
+        check("text/xml", Kind::Text);
+        check("application/soap+xml", Kind::Text);
+        check("text/csv; header=present", Kind::Text);
+        check("image/png", Kind::Binary);
+        check("image/svg+xml", Kind::Binary);
+        check("application/pdf", Kind::Binary);
+        check("not a type at all", Kind::Binary);
+    }
+
+    #[test]
+    fn text_is_decoded_by_its_charset_and_utf_8_where_it_names_none() {
+        assert_eq!(decode("größe".as_bytes(), "text/plain"), "größe");
+        assert_eq!(decode(b"gr\xf6\xdfe", "text/plain; charset=iso-8859-1"), "größe");
+        assert_eq!(decode(b"gr\xf6\xdfe", "text/plain; format=flowed; Charset=\"latin1\""), "größe");
+        assert_eq!(decode(b"gr\xf6\xdfe", "text/plain"), "gr\u{fffd}\u{fffd}e");
+        assert_eq!(decode(b"\xef\xbb\xbfx", "text/plain; charset=nonsense"), "x");
+    }
+}

@@ -1,0 +1,205 @@
+//! The universal webhook: from a request to a payload, and to what steps read of it.
+//!
+//! Two stages, since a signature is checked between them: [`admit`] looks at no byte of the body and keeps the request
+//! as it came; [`results`] reads the body by the content type that was decided once. [`receive`] is both.
+
+mod body;
+mod content_type;
+mod fields;
+mod multipart;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use model::automation::WebhookTrigger;
+use model::payload::WebhookPayload;
+use model::{File, HttpResponse, Map, Value};
+
+use crate::{Rejection, response};
+
+/// The methods that run an Automation where its trigger names none.
+pub const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
+
+/// Headers that belong to one connection (RFC 9110, section 7.6.1) and say nothing about the request.
+const CONNECTION_LEVEL: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A request as it came, in plain values.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The method, as sent.
+    pub method: String,
+    /// What follows the token in the path, still encoded, with its leading slash if there is one.
+    pub fragment: String,
+    /// What follows the question mark, still encoded; empty if there is none.
+    pub raw_query: String,
+    /// The headers in the order they came; one that was repeated comes as often.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The bytes of the body as received.
+    pub body: Bytes,
+}
+
+/// A request that starts an execution: what is stored, and what steps read of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// What is stored.
+    pub payload: WebhookPayload,
+    /// `trigger.results`; [`results`] of the payload gives the same again.
+    pub results: Value,
+}
+
+/// Checks a request and reads it whole.
+///
+/// # Errors
+/// Those of [`admit`], then those of [`results`].
+pub fn receive(trigger: &WebhookTrigger, request: Request) -> Result<Received, Rejection> {
+    let payload = admit(trigger, request)?;
+    let results = results(&payload)?;
+    Ok(Received { payload, results })
+}
+
+/// The answer to a request that only asks about the address: `HEAD` 200, `OPTIONS` 204 with `Allow`. It starts nothing.
+#[must_use]
+pub fn probe(trigger: &WebhookTrigger, method: &str) -> Option<HttpResponse> {
+    let status = match method {
+        "HEAD" if !methods(trigger).any(|taken| taken == "HEAD") => 200,
+        "OPTIONS" if !methods(trigger).any(|taken| taken == "OPTIONS") => 204,
+        _ => return None,
+    };
+    let answer = HttpResponse { status, headers: Vec::new(), body: Bytes::new() };
+    Some(response::sealed(answer.with_header("allow", allow(trigger))))
+}
+
+/// Checks a request without reading its body, and keeps it as it came.
+///
+/// Order: size, method, encoding, content type. Decoded here: the path fragment (percent-decoded once, except encoded
+/// slashes, so splitting on `/` stays safe), the query (`+` and `%XX`; a repeated name is a list, `a[]` stays literal) and
+/// the headers (lower-case names, repeated ones joined with `, `, those of the connection left out).
+///
+/// # Errors
+/// 413 for more bytes than `max_body`, 405 for a method that is not taken, 415 for any content encoding but `identity`,
+/// 400 for two different content types, or a query of more fields than JSON may have.
+pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayload, Rejection> {
+    if request.body.len() > trigger.max_body {
+        return Err(Rejection::payload_too_large(trigger.max_body));
+    }
+    if !methods(trigger).any(|taken| taken == request.method) {
+        return Err(Rejection::method_not_allowed(&request.method, allow(trigger)));
+    }
+    let encodings = values(&request.headers, "content-encoding");
+    let plain = |value: &str| matches!(value.trim().to_ascii_lowercase().as_str(), "" | "identity");
+    if !encodings.iter().flat_map(|value| value.split(',')).all(plain) {
+        return Err(Rejection::unsupported_encoding());
+    }
+    let content_types = values(&request.headers, "content-type");
+    let content_type = content_types.first().map_or("", |value| value.trim());
+    if content_types.iter().any(|other| other.trim() != content_type) {
+        return Err(Rejection::bad_request("bad_content_type", "request has more than one content-type"));
+    }
+    let Some(query_parameters) = fields::decode(request.raw_query.as_bytes()) else {
+        return Err(Rejection::bad_request("bad_query", "query has too many parameters"));
+    };
+    Ok(WebhookPayload {
+        path_fragment: fields::path_fragment(&request.fragment),
+        query_parameters,
+        headers: fold(&request.headers),
+        body: File { content_type: content_type.into(), filename: None, data: request.body },
+        method: request.method,
+    })
+}
+
+/// What `trigger.results` is for a request: `body.data`, `body.contentType`, `rawBody`, `headers`, `pathFragment`,
+/// `queryParameters`, `method`.
+///
+/// `body.data` by content type:
+/// * JSON (`application/json`, any `+json`): the value, scalars and lists too; a byte order mark is allowed.
+/// * a form: a map of its fields, a repeated one a list.
+/// * multipart: a map of its parts. A JSON part is `{data, contentType}` with the parsed value, a plain field
+///   `{data, contentType}` with its text, a file part a file; a repeated name is a list.
+/// * text, XML, CSV: the text, decoded by its charset (UTF-8 where it names none).
+/// * anything else: a file. Without a content type: JSON if it begins with `{` or `[` and parses, else a file.
+/// * an empty body: `null`, whatever its type.
+///
+/// `body.contentType` is the header as sent, `null` if there was none. `rawBody` is always the exact bytes, as a file.
+/// Look-up in `headers` ignores case.
+///
+/// # Errors
+/// 400: the body is not what its content type says, or larger than the limits of JSON (`bad_json`, `json_too_large`,
+/// `bad_form`, `bad_multipart`).
+pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
+    let sent = &payload.body.content_type;
+    let mut raw = payload.body.clone();
+    if raw.content_type.is_empty() {
+        raw.content_type = content_type::UNKNOWN.into();
+    }
+    let raw = Value::from(raw);
+    let data = body::parse(&payload.body, &raw)?;
+    let content_type = if sent.is_empty() { Value::Null } else { Value::from(sent.clone()) };
+    let body: Map = [("data", data), ("contentType", content_type)].into_iter().collect();
+    let mut headers = Map::headers();
+    for (name, value) in &payload.headers {
+        headers.insert(name.as_str(), value.as_str());
+    }
+    let mut results = Map::with_capacity(6);
+    results.insert("body", body);
+    results.insert("rawBody", raw);
+    results.insert("headers", headers);
+    results.insert("pathFragment", payload.path_fragment.as_str());
+    results.insert("queryParameters", payload.query_parameters.clone());
+    results.insert("method", payload.method.as_str());
+    Ok(Value::from(results))
+}
+
+fn methods(trigger: &WebhookTrigger) -> impl Iterator<Item = &str> {
+    let all: &[&str] = if trigger.methods.is_empty() { &METHODS } else { &[] };
+    trigger.methods.iter().map(String::as_str).chain(all.iter().copied())
+}
+
+fn allow(trigger: &WebhookTrigger) -> String {
+    methods(trigger).collect::<Vec<_>>().join(", ")
+}
+
+fn values(headers: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
+    headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| text(value)).collect()
+}
+
+/// Folds headers into one value a name.
+fn fold(headers: &[(String, Vec<u8>)]) -> BTreeMap<String, String> {
+    // A sender may declare further headers to be the connection's own (RFC 9110, section 7.6.1).
+    let connection = values(headers, "connection").join(",").to_ascii_lowercase();
+    let declared: Vec<&str> = connection.split(',').map(str::trim).collect();
+    let mut folded: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in headers {
+        let name = name.to_ascii_lowercase();
+        if CONNECTION_LEVEL.contains(&name.as_str()) || declared.contains(&name.as_str()) {
+            continue;
+        }
+        // The pairs of a cookie are joined as one header of them would be (RFC 9113, section 8.2.3).
+        let glue = if name == "cookie" { "; " } else { ", " };
+        let value = text(value);
+        folded
+            .entry(name)
+            .and_modify(|before| {
+                before.push_str(glue);
+                before.push_str(&value);
+            })
+            .or_insert(value);
+    }
+    folded
+}
+
+/// The text of a header's value: UTF-8 if it is, else Latin-1, which every sequence of bytes is.
+fn text(value: &[u8]) -> String {
+    std::str::from_utf8(value).map_or_else(|_| value.iter().copied().map(char::from).collect(), str::to_owned)
+}

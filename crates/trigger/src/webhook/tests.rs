@@ -1,0 +1,356 @@
+use std::time::Duration;
+
+use model::automation::WebhookMode;
+use model::{Map, Payload};
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::*;
+
+fn trigger() -> WebhookTrigger {
+    WebhookTrigger {
+        mode: WebhookMode::Async,
+        methods: Vec::new(),
+        respond: None,
+        timeout: Duration::from_secs(30),
+        max_body: 4096,
+    }
+}
+
+/// A request written as `name: value` lines; the body follows.
+fn request(headers: &str, body: &[u8]) -> Request {
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ").expect("a header line is `name: value`");
+        (name.to_owned(), value.as_bytes().to_vec())
+    };
+    Request {
+        method: "POST".into(),
+        headers: headers.lines().map(header).collect(),
+        body: Bytes::copy_from_slice(body),
+        ..Request::default()
+    }
+}
+
+fn read(headers: &str, body: &[u8]) -> Result<Value, String> {
+    receive(&trigger(), request(headers, body))
+        .map(|received| received.results)
+        .map_err(|rejection| format!("{} {}: {}", rejection.status, rejection.code, rejection.message))
+}
+
+/// What `body.data` is, or how the request is refused.
+fn check(content_type: &str, body: impl AsRef<[u8]>, expected: &str) {
+    let headers =
+        if content_type.is_empty() { String::new() } else { format!("content-type: {content_type}") };
+    let data =
+        read(&headers, body.as_ref()).map(|results| results.path("body.data").expect("body.data").to_json());
+    assert_eq!(data.unwrap_or_else(|refusal| refusal), expected, "{content_type}");
+}
+
+#[test]
+fn json_is_read_whatever_it_is() {
+    check(
+        "application/json",
+        r#"{"orderId": 7, "lines": [1.5, null]}"#,
+        r#"{"orderId":7,"lines":[1.5,null]}"#,
+    );
+    check("application/json; charset=utf-8", "[1,2]", "[1,2]");
+    check("application/problem+json", r#"{"a":1}"#, r#"{"a":1}"#);
+    check("application/json", "\u{feff}{}", "{}");
+    for scalar in ["1", "true", "null", r#""text""#, "9007199254740993"] {
+        check("application/json", scalar, scalar);
+    }
+}
+
+#[test]
+fn malformed_json_is_refused() {
+    for body in ["{", "{'a':1}", "1 2", "{}x", " ", "\u{0}", "nul"] {
+        check("application/json", body, "400 bad_json: request body is not valid JSON");
+    }
+    check("application/json", b"\"\xff\"", "400 bad_json: request body is not valid JSON");
+}
+
+#[test]
+fn json_beyond_its_limits_is_refused_as_that() {
+    let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+    let expected = "400 json_too_large: request body is more JSON than is taken: at most 64 levels and 250000 keys and items";
+    check("application/json", deep, expected);
+}
+
+#[test]
+fn an_empty_body_is_null_whatever_its_type() {
+    for content_type in ["", "application/json", "text/plain", "image/png", "multipart/form-data; boundary=x"]
+    {
+        check(content_type, "", "null");
+    }
+}
+
+#[test]
+fn without_a_content_type_only_what_looks_like_a_document_is_json() {
+    check("", r#" {"a":1}"#, r#"{"a":1}"#);
+    check("", "[1]", "[1]");
+    let file = |text: &str| {
+        let size = text.len();
+        format!(
+            r#"{{"contentType":"application/octet-stream","size":{size},"encoding":"utf8","data":"{text}"}}"#
+        )
+    };
+    check("", "{broken", &file("{broken"));
+    check("", "1", &file("1"));
+    check("", "plain", &file("plain"));
+}
+
+#[test]
+fn a_form_is_a_map_of_its_fields() {
+    check("application/x-www-form-urlencoded", "a=1&b=x+y&a=2", r#"{"a":["1","2"],"b":"x y"}"#);
+}
+
+#[test]
+fn text_xml_and_csv_are_text() {
+    check("text/plain", "hello", r#""hello""#);
+    check("application/xml", "<a/>", r#""<a/>""#);
+    check("text/csv; charset=windows-1252", b"a;\x80", r#""a;€""#);
+}
+
+#[test]
+fn any_other_body_is_a_file() {
+    let png = b"\x89PNG\r\n";
+    check("image/png", png, r#"{"contentType":"image/png","size":6,"encoding":"base64","data":"iVBORw0K"}"#);
+    let results = read("content-type: image/png", png).expect("the request is taken");
+    assert_eq!(results.path("body.data"), results.get("rawBody"));
+}
+
+#[test]
+fn the_raw_body_is_the_exact_bytes_of_every_body() {
+    for (content_type, body) in [
+        ("application/json", &b" {\"a\" : 1}\n"[..]),
+        ("application/x-www-form-urlencoded", b"a=%41"),
+        ("text/plain; charset=latin1", b"\xf6"),
+        ("image/png", b"\x00\xff"),
+        ("application/json", b""),
+    ] {
+        let results = read(&format!("Content-Type: {content_type}"), body).expect("the request is taken");
+        let raw = results.get("rawBody").expect("rawBody");
+        let file = raw.as_file().expect("rawBody is a file");
+        assert_eq!((&file.data[..], &*file.content_type), (body, content_type));
+        assert_eq!(results.path("rawBody.data"), Some(raw));
+    }
+}
+
+#[test]
+fn results_hold_what_the_contract_names() {
+    let mut request =
+        request("Content-Type: application/json\nX-Order: 7\nx-order: 8\nHost: hooks.example", b"{}");
+    request.fragment = "/orders/a%20b".into();
+    request.raw_query = "q=1&q=2".into();
+    let received = receive(&trigger(), request).expect("the request is taken");
+    let expected = concat!(
+        r#"{"body":{"data":{},"contentType":"application/json"},"#,
+        r#""rawBody":{"contentType":"application/json","size":2,"encoding":"utf8","data":"{}"},"#,
+        r#""headers":{"content-type":"application/json","host":"hooks.example","x-order":"7, 8"},"#,
+        r#""pathFragment":"orders/a b","queryParameters":{"q":["1","2"]},"method":"POST"}"#
+    );
+    assert_eq!(received.results.to_json(), expected);
+    let header = |name: &str| received.results.path("headers")?.get(name);
+    assert_eq!(header("X-Order"), header("x-order"));
+    assert_eq!(crate::results(&Payload::Webhook(received.payload)), Ok(received.results));
+}
+
+#[test]
+fn what_is_missing_is_empty_and_never_absent() {
+    let results = read("", b"").expect("the request is taken");
+    let expected = concat!(
+        r#"{"body":{"data":null,"contentType":null},"#,
+        r#""rawBody":{"contentType":"application/octet-stream","size":0,"encoding":"utf8","data":""},"#,
+        r#""headers":{},"pathFragment":"","queryParameters":{},"method":"POST"}"#
+    );
+    assert_eq!(results.to_json(), expected);
+}
+
+#[test]
+fn headers_of_the_connection_are_left_out_and_the_others_folded() {
+    let headers = "Connection: close, X-Hop\nX-Hop: 1\nTransfer-Encoding: chunked\nTE: trailers\nForwarded: for=1\n\
+                   Cookie: a=1\nCookie: b=2\nHost: h";
+    let mut request = request(headers, b"");
+    request.headers.push(("X-Latin".into(), b"gr\xf6\xdfe".to_vec()));
+    request.headers.push(("X-Utf".into(), "größe".into()));
+    let payload = admit(&trigger(), request).expect("the request is taken");
+    let folded: Vec<String> = payload.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(folded, ["cookie=a=1; b=2", "forwarded=for=1", "host=h", "x-latin=größe", "x-utf=größe"]);
+}
+
+#[test]
+fn a_method_that_is_not_taken_is_refused_with_those_that_are() {
+    let only = WebhookTrigger { methods: vec!["PUT".into(), "DELETE".into()], ..trigger() };
+    let refusal = |trigger: &WebhookTrigger, method: &str| {
+        let request = Request { method: method.into(), ..request("", b"") };
+        receive(trigger, request).map_err(|rejection| (rejection.status, rejection.allow)).err()
+    };
+    assert_eq!(refusal(&only, "PUT"), None);
+    assert_eq!(refusal(&only, "POST"), Some((405, Some("PUT, DELETE".into()))));
+    for method in METHODS {
+        assert_eq!(refusal(&trigger(), method), None, "{method}");
+    }
+    for method in ["HEAD", "OPTIONS", "TRACE", "post", ""] {
+        let all = Some("POST, PUT, PATCH, DELETE, GET".into());
+        assert_eq!(refusal(&trigger(), method), Some((405, all)), "{method}");
+    }
+}
+
+#[test]
+fn a_probe_is_answered_and_starts_nothing() {
+    let status = |method: &str| probe(&trigger(), method).map(|answer| answer.status);
+    assert_eq!(
+        (status("HEAD"), status("OPTIONS"), status("GET"), status("POST")),
+        (Some(200), Some(204), None, None)
+    );
+    let answer = probe(&trigger(), "OPTIONS").expect("OPTIONS is a probe");
+    assert_eq!(answer.header("allow"), Some("POST, PUT, PATCH, DELETE, GET"));
+    assert!(answer.body.is_empty());
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
+    check("text/plain", vec![b'x'; 4097], "413 payload_too_large: request body is larger than 4KiB");
+    assert!(read("content-type: text/plain", &[b'x'; 4096]).is_ok());
+}
+
+#[test]
+fn an_encoded_body_is_refused() {
+    let status = |headers: &str| read(headers, b"x").map_err(|refusal| refusal[..3].to_owned()).err();
+    assert_eq!(status("Content-Encoding: gzip").as_deref(), Some("415"));
+    assert_eq!(status("content-encoding: identity, br").as_deref(), Some("415"));
+    assert_eq!(status("content-encoding: identity\ncontent-encoding: gzip").as_deref(), Some("415"));
+    assert_eq!(status("content-encoding: Identity"), None);
+    assert_eq!(status("content-encoding: "), None);
+}
+
+#[test]
+fn two_content_types_are_refused_unless_they_agree() {
+    let two = read("content-type: application/json\ncontent-type: text/plain", b"{}");
+    assert_eq!(two, Err("400 bad_content_type: request has more than one content-type".into()));
+    assert!(read("content-type: application/json\ncontent-type: application/json", b"{}").is_ok());
+}
+
+fn multipart(parts: &[&str]) -> String {
+    let parts: String = parts.iter().map(|part| format!("--b\r\n{part}\r\n")).collect();
+    format!("{parts}--b--\r\n")
+}
+
+fn check_parts(parts: &[&str], expected: &str) {
+    check("multipart/form-data; boundary=b", multipart(parts), expected);
+}
+
+fn named(disposition: &str, content_type: &str, data: &str) -> String {
+    let content_type =
+        if content_type.is_empty() { String::new() } else { format!("Content-Type: {content_type}\r\n") };
+    format!("Content-Disposition: form-data; {disposition}\r\n{content_type}\r\n{data}")
+}
+
+#[test]
+fn each_part_of_a_multipart_body_is_a_key() {
+    check_parts(
+        &[
+            &named(r#"name="note""#, "", "größe"),
+            &named(r#"name="order""#, "application/json", r#"{"id":7}"#),
+            &named(r#"name="picture"; filename="a/b.png""#, "image/png", "\u{0}PNG"),
+        ],
+        concat!(
+            r#"{"note":{"data":"größe","contentType":"text/plain"},"#,
+            r#""order":{"data":{"id":7},"contentType":"application/json"},"#,
+            r#""picture":{"contentType":"image/png","filename":"a/b.png","size":4,"encoding":"utf8","data":"\u0000PNG"}}"#
+        ),
+    );
+}
+
+#[test]
+fn a_json_part_stays_json_when_it_is_a_file_and_must_be_valid() {
+    check_parts(
+        &[&named(r#"name="j"; filename="j.json""#, "application/json", "[1]")],
+        r#"{"j":{"data":[1],"contentType":"application/json","filename":"j.json"}}"#,
+    );
+    check_parts(
+        &[&named(r#"name="j""#, "application/json", "{")],
+        "400 bad_json: part `j` is not valid JSON",
+    );
+}
+
+#[test]
+fn a_repeated_part_is_a_list_in_order() {
+    check_parts(
+        &[&named(r#"name="a""#, "", "1"), &named(r#"name="b""#, "", ""), &named(r#"name="a""#, "", "2")],
+        concat!(
+            r#"{"a":[{"data":"1","contentType":"text/plain"},{"data":"2","contentType":"text/plain"}],"#,
+            r#""b":{"data":"","contentType":"text/plain"}}"#
+        ),
+    );
+}
+
+#[test]
+fn a_part_without_a_usable_name_is_refused() {
+    let expected = "400 bad_multipart: multipart body has a part whose name is not 1 to 256 bytes long";
+    check_parts(&[&named(r#"name="""#, "", "1")], expected);
+    check_parts(&["Content-Disposition: form-data\r\n\r\n1"], expected);
+    check_parts(&[&named(&format!("name=\"{}\"", "n".repeat(257)), "", "1")], expected);
+}
+
+#[test]
+fn a_multipart_body_that_breaks_off_is_refused() {
+    let whole = multipart(&[&named(r#"name="a""#, "", "1"), &named(r#"name="b""#, "image/png", "2")]);
+    for cut in 1..whole.len() - 4 {
+        let read = read("content-type: multipart/form-data; boundary=b", &whole.as_bytes()[..cut]);
+        assert!(read.as_ref().is_err_and(|refusal| refusal.contains("bad_multipart")), "{cut}: {read:?}");
+    }
+    for content_type in
+        ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"\""]
+    {
+        check(content_type, &whole, "400 bad_multipart: multipart content-type has no usable boundary");
+    }
+}
+
+#[test]
+fn parts_and_their_headers_are_limited() {
+    let large = WebhookTrigger { max_body: 1 << 20, ..trigger() };
+    let read = |parts: &[&str]| {
+        let request = request("content-type: multipart/form-data; boundary=b", multipart(parts).as_bytes());
+        receive(&large, request).map_err(|rejection| rejection.message).err()
+    };
+    let part = named(r#"name="a""#, "", "1");
+    assert_eq!(read(&vec![part.as_str(); 200]), None);
+    assert_eq!(read(&vec![part.as_str(); 201]).as_deref(), Some("multipart body has more than 200 parts"));
+    let long = format!("X-Long: {}\r\n{part}", "x".repeat(17 * 1024));
+    assert_eq!(
+        read(&[&long]).as_deref(),
+        Some("multipart body has a part with more than 16384 bytes of headers")
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_request_breaks_the_parser_and_what_is_stored_reads_the_same(
+        content_type in "(application/json|text/plain; charset=utf-16|application/x-www-form-urlencoded|multipart/form-data; boundary=b|image/png|.{0,12})",
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        tail in "(--b\r\n|Content-Disposition: form-data; name=a\r\n|\r\n|x|--b--){0,8}",
+    ) {
+        let body = [body, tail.into_bytes()].concat();
+        let headers = vec![("content-type".to_owned(), content_type.into_bytes())];
+        let request = Request { method: "POST".into(), headers, body: body.clone().into(), ..Request::default() };
+        if let Ok(received) = receive(&trigger(), request) {
+            prop_assert_eq!(&received.payload.body.data[..], &body[..]);
+            let stored = serde_json::to_string(&Payload::Webhook(received.payload)).expect("a payload is stored");
+            let payload: Payload = serde_json::from_str(&stored).expect("a payload reads back");
+            prop_assert_eq!(crate::results(&payload), Ok(received.results));
+        }
+    }
+
+    #[test]
+    fn a_multipart_body_of_any_bytes_ends(body in "(--b|--|\r\n|b|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
+        let _ = read("content-type: multipart/form-data; boundary=b", body.as_bytes());
+    }
+
+    #[test]
+    fn json_read_is_the_json_sent(entries in proptest::collection::vec(("[a-z]{1,4}", any::<i64>()), 0..8)) {
+        let map = Value::from(entries.into_iter().collect::<Map>());
+        let results = read("content-type: application/json", map.to_json().as_bytes()).expect("JSON is taken");
+        prop_assert_eq!(results.path("body.data"), Some(map));
+    }
+}
