@@ -19,6 +19,7 @@ pub mod payload;
 pub mod retry;
 
 pub mod load;
+pub mod schema;
 
 pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType};
 pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};

@@ -22,9 +22,7 @@ pub fn template(node: &Node, diagnostics: &Diagnostics) -> Template {
         Kind::Unsigned(value) => Template::Literal(Value::from(*value)),
         Kind::Float(value) => Template::Literal(Value::from(*value)),
         Kind::String(text) => text_template(text, diagnostics),
-        Kind::List(items) => {
-            collapse_list(items.iter().map(|item| template(item, diagnostics)).collect())
-        }
+        Kind::List(items) => collapse_list(items.iter().map(|item| template(item, diagnostics)).collect()),
         Kind::Map(map) => {
             let entries = map.iter().map(|entry| {
                 if entry.key.contains("${{") {
@@ -82,7 +80,8 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
     if let [Stretch::Plain(_)] | [] = pieces.as_slice() {
         return compile(&text.value, 0, text, diagnostics);
     }
-    let around = pieces.iter().any(|piece| matches!(piece, Stretch::Plain(plain) if !plain.trim().is_empty()));
+    let around =
+        pieces.iter().any(|piece| matches!(piece, Stretch::Plain(plain) if !plain.trim().is_empty()));
     let mut found = None;
     let mut count = 0;
     for piece in &pieces {
@@ -127,8 +126,7 @@ fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
     let pieces = stretches(&text.value);
     plain_braces(text, &pieces, diagnostics);
     if let [Stretch::Expression { inside, offset }] = pieces.as_slice() {
-        return compile(inside, *offset, text, diagnostics)
-            .map_or_else(Template::null, Template::Expression);
+        return compile(inside, *offset, text, diagnostics).map_or_else(Template::null, Template::Expression);
     }
     let mut parts = Vec::with_capacity(pieces.len());
     for piece in &pieces {
@@ -189,9 +187,10 @@ fn plain_braces(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) 
         })
     };
     let value = &text.value;
-    let found = value.match_indices("{{").map(|(at, _)| at).find(|&at| {
-        !value[..at].ends_with('$') && !within(at) && value[at..].contains("}}")
-    });
+    let found = value
+        .match_indices("{{")
+        .map(|(at, _)| at)
+        .find(|&at| !value[..at].ends_with('$') && !within(at) && value[at..].contains("}}"));
     let Some(at) = found else { return };
     let end = value[at..].find("}}").map_or(value.len(), |close| at + close + 2);
     let place: Span = text.locate_span(at, end);
@@ -211,7 +210,8 @@ fn line_break_around(text: &Text, parts: &[Part], diagnostics: &Diagnostics) {
     if !text.style.is_block() || !whole(parts) {
         return;
     }
-    if let Some(Part::Expression(expression)) = parts.iter().find(|part| matches!(part, Part::Expression(_))) {
+    if let Some(Part::Expression(expression)) = parts.iter().find(|part| matches!(part, Part::Expression(_)))
+    {
         diagnostics.push(
             Diagnostic::hint(
                 "expression-with-line-break",

@@ -1,0 +1,208 @@
+//! The top of an Automation's file.
+
+use std::sync::Arc;
+
+use super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
+use super::policy::{CONCURRENCY, EXECUTION_RETRY, RETENTION, concurrency, retention, retry, timeout};
+use super::steps::{Steps, check_flow};
+use super::template::template;
+use super::text::{inner, no_expression, plain, shorten};
+use super::{inputs, trigger};
+use crate::automation::{Automation, AutomationId, Block, DefinitionHash, Trigger};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use crate::retry::{RetryOn, RetryPolicy};
+use crate::yaml::{Field, MapReader, Node};
+
+pub(crate) static AUTOMATION: Object = Object {
+    what: "an automation",
+    keys: &[
+        Key::new(
+            "id",
+            Shape::Pattern("^[a-z0-9][a-z0-9-]*$"),
+            "What its addresses, state and history belong to. Default: the file's name without its ending.",
+        ),
+        Key::new("name", Shape::Name, "What people call it. Default: the id."),
+        Key::new("description", Shape::Text, "What it does, for people."),
+        Key::new("labels", Shape::List(&Shape::Name), "For people and filters."),
+        Key::new("enabled", Shape::Bool, "Whether its trigger is mounted. Default: true."),
+        Key::required("trigger", Shape::Object(&trigger::TRIGGER), "What starts it: exactly one kind."),
+        Key::new(
+            "inputs",
+            Shape::Named(IDENTIFIER, &Shape::Object(&inputs::INPUT)),
+            "What a manual start takes: `{name: {type, required, default, description}}`.",
+        ),
+        Key::new(
+            "configVars",
+            Shape::Named(IDENTIFIER, &Shape::ConfigVar),
+            "Values named once, read as `configVars.name`; may use `env.X`, and with `{value, secret: true}` `secrets.X`.",
+        ),
+        Key::required("steps", Shape::AnySteps, "The work, from top to bottom."),
+        Key::new("outputs", Shape::Template, "The result. Default: that of the last step."),
+        Key::new("onError", Shape::Steps, "Steps for a failed execution; they read `error`."),
+        Key::new("finally", Shape::Steps, "Steps that run at the end, whatever it is."),
+        Key::new("timeout", Shape::Duration, "The longest that the whole execution may take. Default: 15m."),
+        Key::new(
+            "retry",
+            Shape::Either(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&EXECUTION_RETRY)]),
+            "Further tries of the whole execution, each from the step that failed; not with a synchronous webhook. \
+             Default: none.",
+        ),
+        Key::new(
+            "concurrency",
+            Shape::Object(&CONCURRENCY),
+            "How many executions may run side by side. Default: any.",
+        ),
+        Key::new(
+            "retention",
+            Shape::Object(&RETENTION),
+            "How long executions are kept. Default: the daemon's.",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn read(
+    node: &Node,
+    stem: &str,
+    source: Arc<Source>,
+    diagnostics: &Diagnostics,
+) -> Option<Automation> {
+    let mut reader = AUTOMATION.open(node, diagnostics)?;
+    let id = id(&mut reader, stem, diagnostics);
+    let name = plain(reader.take("name"), diagnostics).map(str::to_owned);
+    let description = reader.take("description").string().map(str::to_owned);
+    let labels = labels(reader.take("labels"), diagnostics);
+    let enabled = reader.take("enabled").bool().unwrap_or(true);
+    let started = trigger::read(reader.take("trigger"), diagnostics);
+    let declared = inputs::inputs(reader.take("inputs"), diagnostics);
+    unused_inputs(&reader, started.as_ref(), diagnostics);
+    let config_vars = inputs::config_vars(reader.take("configVars"), diagnostics);
+    let blocks = Blocks::read(&mut reader, started.as_ref().map(|started| &started.trigger), diagnostics);
+    let outputs = reader.take("outputs").node().map(|node| template(node, diagnostics));
+    let timeout = timeout(reader.take("timeout"), diagnostics).unwrap_or(Automation::DEFAULT_TIMEOUT);
+    let is_sync = started.as_ref().is_some_and(trigger::Read::is_sync);
+    let retry = execution_retry(&mut reader, is_sync, diagnostics);
+    let concurrency = concurrency(reader.take("concurrency"), is_sync, diagnostics);
+    let retention = retention(reader.take("retention"), diagnostics);
+    reader.finish();
+
+    let (id, id_span) = id?;
+    let started = started?;
+    Some(Automation {
+        definition: DefinitionHash::of(&id, source.text()),
+        name: name.unwrap_or_else(|| id.to_string()),
+        id,
+        id_span,
+        description,
+        labels,
+        enabled,
+        trigger: started.trigger,
+        trigger_span: started.span,
+        trigger_if: started.condition,
+        inputs: declared,
+        config_vars,
+        steps: blocks.steps?,
+        outputs,
+        on_error: blocks.on_error,
+        finally: blocks.finally,
+        timeout,
+        retry,
+        concurrency,
+        retention,
+        source,
+    })
+}
+
+/// The id: what `id` says, else the file's stem.
+fn id(reader: &mut MapReader<'_, '_>, stem: &str, diagnostics: &Diagnostics) -> Option<(AutomationId, Span)> {
+    let rule = "an id has small letters, digits and `-`, begins with a letter or digit, and has at most 100 characters";
+    let field = reader.take("id");
+    if field.is_given() {
+        let text = field.text()?;
+        let id = AutomationId::parse(&text.value);
+        if id.is_none() && no_expression(text, diagnostics) {
+            let message = format!("`{}` cannot be the id of an automation", shorten(&text.value));
+            let near = AutomationId::suggest(&text.value).map(|near| near.to_string());
+            diagnostics.push(Diagnostic::error("invalid-id", message, inner(text)).help(rule).nearest(near));
+        }
+        return Some((id?, inner(text)));
+    }
+    let start = Span::at(reader.node().span.start as usize);
+    let id = AutomationId::parse(stem);
+    if id.is_none() {
+        let message = format!("the file's name `{}` cannot be the id of an automation", shorten(stem));
+        let help = AutomationId::suggest(stem).map_or_else(
+            || format!("add one with `id: …`; {rule}"),
+            |near| format!("rename the file to `{near}.yaml`, or add `id: {near}`"),
+        );
+        diagnostics.push(Diagnostic::error("invalid-id", message, start).help(help));
+    }
+    Some((id?, start))
+}
+
+fn labels(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
+    let items = field.items().unwrap_or_default();
+    items.into_iter().filter_map(|item| plain(item, diagnostics)).map(str::to_owned).collect()
+}
+
+fn unused_inputs(reader: &MapReader<'_, '_>, started: Option<&trigger::Read>, diagnostics: &Diagnostics) {
+    let Some(started) = started.filter(|_| reader.has("inputs")) else { return };
+    if matches!(started.trigger, Trigger::Manual) {
+        return;
+    }
+    let message =
+        format!("only a manual start gives inputs, but the trigger is `{}`", started.trigger.word());
+    diagnostics.push(
+        Diagnostic::warning("unused-setting", message, reader.key_span("inputs"))
+            .related(started.span, "the trigger")
+            .help("remove them, or write `trigger: {manual: {}}`"),
+    );
+}
+
+/// Every error of an execution counts for its retry, unless a step has dealt with it.
+fn execution_retry(reader: &mut MapReader<'_, '_>, is_sync: bool, diagnostics: &Diagnostics) -> RetryPolicy {
+    let policy = retry(reader.take("retry"), &EXECUTION_RETRY, diagnostics);
+    if is_sync && reader.has("retry") {
+        let message = "an execution of a synchronous webhook cannot be tried again, because its caller waits";
+        diagnostics.push(
+            Diagnostic::error("sync-retry", message, reader.key_span("retry"))
+                .help("put `retry` on the steps that need it, or write `mode: async`"),
+        );
+    }
+    RetryPolicy { on: vec![RetryOn::All], ..policy }
+}
+
+/// The lists of steps of a file.
+struct Blocks {
+    steps: Option<Block>,
+    on_error: Option<Block>,
+    finally: Option<Block>,
+}
+
+impl Blocks {
+    fn read(reader: &mut MapReader<'_, '_>, trigger: Option<&Trigger>, diagnostics: &Diagnostics) -> Self {
+        let fields = ["steps", "onError", "finally"].map(|key| reader.take(key));
+        let lists: Vec<&Node> = fields.iter().filter_map(|field| field.node()).collect();
+        let mut steps = Steps::new(&lists, diagnostics);
+        let [work, on_error, finally] = fields;
+        if let Some(node) = work.node().filter(|node| node.as_list().is_some_and(<[Node]>::is_empty)) {
+            diagnostics.push(
+                Diagnostic::hint(
+                    "empty-automation",
+                    "this automation has no steps: its result is null",
+                    node.span,
+                )
+                .help("add a step"),
+            );
+        }
+        let blocks = Self {
+            steps: work.list().map(|list| steps.steps(list)),
+            on_error: on_error.node().and_then(|node| steps.block(node, "onError")),
+            finally: finally.node().and_then(|node| steps.block(node, "finally")),
+        };
+        let lists = [&blocks.steps, &blocks.on_error, &blocks.finally];
+        let lists: Vec<&Block> = lists.into_iter().flatten().collect();
+        check_flow(&lists, trigger, diagnostics);
+        blocks
+    }
+}

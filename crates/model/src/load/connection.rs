@@ -1,0 +1,84 @@
+//! A connection's file.
+
+use std::sync::Arc;
+
+use super::keys::{ANY_NAME, Choice, Key, Object, Shape, is_identifier};
+use super::template::template;
+use super::text::{named, shorten};
+use crate::automation::Named;
+use crate::connection::Connection;
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use crate::yaml::Node;
+
+pub(crate) static CONNECTION: Object = Object {
+    what: "a connection",
+    keys: &[
+        Key::required(
+            "type",
+            Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
+            "The type that a connector declares, such as `wiki.basic`.",
+        ),
+        Key::new("description", Shape::Text, "What it is for, for people."),
+        Key::new(
+            "with",
+            Shape::Named(ANY_NAME, &Shape::Template),
+            "The type's inputs. Secrets are named, never written: `${{ secrets.wikiToken }}`.",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn read(
+    node: &Node,
+    stem: &str,
+    source: Arc<Source>,
+    diagnostics: &Diagnostics,
+) -> Option<Connection> {
+    if !is_connection_name(stem) {
+        let message = format!("the file's name `{}` cannot be the name of a connection", shorten(stem));
+        diagnostics
+            .push(Diagnostic::error("invalid-name", message, Span::at(node.span.start as usize)).help(
+                "rename the file: a name has letters, digits, `_` and `-`, and at most 100 characters",
+            ));
+    }
+    let mut reader = CONNECTION.open(node, diagnostics)?;
+    let kind = named(reader.take("type"), diagnostics);
+    let kind = kind.filter(|kind| is_type(kind, diagnostics));
+    let description = reader.take("description").string().map(str::to_owned);
+    let with = reader.take("with").entries().map(|entries| {
+        let read = entries.iter().map(|entry| {
+            let name = Named { name: entry.key.clone(), span: entry.key_span };
+            (name, template(&entry.value, diagnostics))
+        });
+        read.collect()
+    });
+    reader.finish();
+    let kind = kind?;
+    Some(Connection {
+        name: stem.to_owned(),
+        kind: kind.name,
+        kind_span: kind.span,
+        with: with.unwrap_or_default(),
+        description,
+        source,
+    })
+}
+
+fn is_connection_name(stem: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !stem.is_empty() && stem.len() <= super::text::MAX_NAME && stem.bytes().all(fine)
+}
+
+/// Whether it is of the form; whether there is such a type is asked of the connectors.
+fn is_type(kind: &Named, diagnostics: &Diagnostics) -> bool {
+    let parts = kind.name.split_once('.');
+    if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
+        return true;
+    }
+    let message = format!("`{}` is no name of a connection type", shorten(&kind.name));
+    diagnostics.push(
+        Diagnostic::error("invalid-type", message, kind.span)
+            .help("write the connector, a dot and the type, like `wiki.basic`"),
+    );
+    false
+}

@@ -1,0 +1,110 @@
+//! What an answer's headers, media type and JSON may be. The rules of webhooks' static answers and `respond` steps.
+
+use super::text::{inner, shorten};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::yaml::Text;
+
+/// Headers that the server itself sets, or that would reach beyond the one answer: framing and hop-by-hop headers
+/// (RFC 9110 7.6.1), and those that change what a browser does with the whole site.
+const REFUSED: [&str; 16] = [
+    "clear-site-data",
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "public-key-pins",
+    "service-worker-allowed",
+    "set-cookie",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-type",
+];
+
+/// Statuses whose answer has no body (RFC 9110 6.4.1 and 15.3.6).
+pub(super) const WITHOUT_BODY: [u16; 3] = [204, 205, 304];
+
+/// Checks a header's name.
+pub(super) fn name(name: &str, span: Span, diagnostics: &Diagnostics) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        let message = format!("`{}` is no header name", shorten(name));
+        let help = "a header name has letters, digits and `-`";
+        diagnostics.push(Diagnostic::error("forbidden-header", message, span).help(help));
+        return false;
+    }
+    let lower = name.to_ascii_lowercase();
+    if !REFUSED.contains(&lower.as_str()) && !lower.starts_with("access-control-") {
+        return true;
+    }
+    let help = match lower.as_str() {
+        "content-type" => "write `contentType: …` beside `headers`",
+        "content-length" | "transfer-encoding" | "connection" | "keep-alive" => {
+            "the server sets it itself; remove it"
+        }
+        _ => "it would change more than this one answer; remove it",
+    };
+    let message = format!("the header `{}` cannot be set", shorten(name));
+    diagnostics.push(Diagnostic::error("forbidden-header", message, span).help(help));
+    false
+}
+
+/// Checks a header's value that is known when the file is loaded.
+pub(super) fn value(value: &str, span: Span, diagnostics: &Diagnostics) -> bool {
+    let fine = value.chars().all(|c| c == '\t' || !c.is_control());
+    if !fine {
+        let message = "a header's value is one line without control characters";
+        diagnostics.push(Diagnostic::error("forbidden-header", message, span));
+    }
+    fine
+}
+
+/// Checks a media type.
+pub(super) fn content_type(text: &Text, diagnostics: &Diagnostics) -> bool {
+    let value = &text.value;
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    let part = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
+    let fine = essence.split_once('/').is_some_and(|(kind, sub)| part(kind) && part(sub));
+    if !fine || value.contains(|c: char| c.is_control() || !c.is_ascii()) || value.starts_with(' ') {
+        let message = format!("`{}` is no content type", shorten(value));
+        let help = "write a type and a subtype, like `application/json` or `text/plain; charset=utf-8`";
+        diagnostics.push(Diagnostic::error("invalid-content-type", message, inner(text)).help(help));
+        return false;
+    }
+    true
+}
+
+/// Whether a media type is JSON: `application/json` or any `+json`.
+pub(super) fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// Checks that a text is JSON, and says where it is not.
+pub(super) fn json(text: &Text, diagnostics: &Diagnostics) -> bool {
+    let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text.value) else { return true };
+    let line_start =
+        text.value.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+    let at = (line_start + error.column().saturating_sub(1)).min(text.value.len());
+    let at = text.value.floor_char_boundary(at);
+    let end = text.value[at..].chars().next().map_or(at, |c| at + c.len_utf8());
+    let full = error.to_string();
+    let words = full.split(" at line ").next().unwrap_or_default();
+    let message = format!("the content type is JSON, but this body is not: {words}");
+    diagnostics.push(
+        Diagnostic::error("invalid-json", message, text.locate_span(at, end))
+            .help("correct it, or write another `contentType`"),
+    );
+    false
+}
+
+/// Reports a body that would never be sent.
+pub(super) fn no_body(status: u16, span: Span, diagnostics: &Diagnostics) {
+    let message = format!("an answer with the status {status} has no body, so this is never sent");
+    diagnostics
+        .push(Diagnostic::warning("body-not-sent", message, span).help("remove it, or take the status 200"));
+}

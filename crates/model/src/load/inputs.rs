@@ -1,0 +1,161 @@
+//! `inputs` and `configVars`: what an Automation is given and what it names once.
+
+use super::keys::{Choice, Key, Object, Shape};
+use super::template::{literal, template};
+use super::text::{entry_name, shorten};
+use crate::action::{InputSpec, InputType};
+use crate::automation::ConfigVar;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::value::Value;
+use crate::yaml::{Entry, Field, MapReader};
+
+/// The words for the types of inputs.
+const TYPES: [&str; 9] = ["text", "integer", "number", "boolean", "choice", "list", "map", "object", "any"];
+
+pub(super) static INPUT: Object = Object {
+    what: "an input",
+    keys: &[
+        Key::new(
+            "type",
+            Shape::Words(&TYPES),
+            "What may be given: text, integer, number, boolean, choice (one of `options`), list, map (or object), any. \
+             Default: choice with `options`, else any.",
+        ),
+        Key::new("required", Shape::Bool, "Whether it has to be given. Default: false."),
+        Key::new("default", Shape::Template, "What holds when it is not given. No expressions."),
+        Key::new("description", Shape::Text, "What it means, for people."),
+        Key::new("options", Shape::List(&Shape::Text), "The texts that a choice can be."),
+    ],
+    choice: Choice::Free,
+};
+
+/// The long form of a configuration variable.
+pub(crate) static CONFIG_VAR: Object = Object {
+    what: "a configuration variable",
+    keys: &[
+        Key::required("value", Shape::Template, "The value; may read `env` and, if it is secret, `secrets`."),
+        Key::new("secret", Shape::Bool, "Whether it is never shown, logged or stored. Default: false."),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn inputs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<InputSpec> {
+    let Some(entries) = field.entries() else { return Vec::new() };
+    entries.iter().filter_map(|entry| input(entry, diagnostics)).collect()
+}
+
+fn input(entry: &Entry, diagnostics: &Diagnostics) -> Option<InputSpec> {
+    let name = entry_name(entry, "an input", diagnostics);
+    let mut reader = INPUT.open(&entry.value, diagnostics)?;
+    let word = reader.take("type").choice(&TYPES);
+    let options = options(&mut reader, word, diagnostics);
+    let kind = kind(word, options);
+    let required = reader.take("required").bool().unwrap_or(false);
+    let default = reader.take("default").node().map(|node| literal(node, "a default", diagnostics));
+    if let (Some(default), Some(node)) = (&default, reader.take("default").node())
+        && let Err(found) = fits(&kind, default)
+    {
+        let message = format!("this default is {found}, but the input takes {}", kind.words());
+        diagnostics.push(Diagnostic::error("default-type", message, node.head()));
+    }
+    if required && default.is_some() {
+        let message = "an input that has to be given has no use for a default";
+        diagnostics.push(
+            Diagnostic::warning("unused-setting", message, reader.key_span("default"))
+                .help("remove `default`, or `required: true`"),
+        );
+    }
+    let description = reader.take("description").string().map(str::to_owned);
+    reader.finish();
+    Some(InputSpec { name: name?.name, kind, required, default, description })
+}
+
+fn options(
+    reader: &mut MapReader<'_, '_>,
+    word: Option<&str>,
+    diagnostics: &Diagnostics,
+) -> Option<Vec<String>> {
+    let span = reader.key_span("options");
+    let field = reader.take("options");
+    if word == Some("choice") && !field.is_given() {
+        diagnostics.push(
+            Diagnostic::error("missing-key", "a choice needs the key `options`", reader.key_span("type"))
+                .help("add the texts to choose from: `options: [small, large]`"),
+        );
+    }
+    let texts = field.strings()?;
+    if let Some(word) = word.filter(|word| *word != "choice") {
+        let message = format!("`options` belongs to the type `choice`, this is `{word}`");
+        diagnostics.push(Diagnostic::error("conflicting-keys", message, span).help("remove one of the two"));
+    }
+    let mut found: Vec<String> = Vec::with_capacity(texts.len());
+    for text in texts {
+        if found.iter().any(|other| other == text) {
+            let message = format!("the option `{}` is named twice", shorten(text));
+            diagnostics.push(Diagnostic::warning("duplicate-value", message, span));
+        } else {
+            found.push(text.to_owned());
+        }
+    }
+    if found.is_empty() {
+        diagnostics.push(Diagnostic::error("empty-list", "`options` has nothing to choose from", span));
+    }
+    Some(found)
+}
+
+fn kind(word: Option<&str>, options: Option<Vec<String>>) -> InputType {
+    let any = || Box::new(InputType::Any);
+    match (word, options) {
+        (None | Some("choice"), Some(options)) => InputType::Choice { options },
+        (Some("text"), _) => InputType::Text,
+        (Some("integer"), _) => InputType::integer(),
+        (Some("number"), _) => InputType::Number,
+        (Some("boolean"), _) => InputType::Boolean,
+        (Some("list"), _) => InputType::List { items: any() },
+        (Some("map" | "object"), _) => InputType::Map { values: any() },
+        _ => InputType::Any,
+    }
+}
+
+/// Whether a default is of the type; else what it is.
+fn fits(kind: &InputType, value: &Value) -> Result<(), String> {
+    let fits = match (kind, value) {
+        (InputType::Any, _)
+        | (InputType::Text, Value::String(_))
+        | (InputType::Number, Value::Number(_))
+        | (InputType::Boolean, Value::Bool(_))
+        | (InputType::List { .. }, Value::List(_))
+        | (InputType::Map { .. }, Value::Map(_)) => true,
+        (InputType::Integer { .. }, Value::Number(number)) => number.is_i64() || number.is_u64(),
+        (InputType::Choice { options }, Value::String(text)) => {
+            options.iter().any(|option| **option == **text)
+        }
+        _ => false,
+    };
+    match value {
+        _ if fits => Ok(()),
+        Value::Null => Err("nothing".to_owned()),
+        Value::String(_) | Value::Number(_) => Err(format!("`{}`", shorten(&value.to_text()))),
+        other => Err(format!("a {}", other.kind())),
+    }
+}
+
+pub(super) fn config_vars(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<ConfigVar> {
+    let Some(entries) = field.entries() else { return Vec::new() };
+    entries.iter().filter_map(|entry| config_var(entry, diagnostics)).collect()
+}
+
+/// `name: value`, or the long form. Any mapping with `value` or `secret` is the long form: were a mistyped
+/// `secert` to make it a plain value, the secret would be shown.
+fn config_var(entry: &Entry, diagnostics: &Diagnostics) -> Option<ConfigVar> {
+    let name = entry_name(entry, "a configuration variable", diagnostics);
+    let node = &entry.value;
+    if node.get("value").is_none() && node.get("secret").is_none() {
+        return Some(ConfigVar { name: name?, value: template(node, diagnostics), secret: false });
+    }
+    let mut reader = CONFIG_VAR.open(node, diagnostics)?;
+    let value = reader.take("value").node().map(|node| template(node, diagnostics));
+    let secret = reader.take("secret").bool();
+    reader.finish();
+    Some(ConfigVar { name: name?, value: value?, secret: secret.unwrap_or(false) })
+}

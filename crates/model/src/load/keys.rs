@@ -1,0 +1,145 @@
+//! What may stand where: the tables that the loader reads by and the JSON Schema is made of.
+//!
+//! A mapping with fixed keys is an [`Object`]; it is declared once, beside the code that lowers it. Reading goes
+//! through [`Object::open`], so a key that is not in the table is an error, and one that is in it is in the schema.
+
+use crate::diagnostic::Diagnostics;
+use crate::yaml::{MapReader, Node};
+
+/// A mapping with fixed keys.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// What it is called in messages, with its article: "a retry".
+    pub(crate) what: &'static str,
+    /// Its keys, in the order in which they are documented.
+    pub(crate) keys: &'static [Key],
+    /// Which keys exclude each other.
+    pub(crate) choice: Choice,
+}
+
+/// Which keys of an [`Object`] exclude each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice {
+    /// None do.
+    Free,
+    /// Exactly one of these has to be there.
+    One(&'static [&'static str]),
+    /// At most one of these may be there.
+    AtMostOne(&'static [&'static str]),
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// As it is written.
+    pub(crate) name: &'static str,
+    /// What may stand there.
+    pub(crate) shape: Shape,
+    /// Whether it has to be there.
+    pub(crate) required: bool,
+    /// What it means, for a person, with its default.
+    pub(crate) about: &'static str,
+}
+
+/// What may stand under a key, as far as its form goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Any text.
+    Text,
+    /// A text that is not blank.
+    Name,
+    /// A text of this form, an ECMA regular expression.
+    Pattern(&'static str),
+    /// `true` or `false`.
+    Bool,
+    /// A whole number within these bounds, both included.
+    Integer(i64, i64),
+    /// A number within these bounds, both included.
+    Number(f64, f64),
+    /// A duration.
+    Duration,
+    /// A size in bytes.
+    Size,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// Nothing at all, or this.
+    Optional(&'static Shape),
+    /// Any of these.
+    Either(&'static [Shape]),
+    /// A list of these.
+    List(&'static Shape),
+    /// A list with at least one of these, or one of them alone.
+    OneOrMore(&'static Shape),
+    /// A mapping with fixed keys.
+    Object(&'static Object),
+    /// A mapping from names of the author's own, of this form, to these.
+    Named(&'static str, &'static Shape),
+    /// As [`Shape::Named`], with at least one entry.
+    SomeNamed(&'static str, &'static Shape),
+    /// A bare or wrapped expression.
+    Expression,
+    /// A text that holds `${{ }}`.
+    WrappedExpression,
+    /// Any value, with `${{ }}` in its texts.
+    Template,
+    /// A list of steps, which may be empty.
+    AnySteps,
+    /// A list of at least one step.
+    Steps,
+    /// A value of a form that only the file's rules say, with its own schema.
+    ConfigVar,
+}
+
+/// An identifier: what can be written after a dot in an expression.
+pub(crate) const IDENTIFIER: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+/// Any text that is not empty.
+pub(crate) const ANY_NAME: &str = "^";
+/// A media type, such as `text/plain; charset=utf-8`.
+pub(crate) const CONTENT_TYPE: &str = r"^[^\s/;]+/[^\s/;]+(\s*;.*)?$";
+
+impl Key {
+    /// A key that may be left out.
+    pub(crate) const fn new(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Self { name, shape, required: false, about }
+    }
+
+    /// A key that has to be there.
+    pub(crate) const fn required(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Self { name, shape, required: true, about }
+    }
+}
+
+impl Object {
+    /// A reader of this mapping with all its keys declared. What is missing or excludes each other is reported, and
+    /// so is a value that is no mapping.
+    pub(super) fn open<'n, 'd>(
+        &'static self,
+        node: &'n Node,
+        diagnostics: &'d Diagnostics,
+    ) -> Option<MapReader<'n, 'd>> {
+        let mut reader = MapReader::new(node, self.what, diagnostics)?;
+        for key in self.keys {
+            if key.required {
+                reader.required(key.name);
+            } else {
+                reader.take(key.name);
+            }
+        }
+        match self.choice {
+            Choice::Free => {}
+            Choice::One(keys) => {
+                reader.exactly_one_of(keys);
+            }
+            Choice::AtMostOne(keys) => {
+                reader.at_most_one_of(keys);
+            }
+        }
+        Some(reader)
+    }
+}
+
+/// Whether `text` can be written after a dot in an expression.
+pub(super) fn is_identifier(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,217 @@
+//! How often, how many, how long: `retry`, `concurrency`, `retention`, `timeout`.
+
+use std::time::Duration;
+
+use super::keys::{Choice, Key, Object, Shape};
+use super::template::template;
+use super::text::duration_within;
+use crate::automation::{Concurrency, ConcurrencyPolicy, Retention};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::retry::{RetryOn, RetryPolicy};
+use crate::units::{MAX_DURATION, format_duration};
+use crate::yaml::{Field, Kind, MapReader, Node};
+
+/// The most retries of a step or an execution.
+pub(crate) const MAX_RETRIES: i64 = 100;
+/// The longest wait before a retry.
+const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
+/// The most that a wait grows by from one retry to the next.
+const MAX_BACKOFF: f64 = 10.0;
+/// The most executions side by side that `concurrency` can allow.
+const MAX_LIMIT: i64 = 1000;
+/// The longest that finished executions can be kept: ten years.
+const MAX_DAYS: i64 = 3650;
+
+const RETRY_ON: [(&str, RetryOn); 4] = [
+    ("network", RetryOn::Network),
+    ("5xx", RetryOn::ServerError),
+    ("429", RetryOn::TooManyRequests),
+    ("all", RetryOn::All),
+];
+
+const POLICIES: [(&str, ConcurrencyPolicy); 3] = [
+    ("queue", ConcurrencyPolicy::Queue),
+    ("skip", ConcurrencyPolicy::Skip),
+    ("cancelRunning", ConcurrencyPolicy::CancelRunning),
+];
+
+const MAX: Key = Key::required("max", Shape::Integer(0, MAX_RETRIES), "How many tries follow the first one.");
+const DELAY: Key = Key::new("delay", Shape::Duration, "The wait before the first retry. Default: 1s.");
+const BACKOFF: Key = Key::new(
+    "backoff",
+    Shape::Number(1.0, MAX_BACKOFF),
+    "What each further wait is multiplied by; 1 keeps it the same. Default: 2.",
+);
+const LONGEST: Key = Key::new("maxDelay", Shape::Duration, "No wait is longer than this. Default: 60s.");
+
+/// `retry` of a step.
+pub(super) static STEP_RETRY: Object = Object {
+    what: "a retry",
+    keys: &[
+        MAX,
+        DELAY,
+        BACKOFF,
+        LONGEST,
+        Key::new(
+            "on",
+            Shape::OneOrMore(&Shape::Either(&[
+                Shape::Words(&["network", "5xx", "429", "all"]),
+                Shape::Integer(429, 429),
+            ])),
+            "Which errors are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
+             Default: [network, 5xx, 429].",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+/// `retry` of a whole execution.
+pub(super) static EXECUTION_RETRY: Object =
+    Object { what: "a retry", keys: &[MAX, DELAY, BACKOFF, LONGEST], choice: Choice::Free };
+
+pub(super) static CONCURRENCY: Object = Object {
+    what: "a concurrency",
+    keys: &[
+        Key::required("limit", Shape::Integer(1, MAX_LIMIT), "How many executions may run side by side."),
+        Key::new(
+            "key",
+            Shape::Template,
+            "Executions with different keys do not count against each other: `${{ trigger.results.body.data.customer }}`.",
+        ),
+        Key::new(
+            "policy",
+            Shape::Words(&["queue", "skip", "cancelRunning"]),
+            "What happens to one over the limit: it waits (queue), ends at once (skip), or takes the place of the oldest \
+             (cancelRunning). Default: queue, and skip for a synchronous webhook.",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) static RETENTION: Object = Object {
+    what: "a retention",
+    keys: &[
+        Key::required("days", Shape::Integer(1, MAX_DAYS), "How many days a finished execution is kept."),
+        Key::new(
+            "keepFailed",
+            Shape::Bool,
+            "Whether failed executions are kept beyond that. Default: false.",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+/// A retry: a number of tries, or a mapping of `object`.
+pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: &Diagnostics) -> RetryPolicy {
+    let Some(node) = field.node() else { return RetryPolicy::none() };
+    match &node.kind {
+        Kind::Integer(_) | Kind::Unsigned(_) => {
+            RetryPolicy::times(field.integer(0..=MAX_RETRIES).map_or(0, small))
+        }
+        Kind::Map(_) => {
+            let Some(mut reader) = object.open(node, diagnostics) else { return RetryPolicy::none() };
+            let policy = retry_map(&mut reader, diagnostics);
+            reader.finish();
+            policy
+        }
+        _ => {
+            let message = format!("expected a number or a mapping for `retry`, found {}", node.kind_name());
+            let help =
+                "write the number of tries after the first, like `retry: 3`, or `retry: {max: 3, delay: 2s}`";
+            diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(help));
+            RetryPolicy::none()
+        }
+    }
+}
+
+fn retry_map(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> RetryPolicy {
+    let mut policy = RetryPolicy::times(reader.take("max").integer(0..=MAX_RETRIES).map_or(0, small));
+    let waits = Duration::ZERO..=MAX_DELAY;
+    if let Some(delay) = duration_within(reader.take("delay"), "delay", &waits, diagnostics) {
+        policy.delay = delay;
+    }
+    let backoff = reader.take("backoff");
+    if let Some(factor) = backoff.number() {
+        if (1.0..=MAX_BACKOFF).contains(&factor) {
+            policy.backoff = factor;
+        } else {
+            let message = format!("`backoff` must be from 1 to {MAX_BACKOFF}, found {factor}");
+            backoff.error("out-of-range", message);
+        }
+    }
+    let longest = reader.take("maxDelay");
+    match duration_within(longest, "maxDelay", &waits, diagnostics) {
+        Some(given) if given < policy.delay => {
+            let [given, delay] = [given, policy.delay].map(format_duration);
+            longest.error("out-of-range", format!("`maxDelay` ({given}) is shorter than `delay` ({delay})"));
+        }
+        Some(given) => policy.max_delay = given,
+        None => policy.max_delay = policy.max_delay.max(policy.delay),
+    }
+    let has_on = reader.has("on");
+    if has_on && let Some(on) = reader.take("on").one_or_more() {
+        policy.on = classes(&on, diagnostics);
+        if on.is_empty() {
+            reader.take("on").error("empty-list", "`on` names no errors, so nothing would be tried again");
+        }
+    }
+    policy
+}
+
+/// The classes of errors; `429` may be written as the number that it is.
+fn classes(items: &[Field<'_, '_>], diagnostics: &Diagnostics) -> Vec<RetryOn> {
+    let mut found = Vec::new();
+    for item in items {
+        let number = item.node().and_then(Node::as_integer);
+        let class = if number == Some(429) { Some(RetryOn::TooManyRequests) } else { item.one_of(&RETRY_ON) };
+        match class {
+            Some(class) if found.contains(&class) => {
+                let span = item.span().unwrap_or_default();
+                diagnostics.push(Diagnostic::warning("duplicate-value", "this class is named twice", span));
+            }
+            class => found.extend(class),
+        }
+    }
+    found
+}
+
+pub(super) fn concurrency(
+    field: Field<'_, '_>,
+    waits_for_answer: bool,
+    diagnostics: &Diagnostics,
+) -> Option<Concurrency> {
+    let mut reader = CONCURRENCY.open(field.node()?, diagnostics)?;
+    let limit = reader.take("limit").integer(1..=MAX_LIMIT);
+    let key = reader.take("key").node().map(|node| template(node, diagnostics));
+    let policy = reader.take("policy");
+    let given = policy.one_of(&POLICIES);
+    if waits_for_answer && given == Some(ConcurrencyPolicy::Queue) {
+        let diagnostic = Diagnostic::error(
+            "sync-queue",
+            "executions of a synchronous webhook cannot queue, because their callers wait",
+            policy.span().unwrap_or_default(),
+        );
+        diagnostics.push(diagnostic.help("take `skip`: one over the limit is answered with 429"));
+    }
+    reader.finish();
+    let usual = if waits_for_answer { ConcurrencyPolicy::Skip } else { ConcurrencyPolicy::Queue };
+    Some(Concurrency { limit: small(limit?), key, policy: given.unwrap_or(usual) })
+}
+
+pub(super) fn retention(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Retention> {
+    let mut reader = RETENTION.open(field.node()?, diagnostics)?;
+    let days = reader.take("days").integer(1..=MAX_DAYS);
+    let keep_failed = reader.take("keepFailed").bool();
+    reader.finish();
+    Some(Retention { days: small(days?), keep_failed: keep_failed.unwrap_or(false) })
+}
+
+/// A time limit: anything over nothing.
+pub(super) fn timeout(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Duration> {
+    duration_within(field, "timeout", &(Duration::from_millis(1)..=MAX_DURATION), diagnostics)
+}
+
+/// A number whose range was checked.
+pub(super) fn small(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,57 @@
+//! `action`: calls an action of a connector.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{ActionStep, Named, Verb};
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{ANY_NAME, Key, Shape, is_identifier};
+use crate::load::text::shorten;
+
+pub(super) static ACTION: VerbRow = VerbRow {
+    word: "action",
+    what: "an `action` step",
+    about: "Calls an action of a connector. Its result is the action's.",
+    marks: &["action"],
+    keys: &[
+        Key::required(
+            "action",
+            Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
+            "Which action: `connector.action`, such as `wiki.createPage` or `http.request`.",
+        ),
+        Key::new("connection", Shape::Name, "With which connection: the name of a file in `connections/`."),
+        Key::new(
+            "with",
+            Shape::Named(ANY_NAME, &Shape::Template),
+            "The action's inputs. Values may hold `${{ }}`.",
+        ),
+        Key::new(
+            "debug",
+            Shape::Bool,
+            "Debug Request: logs the request and the answer, without credentials. Default: false.",
+        ),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let action = step.named("action").filter(|action| is_action(action, step));
+    let connection = step.named("connection");
+    let with_span = step.key_span("with");
+    let with = step.templates("with").unwrap_or_default();
+    let debug = step.take("debug").bool().unwrap_or(false);
+    Some(Verb::Action(ActionStep { action: action?, connection, with, with_span, debug }))
+}
+
+/// Whether it is of the form; whether there is such an action is asked of the connectors.
+fn is_action(action: &Named, step: &StepReader<'_, '_, '_>) -> bool {
+    let parts = action.name.split_once('.');
+    if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
+        return true;
+    }
+    let message = format!("`{}` is no name of an action", shorten(&action.name));
+    step.diagnostics().push(
+        Diagnostic::error("invalid-action", message, action.span)
+            .help("write the connector, a dot and the action, like `wiki.createPage`"),
+    );
+    false
+}

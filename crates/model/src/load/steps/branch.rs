@@ -1,0 +1,26 @@
+//! `if` with `then` and `else`: branches.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{IfStep, Verb};
+use crate::load::keys::{Key, Shape};
+
+pub(super) static IF: VerbRow = VerbRow {
+    word: "if",
+    what: "an `if` step",
+    about: "Branches. Its result is that of the last step of the branch taken, else null.",
+    marks: &["then", "else"],
+    keys: &[
+        Key::required("if", Shape::Expression, "What decides: an expression, without `${{ }}` around it."),
+        Key::required("then", Shape::Steps, "The steps that run when it holds."),
+        Key::new("else", Shape::Steps, "The steps that run when it does not."),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let condition = step.expression("if");
+    let then = step.block("then");
+    let otherwise = step.block("else");
+    Some(Verb::If(IfStep { condition: condition?, then: then?, otherwise }))
+}

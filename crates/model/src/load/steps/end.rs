@@ -1,0 +1,60 @@
+//! `stop` and `fail`: the ends of an execution.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::Verb;
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::load::template::template;
+use crate::template::Template;
+use crate::value::Value;
+
+static STOP_KEYS: Object = Object {
+    what: "a stop",
+    keys: &[Key::new("result", Shape::Template, "The execution's result. Default: null.")],
+    choice: Choice::Free,
+};
+
+pub(super) static STOP: VerbRow = VerbRow {
+    word: "stop",
+    what: "a `stop` step",
+    about: "Ends the execution well, from however deep.",
+    marks: &["stop"],
+    keys: &[Key::required(
+        "stop",
+        Shape::Object(&STOP_KEYS),
+        "The end: `{result: …}`, or `{}` for no result.",
+    )],
+    lower: lower_stop,
+};
+
+pub(super) static FAIL: VerbRow = VerbRow {
+    word: "fail",
+    what: "a `fail` step",
+    about: "Fails with a message of the author's own.",
+    marks: &["fail"],
+    keys: &[Key::required("fail", Shape::Name, "What the error says; may hold `${{ }}`.")],
+    lower: lower_fail,
+};
+
+fn lower_stop(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let diagnostics = step.diagnostics();
+    let mut reader = step.object("stop", &STOP_KEYS)?;
+    let result = reader.take("result").node().map_or_else(Template::null, |node| template(node, diagnostics));
+    reader.finish();
+    Some(Verb::Stop { result })
+}
+
+fn lower_fail(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let field = step.take("fail");
+    field.name()?;
+    let message = template(field.node()?, step.diagnostics());
+    if let Template::Literal(Value::Null) = message {
+        step.diagnostics().push(Diagnostic::error(
+            "empty-text",
+            "`fail` must not be empty",
+            step.key_span("fail"),
+        ));
+    }
+    Some(Verb::Fail { message })
+}

@@ -1,0 +1,152 @@
+//! What can be said of the paths through the steps before any runs: which never run, and who is answered when.
+
+use crate::automation::{Block, OnError, Step, Trigger, Verb, WebhookMode};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+
+/// The ways on which execution can come to a place.
+#[derive(Clone, Copy)]
+struct Paths {
+    /// Whether on some of them the caller is not answered yet.
+    open: bool,
+    /// Where the caller was answered, on some of them.
+    answered: Option<Span>,
+}
+
+impl Paths {
+    const START: Self = Self { open: true, answered: None };
+
+    fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(first), Some(second)) => {
+                Some(Self { open: first.open || second.open, answered: first.answered.or(second.answered) })
+            }
+            (first, second) => first.or(second),
+        }
+    }
+}
+
+/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`.
+pub(in crate::load) fn check(lists: &[&Block], trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
+    for list in lists {
+        list.walk(&mut |step| caller(step, trigger, diagnostics));
+        Flow { diagnostics }.block(list, Paths::START);
+    }
+}
+
+/// Reports an answer that nobody waits for.
+fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
+    let (Verb::Respond(_), Some(trigger)) = (&step.verb, trigger) else { return };
+    let diagnostic = match trigger {
+        Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync => return,
+        Trigger::Webhook(_) => {
+            let message = "nobody waits for this answer: the webhook is asynchronous";
+            Diagnostic::warning("respond-without-caller", message, step.span)
+                .help("write `mode: sync` in the webhook, or answer with its own `respond`")
+        }
+        Trigger::Schedule(_) | Trigger::Manual => {
+            let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.word());
+            Diagnostic::error("respond-without-caller", message, step.span)
+                .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")
+        }
+    };
+    diagnostics.push(diagnostic.step(step.id.as_ref()));
+}
+
+struct Flow<'d> {
+    diagnostics: &'d Diagnostics,
+}
+
+impl Flow<'_> {
+    /// The ways out of a list; nothing when none goes on.
+    fn block(&self, block: &Block, start: Paths) -> Option<Paths> {
+        // With `needs` steps run side by side: none is after another by its place alone.
+        let in_order = block.steps.iter().all(|step| step.needs.is_none());
+        let mut paths = start;
+        for (index, step) in block.steps.iter().enumerate() {
+            match self.step(step, paths) {
+                Some(next) => paths = next,
+                None if in_order => {
+                    if let Some(next) = block.steps.get(index + 1) {
+                        self.diagnostics.push(
+                            Diagnostic::warning("never-runs", "this step never runs", next.span)
+                                .related(step.span, "the execution always ends here")
+                                .help("remove it, or put a condition on what is before it")
+                                .step(next.id.as_ref()),
+                        );
+                    }
+                    return None;
+                }
+                None => {}
+            }
+        }
+        Some(paths)
+    }
+
+    fn step(&self, step: &Step, start: Paths) -> Option<Paths> {
+        let end = match &step.verb {
+            Verb::Action(_) | Verb::Set(_) => Some(start),
+            Verb::Respond(_) => {
+                if let (false, Some(first)) = (start.open, start.answered) {
+                    self.twice(step, first);
+                }
+                Some(Paths { open: false, answered: Some(step.span) })
+            }
+            Verb::Stop { .. } | Verb::Fail { .. } => None,
+            Verb::If(branch) => {
+                let otherwise = branch.otherwise.as_ref();
+                let otherwise = otherwise.map_or(Some(start), |block| self.block(block, start));
+                Paths::merge(self.block(&branch.then, start), otherwise)
+            }
+            Verb::ForEach(each) => {
+                let turn = self.block(&each.steps, start);
+                if let Some(Paths { open: false, answered: Some(place) }) = turn.filter(|_| start.open) {
+                    self.in_loop(step, place);
+                }
+                Paths::merge(Some(start), turn)
+            }
+            Verb::Parallel(branches) => self.parallel(branches.iter().map(|(_, block)| block), start),
+        };
+        let end = match &step.on_error {
+            _ if matches!(step.verb, Verb::Stop { .. }) => end,
+            OnError::Fail => end,
+            OnError::Continue => Paths::merge(end, Some(start)),
+            OnError::Steps(block) => Paths::merge(end, self.block(block, start)),
+        };
+        if step.guard.is_some() { Paths::merge(end, Some(start)) } else { end }
+    }
+
+    fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Option<Paths> {
+        let mut end = Some(start);
+        for branch in branches {
+            let own = self.block(branch, start);
+            if let (true, Some(Some(first)), Some(Paths { open: false, answered: Some(second) })) =
+                (start.open, end.filter(|end| !end.open).map(|end| end.answered), own)
+            {
+                self.diagnostics.push(twice(second, first));
+            }
+            end = end.zip(own).map(|(end, own)| Paths {
+                open: end.open && own.open,
+                answered: end.answered.or(own.answered),
+            });
+        }
+        end
+    }
+
+    fn twice(&self, step: &Step, first: Span) {
+        self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
+    }
+
+    fn in_loop(&self, step: &Step, place: Span) {
+        self.diagnostics.push(
+            Diagnostic::error("respond-twice", "every turn of the loop would answer the caller", place)
+                .related(step.span, "the loop")
+                .help("answer after the loop, or end the execution with `stop` after the answer"),
+        );
+    }
+}
+
+fn twice(place: Span, first: Span) -> Diagnostic {
+    Diagnostic::error("respond-twice", "the caller is answered a second time", place)
+        .related(first, "it is always answered here already")
+        .help("keep one of the two, or end the execution with `stop` after the first")
+}

@@ -1,0 +1,84 @@
+//! `forEach`: a loop over a list.
+
+use std::sync::Arc;
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{ForEachStep, Verb};
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{IDENTIFIER, Key, Shape, is_identifier};
+use crate::load::policy::small;
+use crate::load::text::{MAX_NAME, shorten};
+
+/// What an item is called where `as` gives no name.
+const ITEM: &str = "item";
+/// The most turns side by side.
+const MAX_CONCURRENCY: i64 = 100;
+/// The other names of expressions, which an item must not hide.
+const TAKEN: [&str; 12] = [
+    "trigger",
+    "steps",
+    "inputs",
+    "vars",
+    "index",
+    "error",
+    "configVars",
+    "state",
+    "execution",
+    "automation",
+    "env",
+    "secrets",
+];
+
+pub(super) static FOR_EACH: VerbRow = VerbRow {
+    word: "forEach",
+    what: "a `forEach` step",
+    about: "Runs steps for each item of a list. Its result is the list of the turns' last results, in order.",
+    marks: &["forEach"],
+    keys: &[
+        Key::required("forEach", Shape::Expression, "The list: an expression, without `${{ }}` around it."),
+        Key::required(
+            "steps",
+            Shape::Steps,
+            "The steps of a turn; they read the item as `item` and its place as `index`.",
+        ),
+        Key::new("as", Shape::Pattern(IDENTIFIER), "What the item is called in place of `item`."),
+        Key::new(
+            "concurrency",
+            Shape::Integer(1, MAX_CONCURRENCY),
+            "How many turns run side by side. Default: 1, one after the other.",
+        ),
+        Key::new(
+            "failFast",
+            Shape::Bool,
+            "Whether the first failed turn ends the loop. With `false` the others still run, and a failed one gives null. \
+             Default: true.",
+        ),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let items = step.expression("forEach");
+    let item = item(step);
+    let concurrency = step.take("concurrency").integer(1..=MAX_CONCURRENCY).map_or(1, small);
+    let fail_fast = step.take("failFast").bool().unwrap_or(true);
+    let steps = step.block("steps");
+    Some(Verb::ForEach(Box::new(ForEachStep { items: items?, item, steps: steps?, concurrency, fail_fast })))
+}
+
+fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
+    let Some(name) = step.named("as") else { return ITEM.into() };
+    let diagnostic = if TAKEN.contains(&name.name.as_str()) {
+        let message = format!("`{}` already means something else in expressions", name.name);
+        Diagnostic::error("reserved-name", message, name.span).help("take another name for the item")
+    } else if !is_identifier(&name.name) || name.name.len() > MAX_NAME {
+        let message = format!("`{}` cannot be the name of an item", shorten(&name.name));
+        Diagnostic::error("invalid-name", message, name.span)
+            .help("a name has letters, digits and `_`, begins with no digit, and has at most 100 characters")
+    } else {
+        return name.name.into();
+    };
+    step.diagnostics().push(diagnostic);
+    ITEM.into()
+}

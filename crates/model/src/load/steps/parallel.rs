@@ -1,0 +1,35 @@
+//! `parallel`: named lists of steps, side by side.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::Verb;
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{IDENTIFIER, Key, Shape};
+use crate::yaml::Kind;
+
+pub(super) static PARALLEL: VerbRow = VerbRow {
+    word: "parallel",
+    what: "a `parallel` step",
+    about: "Runs named lists of steps side by side. Its result has each list's last result under its name.",
+    marks: &["parallel"],
+    keys: &[Key::required(
+        "parallel",
+        Shape::SomeNamed(IDENTIFIER, &Shape::Steps),
+        "The lists by name: `{pages: [steps], comments: [steps]}`.",
+    )],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    if let Some(node) = step.take("parallel").node()
+        && let Kind::List(_) = node.kind
+    {
+        let message = "expected a mapping for `parallel`, found a list";
+        step.diagnostics().push(
+            Diagnostic::error("wrong-type", message, node.head())
+                .help("name each list of steps: `parallel: {first: [steps], second: [steps]}`"),
+        );
+        return None;
+    }
+    step.blocks("parallel", "a branch").map(Verb::Parallel)
+}

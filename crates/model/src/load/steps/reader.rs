@@ -1,0 +1,94 @@
+//! What the lowering of a verb reads from.
+
+use std::sync::Arc;
+
+use super::Steps;
+use crate::automation::{Block, Named};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::expression::Expression;
+use crate::load::keys::Object;
+use crate::load::template::{expression, template};
+use crate::load::text::{entry_name, named};
+use crate::template::Template;
+use crate::yaml::{Field, MapReader};
+
+/// A step whose verb is known; its keys are declared.
+pub(super) struct StepReader<'n, 'd, 's> {
+    map: &'s mut MapReader<'n, 'd>,
+    steps: &'s mut Steps<'d>,
+}
+
+impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
+    pub(super) fn new(map: &'s mut MapReader<'n, 'd>, steps: &'s mut Steps<'d>) -> Self {
+        Self { map, steps }
+    }
+
+    pub(super) fn diagnostics(&self) -> &'d Diagnostics {
+        self.map.diagnostics()
+    }
+
+    /// The value of a key.
+    pub(super) fn take(&mut self, key: &'static str) -> Field<'n, 'd> {
+        self.map.take(key)
+    }
+
+    /// Where a key stands.
+    pub(super) fn key_span(&self, key: &str) -> Span {
+        self.map.key_span(key)
+    }
+
+    /// A text without expressions.
+    pub(super) fn named(&mut self, key: &'static str) -> Option<Named> {
+        named(self.take(key), self.diagnostics())
+    }
+
+    /// A bare or wrapped expression.
+    pub(super) fn expression(&mut self, key: &'static str) -> Option<Expression> {
+        expression(self.take(key).node()?, key, self.diagnostics())
+    }
+
+    /// A mapping with fixed keys.
+    pub(super) fn object(&mut self, key: &'static str, object: &'static Object) -> Option<MapReader<'n, 'd>> {
+        object.open(self.take(key).node()?, self.diagnostics())
+    }
+
+    /// A list of at least one step.
+    pub(super) fn block(&mut self, key: &'static str) -> Option<Block> {
+        let node = self.take(key).node()?;
+        self.steps.block(node, key)
+    }
+
+    /// Lists of steps by name, at least one. `what` names the names: "a branch".
+    pub(super) fn blocks(&mut self, key: &'static str, what: &str) -> Option<Vec<(Arc<str>, Block)>> {
+        let field = self.take(key);
+        let entries = field.entries()?;
+        if entries.is_empty() {
+            let span = field.span().unwrap_or_default();
+            let message = format!("`{key}` has no steps");
+            self.diagnostics().push(
+                Diagnostic::error("empty-steps", message, span).help(format!("add {what}: `name: [steps]`")),
+            );
+            return None;
+        }
+        let mut blocks = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let name = entry_name(entry, what, self.diagnostics());
+            let block = self.steps.block(&entry.value, &entry.key);
+            if let (Some(name), Some(block)) = (name, block) {
+                blocks.push((Arc::from(name.name), block));
+            }
+        }
+        Some(blocks)
+    }
+
+    /// A mapping from names to values with expressions. `what` names the names: "a variable".
+    pub(super) fn templates(&mut self, key: &'static str) -> Option<Vec<(Named, Template)>> {
+        let diagnostics = self.diagnostics();
+        let entries = self.take(key).entries()?;
+        let read = entries.iter().map(|entry| {
+            let name = Named { name: entry.key.clone(), span: entry.key_span };
+            (name, template(&entry.value, diagnostics))
+        });
+        Some(read.collect())
+    }
+}

@@ -1,0 +1,155 @@
+//! `respond`: answers the caller of a synchronous webhook.
+
+use std::sync::Arc;
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{RespondBody, RespondStep, Verb};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::load::header;
+use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
+use crate::load::template::{holds_expression, template};
+use crate::template::Template;
+use crate::value::{Map, Value};
+use crate::yaml::{Field, Kind, MapReader, Node};
+
+static ANSWER: Object = Object {
+    what: "an answer",
+    keys: &[
+        Key::new(
+            "status",
+            Shape::Either(&[Shape::Integer(200, 599), Shape::WrappedExpression]),
+            "The status, 200 to 599. Default: 200.",
+        ),
+        Key::new(
+            "contentType",
+            Shape::Either(&[Shape::Pattern(CONTENT_TYPE), Shape::WrappedExpression]),
+            "The media type. Default: the body's own: text/plain, application/json, or the file's.",
+        ),
+        Key::new(
+            "headers",
+            Shape::Either(&[
+                Shape::Named(
+                    ANY_NAME,
+                    &Shape::Either(&[Shape::Text, Shape::Bool, Shape::Number(f64::MIN, f64::MAX)]),
+                ),
+                Shape::WrappedExpression,
+            ]),
+            "Further headers.",
+        ),
+        Key::new("body", Shape::Template, "The body: a text is sent as it is, any other value becomes JSON."),
+        Key::new("json", Shape::Template, "The body as JSON, whatever the value."),
+        Key::new("file", Shape::WrappedExpression, "The body as a file: its bytes with its type."),
+    ],
+    choice: Choice::AtMostOne(&["body", "json", "file"]),
+};
+
+pub(super) static RESPOND: VerbRow = VerbRow {
+    word: "respond",
+    what: "a `respond` step",
+    about: "Answers the caller of a synchronous webhook; the steps after it still run. Its result is null.",
+    marks: &["respond"],
+    keys: &[Key::required(
+        "respond",
+        Shape::Object(&ANSWER),
+        "The answer: `{status, contentType, headers, body}`, with `json` or `file` in place of `body`.",
+    )],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let diagnostics = step.diagnostics();
+    let mut reader = step.object("respond", &ANSWER)?;
+    let status = status(reader.take("status"), diagnostics);
+    let content_type = content_type(reader.take("contentType"), diagnostics);
+    let headers = headers(reader.take("headers"), diagnostics);
+    let body = body(&mut reader, diagnostics);
+    checked_body(&reader, &status, content_type.as_ref(), diagnostics);
+    reader.finish();
+    Some(Verb::Respond(Box::new(RespondStep { status, content_type, headers, body })))
+}
+
+fn status(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Template {
+    let usual = Template::Literal(Value::from(200_u16));
+    match field.node() {
+        None => usual,
+        Some(node) if holds_expression(node) && node.as_str().is_some() => template(node, diagnostics),
+        Some(_) => field.integer(200..=599).map_or(usual, |status| Template::Literal(Value::from(status))),
+    }
+}
+
+fn content_type(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Template> {
+    let text = field.text()?;
+    if text.value.contains("${{") || header::content_type(text, diagnostics) {
+        return field.node().map(|node| template(node, diagnostics));
+    }
+    None
+}
+
+fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Template {
+    let none = || Template::Literal(Value::from(Map::new()));
+    let Some(node) = field.node() else { return none() };
+    if node.as_str().is_some() && holds_expression(node) {
+        return template(node, diagnostics);
+    }
+    let Some(entries) = field.entries() else { return none() };
+    let mut read = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let name = header::name(&entry.key, entry.key_span, diagnostics);
+        if header_value(&entry.value, &entry.key, diagnostics) && name {
+            read.push((Arc::from(entry.key.as_str()), template(&entry.value, diagnostics)));
+        }
+    }
+    if read.is_empty() { none() } else { Template::Map(read) }
+}
+
+fn header_value(node: &Node, name: &str, diagnostics: &Diagnostics) -> bool {
+    match &node.kind {
+        Kind::String(text) if text.value.contains("${{") => true,
+        Kind::String(text) => header::value(&text.value, node.span, diagnostics),
+        Kind::Bool(_) | Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => true,
+        Kind::Null | Kind::List(_) | Kind::Map(_) => Field::new(node, name, diagnostics).text().is_some(),
+    }
+}
+
+fn body(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> RespondBody {
+    if let Some(node) = reader.take("body").node() {
+        return RespondBody::Body(template(node, diagnostics));
+    }
+    if let Some(node) = reader.take("json").node() {
+        return RespondBody::Json(template(node, diagnostics));
+    }
+    let file = reader.take("file");
+    let Some(node) = file.node() else { return RespondBody::Empty };
+    if node.as_str().is_none() || !holds_expression(node) {
+        let message = format!("expected an expression for `file`, found {}", node.kind_name());
+        diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(
+            "a file comes from the trigger or another step: `file: ${{ steps.download.results.body }}`",
+        ));
+    }
+    RespondBody::File(template(node, diagnostics))
+}
+
+/// What can be said of the body before there is one.
+fn checked_body(
+    reader: &MapReader<'_, '_>,
+    status: &Template,
+    content_type: Option<&Template>,
+    diagnostics: &Diagnostics,
+) {
+    let status = status.literal().and_then(Value::as_i64).and_then(|status| u16::try_from(status).ok());
+    if let Some(status) = status.filter(|status| header::WITHOUT_BODY.contains(status)) {
+        for key in ["body", "json", "file"].into_iter().filter(|key| reader.has(key)) {
+            header::no_body(status, reader.key_span(key), diagnostics);
+        }
+        return;
+    }
+    let is_json =
+        content_type.and_then(Template::literal).and_then(Value::as_str).is_some_and(header::is_json);
+    if let Some(text) = reader.node().get("body").and_then(Node::as_text)
+        && is_json
+        && !text.value.contains("${{")
+    {
+        header::json(text, diagnostics);
+    }
+}

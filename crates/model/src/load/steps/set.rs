@@ -1,0 +1,42 @@
+//! `set`: names values.
+
+use std::sync::Arc;
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::Verb;
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{IDENTIFIER, Key, Shape};
+use crate::load::template::template;
+use crate::load::text::entry_name;
+
+pub(super) static SET: VerbRow = VerbRow {
+    word: "set",
+    what: "a `set` step",
+    about: "Names values: `total` is then `vars.total`. Its result is the values.",
+    marks: &["set"],
+    keys: &[Key::required(
+        "set",
+        Shape::SomeNamed(IDENTIFIER, &Shape::Template),
+        "Names and their values, which may hold `${{ }}`.",
+    )],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let diagnostics = step.diagnostics();
+    let field = step.take("set");
+    let entries = field.entries()?;
+    if entries.is_empty() {
+        let span = field.span().unwrap_or_default();
+        let diagnostic = Diagnostic::error("empty-set", "`set` names no values", span);
+        diagnostics.push(diagnostic.help("add one: `name: value`"));
+    }
+    let mut values = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let name = entry_name(entry, "a variable", diagnostics);
+        let value = template(&entry.value, diagnostics);
+        values.extend(name.map(|name| (Arc::from(name.name), value)));
+    }
+    Some(Verb::Set(values))
+}

@@ -1,0 +1,187 @@
+//! `webhook`: started by a request.
+
+use std::time::Duration;
+
+use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::load::header;
+use crate::load::keys::{CONTENT_TYPE, Choice, Key, Object, Shape};
+use crate::load::text::{duration_within, no_expression, plain};
+use crate::units::format_size;
+use crate::yaml::{Field, MapReader, Node};
+
+/// The methods that start an execution.
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// The most that `maxBody` can be: 25 MiB, what the largest senders send (threat model 4.2).
+pub(crate) const MAX_BODY: u64 = 25 << 20;
+const MODES: [(&str, WebhookMode); 2] = [("async", WebhookMode::Async), ("sync", WebhookMode::Sync)];
+const LEAST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
+
+pub(in crate::load) static WEBHOOK: Object = Object {
+    what: "a webhook",
+    keys: &[
+        Key::new(
+            "mode",
+            Shape::Words(&["async", "sync"]),
+            "Whether the caller gets the execution's id at once (async) or waits for the result (sync). Default: async.",
+        ),
+        Key::new(
+            "methods",
+            Shape::OneOrMore(&Shape::Words(&METHODS)),
+            "The methods that are taken; any other is answered with 405. Default: all five.",
+        ),
+        Key::new(
+            "respond",
+            Shape::Object(&RESPONSE),
+            "The answer to the caller of an asynchronous webhook, the same for everyone. Default: the execution's id.",
+        ),
+        Key::new(
+            "timeout",
+            Shape::Duration,
+            "How long the caller of a synchronous webhook waits, 1s to 15m, before it is answered with 504. Default: 30s.",
+        ),
+        Key::new("maxBody", Shape::Size, "The largest body that is taken, at most 25MiB. Default: 6MiB."),
+    ],
+    choice: Choice::Free,
+};
+
+static RESPONSE: Object = Object {
+    what: "a response",
+    keys: &[
+        Key::new("status", Shape::Integer(200, 599), "The status. Default: 200."),
+        Key::new(
+            "contentType",
+            Shape::Pattern(CONTENT_TYPE),
+            "The media type of the body. Default: text/plain.",
+        ),
+        Key::new("headers", Shape::Named(super::super::keys::ANY_NAME, &Shape::Text), "Further headers."),
+        Key::new("body", Shape::Text, "The body, a text. Default: the execution's id as JSON."),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
+    if node.is_null() {
+        return Some(Trigger::Webhook(usual()));
+    }
+    let mut reader = WEBHOOK.open(node, diagnostics)?;
+    let mut webhook = usual();
+    if let Some(mode) = reader.take("mode").one_of(&MODES) {
+        webhook.mode = mode;
+    }
+    if let Some(methods) = methods(reader.take("methods"), diagnostics) {
+        webhook.methods = methods;
+    }
+    webhook.respond = reader.take("respond").node().and_then(|node| response(node, diagnostics));
+    let timeout =
+        duration_within(reader.take("timeout"), "timeout", &(LEAST_WAIT..=LONGEST_WAIT), diagnostics);
+    webhook.timeout = timeout.unwrap_or(webhook.timeout);
+    let size = reader.take("maxBody");
+    match size.size() {
+        Some(bytes) if (1..=MAX_BODY).contains(&bytes) => {
+            webhook.max_body = usize::try_from(bytes).unwrap_or(webhook.max_body);
+        }
+        Some(bytes) => {
+            let most = format_size(MAX_BODY);
+            size.error(
+                "out-of-range",
+                format!("`maxBody` must be from 1B to {most}, found {}", format_size(bytes)),
+            );
+        }
+        None => {}
+    }
+    inert(&reader, webhook.mode, diagnostics);
+    reader.finish();
+    Some(Trigger::Webhook(webhook))
+}
+
+fn usual() -> WebhookTrigger {
+    WebhookTrigger {
+        mode: WebhookMode::Async,
+        methods: METHODS.map(str::to_owned).to_vec(),
+        respond: None,
+        timeout: Automation::DEFAULT_SYNC_TIMEOUT,
+        max_body: Automation::DEFAULT_MAX_BODY,
+    }
+}
+
+/// What has no effect in the mode chosen (semantics 3.4).
+fn inert(reader: &MapReader<'_, '_>, mode: WebhookMode, diagnostics: &Diagnostics) {
+    if mode == WebhookMode::Sync && reader.has("respond") {
+        let message = "`respond` has no effect: the caller of a synchronous webhook gets the result";
+        diagnostics.push(
+            Diagnostic::warning("unused-setting", message, reader.key_span("respond"))
+                .help("remove it, answer with a `respond` step, or write `mode: async`"),
+        );
+    }
+    if mode == WebhookMode::Async && reader.has("timeout") {
+        let message = "`timeout` has no effect: the caller of an asynchronous webhook does not wait";
+        diagnostics.push(
+            Diagnostic::error("sync-only", message, reader.key_span("timeout"))
+                .help("write `mode: sync`, or put `timeout` at the top of the file to limit the execution"),
+        );
+    }
+}
+
+fn methods(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<String>> {
+    let items = field.one_or_more()?;
+    if items.is_empty() {
+        field.error("empty-list", "`methods` names none, so nothing could start this automation");
+    }
+    let mut found: Vec<String> = Vec::new();
+    for item in items {
+        let Some(method) = item.choice(&METHODS) else { continue };
+        if found.iter().any(|other| other == method) {
+            let message = format!("the method `{method}` is named twice");
+            let span = item.span().unwrap_or_default();
+            diagnostics.push(Diagnostic::warning("duplicate-value", message, span));
+        } else {
+            found.push(method.to_owned());
+        }
+    }
+    Some(found)
+}
+
+fn response(node: &Node, diagnostics: &Diagnostics) -> Option<StaticResponse> {
+    let mut reader = RESPONSE.open(node, diagnostics)?;
+    let status = reader.take("status").integer(200..=599).and_then(|status| u16::try_from(status).ok());
+    let status = status.unwrap_or(200);
+    let content_type = reader.take("contentType");
+    let content_type = plain(content_type, diagnostics)
+        .filter(|_| content_type.text().is_some_and(|text| header::content_type(text, diagnostics)));
+    let headers = headers(reader.take("headers"), diagnostics);
+    let body = reader.take("body").text().filter(|text| no_expression(text, diagnostics));
+    if let Some(text) = body {
+        if header::WITHOUT_BODY.contains(&status) {
+            header::no_body(status, reader.key_span("body"), diagnostics);
+        } else if content_type.is_some_and(header::is_json) {
+            header::json(text, diagnostics);
+        }
+    } else if content_type.is_some() && !reader.has("body") {
+        let message = "`contentType` has no effect without a `body`";
+        diagnostics.push(
+            Diagnostic::warning("unused-setting", message, reader.key_span("contentType"))
+                .help("add `body: …`, or remove it: the execution's id is JSON"),
+        );
+    }
+    reader.finish();
+    Some(StaticResponse {
+        status,
+        content_type: content_type.map(str::to_owned),
+        headers,
+        body: body.map(|text| text.value.clone()),
+    })
+}
+
+fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(String, String)> {
+    let Some(entries) = field.entries() else { return Vec::new() };
+    let read = entries.iter().filter_map(|entry| {
+        let name = header::name(&entry.key, entry.key_span, diagnostics);
+        let text = Field::new(&entry.value, &entry.key, diagnostics).text()?;
+        let fine =
+            no_expression(text, diagnostics) && header::value(&text.value, entry.value.span, diagnostics);
+        (name && fine).then(|| (entry.key.clone(), text.value.clone()))
+    });
+    read.collect()
+}
