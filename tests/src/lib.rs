@@ -1,1 +1,5 @@
-//! doubles
+//! The doubles that the integration suite runs against, and that people can run on their own.
+//!
+//! Nothing in here depends on the product's crates: a double must not lean on what it tests.
+
+pub mod wiki;

@@ -1,0 +1,277 @@
+//! Which path is what, which methods it has, and which scopes they need.
+
+use super::auth::Host;
+
+/// Where a call goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// An operation of the API on one of its hosts; the cloud id is the one in the path.
+    Api { host: Host, cloud_id: Option<String>, place: Place },
+    /// `/oauth/token/accessible-resources`.
+    AccessibleResources,
+    /// `/authorize`.
+    Authorize,
+    /// `/oauth/token`.
+    Token,
+    /// `/_edge/tenant_info`.
+    TenantInfo,
+    /// The signed address of a file, on the host that downloads redirect to.
+    Media(String),
+}
+
+/// A path of the API. Ids are still text: whether they are numbers is judged after the credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Pages,
+    Page(String),
+    PageAttachments(String),
+    Spaces,
+    Space(String),
+    SpacePages(String),
+    Attachments,
+    Attachment(String),
+    CustomContent(String),
+    Properties(Owner, String),
+    Property(Owner, String, String),
+    /// The whole of a list that a single get includes the beginning of.
+    Entries(Owner, String, Entries),
+    /// Uploads through the older API.
+    Upload(String),
+    /// A download by container and file name, as `downloadLink` has it.
+    DownloadByName(String, String),
+    /// A download through the older API.
+    DownloadById(String),
+    Graphql,
+}
+
+/// What a property or an included list belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Page,
+    Attachment,
+    CustomContent,
+    Space,
+}
+
+/// A list that a single get can include.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entries {
+    Labels,
+    Versions,
+    Operations,
+    Likes,
+    Permissions,
+    Properties,
+}
+
+/// Finds the target of a path, whose segments are decoded. Nothing: the path is unknown.
+pub(super) fn target(path: &str) -> Option<Target> {
+    let segments = segments(path)?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let on = |host, cloud_id: Option<&str>, place| Target::Api {
+        host,
+        cloud_id: cloud_id.map(str::to_owned),
+        place,
+    };
+    Some(match segments.as_slice() {
+        ["authorize"] => Target::Authorize,
+        ["oauth", "token"] => Target::Token,
+        ["oauth", "token", "accessible-resources"] => Target::AccessibleResources,
+        ["_edge", "tenant_info"] => Target::TenantInfo,
+        ["_media", file] => Target::Media((*file).to_owned()),
+        ["graphql"] => on(Host::Gateway, None, Place::Graphql),
+        ["gateway", "api", "graphql"] => on(Host::Site, None, Place::Graphql),
+        ["ex", "wiki", cloud_id, "wiki", rest @ ..] => on(Host::Gateway, Some(cloud_id), wiki(rest)?),
+        ["wiki", rest @ ..] => on(Host::Site, None, wiki(rest)?),
+        _ => return None,
+    })
+}
+
+/// The path without the gateway's `/ex/wiki/{cloudId}`.
+pub(super) fn without_gateway(path: &str) -> &str {
+    let inner = path.strip_prefix("/ex/wiki/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+    inner.unwrap_or(path)
+}
+
+fn segments(path: &str) -> Option<Vec<String>> {
+    let decode = |segment: &str| {
+        percent_encoding::percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    };
+    path.strip_prefix('/')?.split('/').map(decode).collect()
+}
+
+fn wiki(segments: &[&str]) -> Option<Place> {
+    let text = |segment: &&str| (*segment).to_owned();
+    Some(match segments {
+        ["api", "v2", rest @ ..] => v2(rest)?,
+        ["rest", "api", "content", page, "child", "attachment"] => Place::Upload(text(page)),
+        ["rest", "api", "content", _, "child", "attachment", id, "download"] => Place::DownloadById(text(id)),
+        ["download", "attachments", container, name] => Place::DownloadByName(text(container), text(name)),
+        _ => return None,
+    })
+}
+
+fn v2(segments: &[&str]) -> Option<Place> {
+    let text = |segment: &&str| (*segment).to_owned();
+    Some(match segments {
+        ["pages"] => Place::Pages,
+        ["pages", id] => Place::Page(text(id)),
+        ["pages", id, "attachments"] => Place::PageAttachments(text(id)),
+        ["spaces"] => Place::Spaces,
+        ["spaces", id] => Place::Space(text(id)),
+        ["spaces", id, "pages"] => Place::SpacePages(text(id)),
+        ["attachments"] => Place::Attachments,
+        ["attachments", id] => Place::Attachment(text(id)),
+        ["custom-content", id] => Place::CustomContent(text(id)),
+        ["spaces", id, "properties"] => Place::Entries(Owner::Space, text(id), Entries::Properties),
+        [kind, id, "properties"] => Place::Properties(owner(kind)?, text(id)),
+        [kind @ ("pages" | "attachments" | "custom-content"), id, "properties", property] => {
+            Place::Property(owner(kind)?, text(id), text(property))
+        }
+        ["pages", id, "likes", "users"] => Place::Entries(Owner::Page, text(id), Entries::Likes),
+        ["pages", id, "versions"] => Place::Entries(Owner::Page, text(id), Entries::Versions),
+        ["attachments", id, "versions"] => Place::Entries(Owner::Attachment, text(id), Entries::Versions),
+        ["spaces", id, "permissions"] => Place::Entries(Owner::Space, text(id), Entries::Permissions),
+        [kind @ ("pages" | "attachments" | "spaces"), id, "labels"] => {
+            Place::Entries(owner(kind)?, text(id), Entries::Labels)
+        }
+        [kind @ ("pages" | "attachments" | "spaces"), id, "operations"] => {
+            Place::Entries(owner(kind)?, text(id), Entries::Operations)
+        }
+        _ => return None,
+    })
+}
+
+fn owner(kind: &str) -> Option<Owner> {
+    Some(match kind {
+        "pages" => Owner::Page,
+        "attachments" => Owner::Attachment,
+        "custom-content" => Owner::CustomContent,
+        "spaces" => Owner::Space,
+        _ => return None,
+    })
+}
+
+impl Target {
+    /// The methods of the path. HEAD goes wherever GET does.
+    pub(super) fn methods(&self) -> &'static [&'static str] {
+        match self {
+            Self::Api { place, .. } => place.methods(),
+            Self::Token => &["POST"],
+            Self::Authorize | Self::AccessibleResources | Self::TenantInfo | Self::Media(_) => &["GET"],
+        }
+    }
+}
+
+impl Place {
+    fn methods(&self) -> &'static [&'static str] {
+        match self {
+            Self::Pages | Self::Properties(..) => &["GET", "POST"],
+            Self::Page(_) | Self::Property(..) => &["GET", "PUT", "DELETE"],
+            Self::Attachment(_) => &["GET", "DELETE"],
+            Self::Upload(_) => &["POST", "PUT"],
+            Self::Graphql => &["POST"],
+            _ => &["GET"],
+        }
+    }
+
+    /// A path of the older API, whose errors have another shape and whose scopes may be classic ones.
+    pub(super) fn is_v1(&self) -> bool {
+        matches!(self, Self::Upload(_) | Self::DownloadById(_) | Self::DownloadByName(..))
+    }
+
+    /// The scopes that a call needs: one of each group.
+    pub(super) fn scopes(&self, method: &str) -> &'static [&'static [&'static str]] {
+        match (self, method) {
+            (Self::Pages | Self::Page(_) | Self::SpacePages(_), "GET") => &[&["read:page:wiki"]],
+            (Self::Page(_), "DELETE") => &[&["delete:page:wiki"]],
+            (Self::Pages | Self::Page(_), _) => &[&["write:page:wiki"]],
+            (Self::Attachment(_), "DELETE") => &[&["delete:attachment:wiki"]],
+            (Self::Attachments | Self::Attachment(_) | Self::PageAttachments(_), _) => {
+                &[&["read:attachment:wiki"]]
+            }
+            (Self::CustomContent(_), _) => &[&["read:custom-content:wiki"]],
+            (Self::Properties(owner, _) | Self::Property(owner, ..), "GET") => owner.read_scopes(),
+            // Both to write and to delete: never the delete scope.
+            (Self::Properties(owner, _) | Self::Property(owner, ..), _) => owner.write_scopes(),
+            (Self::Entries(owner, ..), _) => owner.read_scopes(),
+            (Self::Spaces | Self::Space(_) | Self::SpacePages(_), _) => &[&["read:space:wiki"]],
+            (Self::Upload(_), _) => &[&["write:attachment:wiki", "write:wiki-file"]],
+            (Self::DownloadByName(..) | Self::DownloadById(_), _) => {
+                &[&["read:attachment:wiki", "readonly:content.attachment:wiki"]]
+            }
+            // What a query needs depends on its fields, which are not known here.
+            (Self::Graphql, _) => &[],
+        }
+    }
+}
+
+impl Owner {
+    fn read_scopes(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Page => &[&["read:page:wiki"]],
+            Self::Attachment => &[&["read:attachment:wiki"]],
+            Self::CustomContent => &[&["read:custom-content:wiki"]],
+            Self::Space => &[&["read:space:wiki"]],
+        }
+    }
+
+    fn write_scopes(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Page => &[&["read:page:wiki"], &["write:page:wiki"]],
+            Self::Attachment => &[&["read:attachment:wiki"], &["write:attachment:wiki"]],
+            Self::CustomContent => &[&["read:custom-content:wiki"], &["write:custom-content:wiki"]],
+            Self::Space => &[&["read:space:wiki"]],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(path: &str) -> Option<(Host, Place)> {
+        match target(path)? {
+            Target::Api { host, place, .. } => Some((host, place)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn both_hosts_lead_to_the_same_places() {
+        let site = place("/wiki/api/v2/pages/7").unwrap();
+        let gateway = place("/ex/wiki/cloud/wiki/api/v2/pages/7").unwrap();
+        assert_eq!(site, (Host::Site, Place::Page("7".into())));
+        assert_eq!(gateway, (Host::Gateway, Place::Page("7".into())));
+        assert_eq!(without_gateway("/ex/wiki/cloud/wiki/api/v2/pages"), "/wiki/api/v2/pages");
+    }
+
+    #[test]
+    fn a_doubled_prefix_and_other_mistakes_lead_nowhere() {
+        for path in [
+            "/",
+            "",
+            "/wiki",
+            "/wiki/wiki/api/v2/pages",
+            "/api/v2/pages",
+            "/wiki/api/v2/webhook",
+            "/ex/wiki/cloud",
+            "/wiki/api/v2/spaces/1/properties/2",
+            "/wiki/api/v2/pages/%FF",
+        ] {
+            assert_eq!(target(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn property_writes_need_both_scopes_and_never_the_delete_scope() {
+        let property = Place::Property(Owner::CustomContent, "1".into(), "2".into());
+        for method in ["PUT", "DELETE"] {
+            assert_eq!(
+                property.scopes(method),
+                [&["read:custom-content:wiki"], &["write:custom-content:wiki"]]
+            );
+        }
+        assert_eq!(property.scopes("GET"), [&["read:custom-content:wiki"]]);
+    }
+}
