@@ -1,1 +1,30 @@
-//! placeholder
+//! The heart: the only crate that spawns tasks and reads the clock. It knows neither HTTP serving, nor SQL, nor any vendor.
+//!
+//! An [`Engine`] is a cheap handle. Behind it: the [`Catalog`] in force (an immutable snapshot, swapped on reload),
+//! the intake that makes executions durable before anybody hears of them, the runner that carries each one through
+//! its [`Plan`], the scheduler, and the watcher of the project folder.
+
+mod clock;
+mod error;
+mod settings;
+
+mod catalog;
+mod check;
+mod plan;
+
+mod intake;
+mod run;
+mod scheduler;
+mod secrets;
+mod watch;
+
+mod engine;
+mod hooks;
+
+pub use catalog::{Broken, Catalog, Deployed, Reload};
+pub use check::{Checked, check_project, check_text};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use engine::{Engine, Notice, Start, Status};
+pub use error::Error;
+pub use plan::{BlockGraph, Plan};
+pub use settings::{Limits, Settings};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::automation::Named;
 use crate::diagnostic::{Source, Span};
 use crate::template::Template;
 
@@ -15,8 +16,8 @@ pub struct Connection {
     pub kind: String,
     /// Where the type is written.
     pub kind_span: Span,
-    /// The inputs by name; only `env` and `secrets` exist in their expressions, read when a step runs.
-    pub with: Vec<(Arc<str>, Template)>,
+    /// The inputs by name with the place of each; only `env` and `secrets` exist in their expressions, read when a step runs.
+    pub with: Vec<(Named, Template)>,
     /// What a person says it is for.
     pub description: Option<String>,
     /// The file it was read from.

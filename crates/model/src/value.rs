@@ -266,6 +266,19 @@ impl Value {
         }
     }
 
+    /// About how many bytes this value takes as JSON; counting stops once it is over `limit`.
+    #[must_use]
+    pub fn weight(&self, limit: usize) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) => 4,
+            Self::Number(_) => 8,
+            Self::String(text) => text.len() + 2,
+            Self::File(file) => file.data.len() + 64,
+            Self::List(list) => weigh(list.0.iter().map(|item| (0, item)), limit),
+            Self::Map(map) => weigh(map.iter().map(|(key, item)| (key.len() + 3, item)), limit),
+        }
+    }
+
     /// What this value becomes inside text: a text is itself, `null` is empty, lists and maps are JSON, a file is its text or base64.
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -276,6 +289,17 @@ impl Value {
             other => other.to_json(),
         }
     }
+}
+
+fn weigh<'a>(items: impl Iterator<Item = (usize, &'a Value)>, limit: usize) -> usize {
+    let mut sum = 2_usize;
+    for (key, item) in items {
+        sum = sum.saturating_add(key + 1).saturating_add(item.weight(limit));
+        if sum > limit {
+            break;
+        }
+    }
+    sum
 }
 
 impl fmt::Display for Value {

@@ -1,0 +1,221 @@
+//! The immutable snapshot of everything in force, and how one follows another: scan, load and check, diff, swap.
+
+mod assemble;
+mod folder;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use connector::Registry;
+use jiff::Timestamp;
+use model::automation::{Automation, Trigger};
+use model::diagnostic::Report;
+use model::{AutomationId, Connection, DefinitionHash};
+use store::Address;
+use trigger::schedule::Schedule;
+
+use crate::plan::Plan;
+
+pub(crate) use assemble::{Parts, assemble};
+pub(crate) use folder::{FileKind, Folder};
+
+/// Everything in force at one moment. Never changes: a reload puts another in its place.
+pub struct Catalog {
+    automations: BTreeMap<AutomationId, Arc<Deployed>>,
+    connections: BTreeMap<String, Arc<Connection>>,
+    registry: Arc<Registry>,
+    broken: Vec<Broken>,
+    reports: Vec<Report>,
+    tokens: HashMap<Arc<str>, Mounted>,
+    definitions: HashMap<DefinitionHash, Arc<Deployed>>,
+    generation: u64,
+}
+
+/// An address that is answered.
+#[derive(Clone)]
+pub(crate) struct Mounted {
+    pub(crate) deployed: Arc<Deployed>,
+    /// Whether it is the test address.
+    pub(crate) test: bool,
+}
+
+/// An Automation in force.
+pub struct Deployed {
+    /// Its checked form.
+    pub automation: Arc<Automation>,
+    /// Its step graph.
+    pub plan: Arc<Plan>,
+    /// The tokens of its addresses, once it has some.
+    pub address: Option<Address>,
+    /// Its schedule, if it has one.
+    pub schedule: Option<Arc<Schedule>>,
+    /// Set when the file on disk no longer loads: this is its last good version, and why.
+    pub stale: Option<Report>,
+    /// What there is to say of it that is no error.
+    pub warnings: Report,
+}
+
+/// A file that does not load and has no last good version in force.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// The file, relative to the project folder.
+    pub path: String,
+    /// The Automation that was in force from it until it was refused, if any.
+    pub report: Report,
+}
+
+/// What a reload changed.
+#[derive(Clone, Debug, Default)]
+pub struct Reload {
+    /// The snapshot now in force.
+    pub generation: u64,
+    /// Newly in force.
+    pub added: Vec<AutomationId>,
+    /// In force in another definition than before.
+    pub changed: Vec<AutomationId>,
+    /// No longer in force.
+    pub removed: Vec<AutomationId>,
+    /// Kept in their last good version since their file does not load.
+    pub stale: Vec<AutomationId>,
+    /// What there is to say, one report for each file that changed and has something to say.
+    pub reports: Vec<Report>,
+}
+
+impl Reload {
+    /// Whether nothing changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() && self.stale.is_empty()
+    }
+}
+
+impl Catalog {
+    /// A snapshot in which nothing is in force.
+    #[must_use]
+    pub fn empty(registry: Arc<Registry>) -> Self {
+        Self {
+            automations: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            registry,
+            broken: Vec::new(),
+            reports: Vec::new(),
+            tokens: HashMap::new(),
+            definitions: HashMap::new(),
+            generation: 0,
+        }
+    }
+
+    /// The Automations in force, by id.
+    pub fn automations(&self) -> impl ExactSizeIterator<Item = &Arc<Deployed>> {
+        self.automations.values()
+    }
+
+    /// The Automation with this id.
+    #[must_use]
+    pub fn get(&self, id: &AutomationId) -> Option<&Arc<Deployed>> {
+        self.automations.get(id)
+    }
+
+    /// The Automation called `name`, or an error that names the nearest.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, name: &str) -> Result<&Arc<Deployed>, crate::Error> {
+        let found = AutomationId::parse(name).and_then(|id| self.automations.get(&id));
+        found.ok_or_else(|| {
+            let names = self.automations.keys().map(AutomationId::as_str);
+            let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+            crate::Error::NoSuchAutomation { id: name.to_owned(), nearest }
+        })
+    }
+
+    /// The connections, by name.
+    pub fn connections(&self) -> impl ExactSizeIterator<Item = &Arc<Connection>> {
+        self.connections.values()
+    }
+
+    /// The connection called `name`.
+    #[must_use]
+    pub fn connection(&self, name: &str) -> Option<&Arc<Connection>> {
+        self.connections.get(name)
+    }
+
+    /// The connectors.
+    #[must_use]
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Files that do not load and have no last good version in force.
+    #[must_use]
+    pub fn broken(&self) -> &[Broken] {
+        &self.broken
+    }
+
+    /// What there is to say of every file that has something to say, in the order of their paths.
+    #[must_use]
+    pub fn reports(&self) -> &[Report] {
+        &self.reports
+    }
+
+    /// Which snapshot this is, counted from 1.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn by_definition(&self, hash: DefinitionHash) -> Option<&Arc<Deployed>> {
+        self.definitions.get(&hash)
+    }
+
+    pub(crate) fn mounted(&self, token: &str) -> Option<&Mounted> {
+        self.tokens.get(token)
+    }
+
+}
+
+impl Deployed {
+    /// A definition that is no longer in force, for the executions that still run on it.
+    pub(crate) fn old(automation: Arc<Automation>, warnings: Report) -> Self {
+        let (plan, _) = Plan::build(&automation);
+        let plan = Arc::new(plan);
+        Self { automation, plan, address: None, schedule: None, stale: None, warnings }
+    }
+
+    /// `active`, `disabled`, or `stale` where the file on disk no longer loads.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (&self.stale, self.automation.enabled) {
+            (Some(_), _) => "stale",
+            (None, true) => "active",
+            (None, false) => "disabled",
+        }
+    }
+
+    /// The next instants at which its schedule fires; none where it has no schedule or is disabled.
+    #[must_use]
+    pub fn next_fires(&self, now: Timestamp, count: usize) -> Vec<Timestamp> {
+        match &self.schedule {
+            Some(schedule) if self.automation.enabled => schedule.fires(now).take(count).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its live address below `base`, if it is started by one.
+    #[must_use]
+    pub fn live_url(&self, base: &str) -> Option<String> {
+        self.url(base, |address| &address.live)
+    }
+
+    /// Its test address below `base`, if it is started by one.
+    #[must_use]
+    pub fn test_url(&self, base: &str) -> Option<String> {
+        self.url(base, |address| &address.test)
+    }
+
+    fn url(&self, base: &str, token: impl Fn(&Address) -> &String) -> Option<String> {
+        let webhook = matches!(self.automation.trigger, Trigger::Webhook(_));
+        let address = self.address.as_ref().filter(|_| webhook)?;
+        Some(format!("{}/trigger/{}", base.trim_end_matches('/'), token(address)))
+    }
+}

@@ -1,0 +1,444 @@
+//! The handle: what the rest of Cogwork can ask of the engine.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use model::automation::{Automation, AutomationId};
+use model::execution::{Event, ExecutionId, LogLine, Origin, Outcome};
+use model::payload::Payload;
+use model::value::Map;
+use serde::Serialize;
+use store::{Address, Store};
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalog::{Catalog, Folder, Parts, Reload, assemble};
+use crate::clock::Clock;
+use crate::intake::{Intake, Terms, random};
+use crate::secrets::Secrets;
+use crate::settings::Settings;
+use crate::{Error, scheduler, watch as watcher};
+
+/// Notices that a slow subscriber may be behind before it loses some.
+const NOTICES: usize = 1024;
+
+/// A running engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    services: Arc<Services>,
+}
+
+/// What everything inside the engine shares.
+pub(crate) struct Services {
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) http: connector::Http,
+    pub(crate) secrets: Secrets,
+    pub(crate) catalog: ArcSwap<Catalog>,
+    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) intake: Intake,
+    /// Nothing new begins, and what runs stops at the next step.
+    pub(crate) closing: CancellationToken,
+    /// What still runs is cut off.
+    pub(crate) abort: CancellationToken,
+    pub(crate) tracker: TaskTracker,
+    pub(crate) generation: watch::Sender<u64>,
+    builtin: Arc<connector::Registry>,
+    folder: tokio::sync::Mutex<Folder>,
+    addresses: Mutex<HashMap<AutomationId, Address>>,
+    store_lost: AtomicBool,
+    fatal: watch::Sender<Option<String>>,
+    started_at: Timestamp,
+}
+
+/// What started an execution, and with what.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// With what.
+    pub payload: Payload,
+    /// By whom or what.
+    pub origin: Origin,
+}
+
+/// Something that happened, for whoever watches.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Notice {
+    /// Another snapshot is in force.
+    CatalogChanged {
+        /// Which.
+        generation: u64,
+    },
+    /// An execution went on.
+    ExecutionEvents {
+        /// Which.
+        id: ExecutionId,
+        /// Of which Automation.
+        automation: AutomationId,
+        /// Where it stands now.
+        status: model::Status,
+        /// What happened, in order. Step starts are told at once, everything else once it is committed; a step
+        /// start may come twice.
+        events: Arc<Vec<Event>>,
+        /// What it logged.
+        logs: Arc<Vec<LogLine>>,
+    },
+}
+
+/// How the engine is doing.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Executions whose steps run.
+    pub in_flight: usize,
+    /// Executions accepted and not begun.
+    pub queued: usize,
+    /// Whether starts are accepted.
+    pub accepting: bool,
+    /// The snapshot in force.
+    pub generation: u64,
+    /// Starts that were refused or passed over, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// When the engine started.
+    pub started_at: Timestamp,
+}
+
+impl Engine {
+    /// Loads the folder, reads back unfinished executions, arms the schedules and watches the files. A broken
+    /// Automation never stops it.
+    ///
+    /// # Errors
+    /// The store cannot be read, or the connectors cannot be set up.
+    pub async fn start(settings: Settings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let services = Services::new(settings, store, clock).await?;
+        let engine = Self { services };
+        let reload = engine.reload().await;
+        let catalog = engine.catalog();
+        tracing::info!(
+            automations = catalog.automations().len(),
+            broken = catalog.broken().len(),
+            connections = catalog.connections().len(),
+            generation = reload.generation,
+            "loaded the project"
+        );
+        let unfinished = engine.services.read_back().await?;
+        if unfinished > 0 {
+            tracing::info!(unfinished, "executions go on where they stopped");
+        }
+        let services = &engine.services;
+        services.tracker.spawn(services.clone().dispatch());
+        services.tracker.spawn(scheduler::run(services.clone()));
+        services.tracker.spawn(crate::watch::prune(services.clone()));
+        if services.settings.watch {
+            services.tracker.spawn(watcher::run(engine.clone(), services.closing.clone()));
+        }
+        Ok(engine)
+    }
+
+    /// Stops: nothing new begins, what runs comes to the end of its step within `grace` and goes on at the next
+    /// start; what is still out then is cut off.
+    pub async fn shutdown(&self, grace: Duration) {
+        let services = &self.services;
+        services.closing.cancel();
+        services.tracker.close();
+        let deadline = services.clock.now().checked_add(grace).unwrap_or(Timestamp::MAX);
+        tokio::select! {
+            () = services.tracker.wait() => {}
+            () = services.clock.sleep_until(deadline) => {
+                services.abort.cancel();
+                services.tracker.wait().await;
+            }
+        }
+    }
+
+    /// The settings it was started with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.services.settings
+    }
+
+    /// The clock it goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.services.clock
+    }
+
+    /// The snapshot in force.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.services.catalog.load_full()
+    }
+
+    /// The store, to read lists, events and logs from.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.services.store
+    }
+
+    /// What happens from now on.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<Notice> {
+        self.services.notices.subscribe()
+    }
+
+    /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
+    pub async fn reload(&self) -> Reload {
+        self.services.clone().reload().await
+    }
+
+    /// Starts an Automation.
+    ///
+    /// # Errors
+    /// There is none of that id, too many wait, or the store failed.
+    pub async fn run(&self, id: &AutomationId, start: Start) -> Result<ExecutionId, Error> {
+        let catalog = self.catalog();
+        let deployed = catalog.find(id.as_str())?;
+        if let Payload::Manual { inputs } = &start.payload {
+            check_inputs(&deployed.automation, inputs)?;
+        }
+        let (id, _) = self.services.accept(deployed, start, Terms::default()).await?;
+        Ok(id)
+    }
+
+    /// Waits for the end of an execution.
+    ///
+    /// # Errors
+    /// There is no such execution, the store failed, or the engine stops before the end.
+    pub async fn wait(&self, id: ExecutionId) -> Result<Outcome, Error> {
+        loop {
+            if let Some(mut progress) = self.services.intake.watch(id) {
+                let ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked).await;
+                match ended.map(|progress| progress.outcome.clone()) {
+                    Ok(Some(outcome)) => return Ok(outcome),
+                    Ok(None) => return Err(Error::Closing),
+                    Err(_) => {}
+                }
+            }
+            let events = self.services.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+            match events.last() {
+                Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
+                _ if self.services.closing.is_cancelled() => return Err(Error::Closing),
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    /// Asks an execution to end. False if it had ended already.
+    ///
+    /// # Errors
+    /// There is no such execution, or the store failed.
+    pub async fn cancel(&self, id: ExecutionId, reason: &str) -> Result<bool, Error> {
+        if self.services.intake.cancel(&self.services, id, reason) {
+            return Ok(true);
+        }
+        match self.services.store.execution(id).await? {
+            Some(_) => Ok(false),
+            None => Err(Error::NoSuchExecution(id)),
+        }
+    }
+
+    /// How the engine is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let services = &self.services;
+        Status {
+            in_flight: services.intake.in_flight(),
+            queued: services.intake.queued(),
+            accepting: services.accepting(),
+            generation: services.catalog.load().generation(),
+            refused: services.intake.refused(),
+            started_at: services.started_at,
+        }
+    }
+
+    /// Comes back with the reason when the store can no longer be trusted, so that the process must exit.
+    pub async fn store_lost(&self) -> String {
+        let mut fatal = self.services.fatal.subscribe();
+        match fatal.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+}
+
+impl Services {
+    async fn new(settings: Settings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>, Error> {
+        let builtin = Arc::new(crate::check::builtin()?);
+        let http = connector::Http::new(connector::HttpOptions {
+            allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
+                .map_err(|error| Error::Connectors(error.to_string()))?,
+            blocked_own: settings.own_addresses.clone(),
+            allow_credential_debug: settings.allow_credential_debug,
+            ..connector::HttpOptions::default()
+        })
+        .map_err(|error| Error::Connectors(error.to_string()))?;
+        let addresses = store.addresses().await?.into_iter();
+        let addresses = addresses.map(|address| (address.automation.clone(), address)).collect();
+        let (notices, _) = broadcast::channel(NOTICES);
+        let (generation, _) = watch::channel(0);
+        let (fatal, _) = watch::channel(None);
+        Ok(Arc::new(Self {
+            store,
+            http,
+            secrets: Secrets::new(settings.dir.join("secrets")),
+            catalog: ArcSwap::from_pointee(Catalog::empty(builtin.clone())),
+            notices,
+            intake: Intake::new(settings.limits.in_flight),
+            closing: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            generation,
+            builtin,
+            folder: tokio::sync::Mutex::new(Folder::new(settings.dir.clone())),
+            addresses: Mutex::new(addresses),
+            store_lost: AtomicBool::new(false),
+            fatal,
+            started_at: clock.now(),
+            clock,
+            settings,
+        }))
+    }
+
+    /// Whether starts are accepted.
+    pub(crate) fn accepting(&self) -> bool {
+        !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
+    /// is for the next start to read (guarantee G21).
+    pub(crate) fn lost(&self, error: &store::Error) {
+        if !error.outcome_unknown() {
+            tracing::error!(%error, "the store refused a write");
+            return;
+        }
+        if !self.store_lost.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");
+            self.fatal.send_replace(Some(error.to_string()));
+        }
+    }
+
+    async fn reload(self: Arc<Self>) -> Reload {
+        let mut folder = self.folder.lock().await;
+        let services = self.clone();
+        // Reading and checking is work for a thread of its own.
+        let assembled = {
+            let mut taken = std::mem::replace(&mut *folder, Folder::new(Path::new("")));
+            let work = tokio::task::spawn_blocking(move || {
+                let assembled = services.assemble(&mut taken);
+                (taken, assembled)
+            });
+            match work.await {
+                Ok((taken, assembled)) => {
+                    *folder = taken;
+                    assembled
+                }
+                Err(error) => {
+                    tracing::error!(%error, "loading the project failed; what was in force stays");
+                    *folder = Folder::new(self.settings.dir.clone());
+                    None
+                }
+            }
+        };
+        let Some((catalog, reload, fresh)) = assembled else {
+            return Reload { generation: self.catalog.load().generation(), ..Reload::default() };
+        };
+        if !fresh.is_empty() {
+            // An address that people are shown must outlive a crash.
+            if let Err(error) = self.store.put_addresses(fresh.clone()).await {
+                self.lost(&error);
+                return Reload { generation: self.catalog.load().generation(), ..Reload::default() };
+            }
+            let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+            addresses.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
+        }
+        self.catalog.store(Arc::new(catalog));
+        self.generation.send_replace(reload.generation);
+        let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
+        tell(&reload);
+        reload
+    }
+
+    fn assemble(&self, folder: &mut Folder) -> Option<(Catalog, Reload, Vec<Address>)> {
+        let previous = self.catalog.load_full();
+        let surroundings = folder.surroundings;
+        let changed: BTreeSet<String> = folder.scan().into_iter().collect();
+        if changed.is_empty() && previous.generation() > 0 {
+            return None;
+        }
+        let known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut fresh = Vec::new();
+        let mut address = |id: &AutomationId, webhook: bool| {
+            let known = known.get(id).cloned();
+            known.or_else(|| webhook.then(|| new_address(id)).inspect(|address| fresh.push(address.clone())))
+        };
+        let (catalog, reload) = assemble(Parts {
+            previous: &previous,
+            folder,
+            changed: &changed,
+            builtin: &self.builtin,
+            surroundings_changed: folder.surroundings != surroundings,
+            address: &mut address,
+        });
+        Some((catalog, reload, fresh))
+    }
+}
+
+/// Checks the inputs of a manual start against what the file declares.
+fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
+    let names = || automation.inputs.iter().map(|input| input.name.as_str());
+    if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
+        let near = model::diagnostic::nearest(unknown, names());
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let all: Vec<&str> = names().collect();
+        let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+        return Err(Error::Input(format!("automation `{}` has no input `{unknown}`{near} (its inputs: {known})", automation.id)));
+    }
+    for input in &automation.inputs {
+        match given.get(&input.name) {
+            Some(value) => connector::check_value(&input.kind, value)
+                .map_err(|problem| Error::Input(format!("input `{}`: {problem}", input.name)))?,
+            None if input.required && input.default.is_none() => {
+                let kind = input.kind.words();
+                return Err(Error::Input(format!("input `{}` is required ({kind})", input.name)));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Two tokens of 256 random bits, base64url without padding (webhook security 2.6).
+fn new_address(automation: &AutomationId) -> Address {
+    let token = || URL_SAFE_NO_PAD.encode(random::<32>());
+    Address { automation: automation.clone(), live: token(), test: token() }
+}
+
+fn tell(reload: &Reload) {
+    for (word, ids) in [("added", &reload.added), ("changed", &reload.changed), ("removed", &reload.removed)] {
+        // The first load of a large project is one line elsewhere, not one for each file.
+        if reload.generation > 1 {
+            for id in ids {
+                tracing::info!(automation = %id, "{word}");
+            }
+        }
+    }
+    for id in &reload.stale {
+        tracing::warn!(automation = %id, "its file does not load; the last good version stays in force");
+    }
+    for report in reload.reports.iter().filter(|report| report.has_errors()) {
+        tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+    }
+}

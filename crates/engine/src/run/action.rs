@@ -1,0 +1,116 @@
+//! One call of an action: what must be committed before it, what bounds it, what it leaves.
+
+use connector::{Call, LogSink};
+use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
+use model::automation::{ActionStep, Step};
+use model::execution::LogLevel;
+use model::value::{Map, Value};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run, expression_error};
+
+impl Run {
+    pub(super) fn action_effect(&self, name: &str) -> Effect {
+        let catalog = self.services.catalog.load();
+        catalog.registry().action(name).map_or(Effect::Pure, |action| action.spec().effect)
+    }
+
+    pub(super) async fn action(
+        &self,
+        step: &Step,
+        call: &ActionStep,
+        key: &str,
+        attempt: u32,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let catalog = self.services.catalog.load_full();
+        let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
+            let message = format!("there is no action `{}` any more", call.action.name);
+            return Err(failed(ActionError::new(ErrorKind::Input, message)));
+        };
+        let inputs = inputs(call, action.spec(), scope)?;
+        let connection = match &call.connection {
+            Some(name) => {
+                Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?)
+            }
+            None => None,
+        };
+        let effect = action.spec().effect != Effect::Pure;
+        if effect {
+            // An effect may depend on all before it: none of that may be lost once it has happened.
+            self.journal.barrier().await?;
+            self.journal.step_started(key, attempt);
+        }
+        let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
+        let log = StepLog { run: self, key };
+        let future = action.call(Call {
+            inputs: &inputs,
+            connection: connection.as_ref(),
+            idempotency_key: &idempotency_key,
+            http: &self.services.http,
+            debug: call.debug,
+            log: &log,
+            trace: None,
+        });
+        let result = if effect { self.bounded(step, context, future).await? } else { future.await };
+        let value = result.map_err(failed)?;
+        self.within_limit(value)
+    }
+
+    /// Waits for a call, but not past a deadline, a cancellation or the end of the daemon's grace.
+    async fn bounded(
+        &self,
+        step: &Step,
+        context: &Context,
+        call: impl Future<Output = Result<Value, ActionError>>,
+    ) -> Result<Result<Value, ActionError>, Exit> {
+        tokio::select! {
+            biased;
+            result = call => Ok(result),
+            () = self.cancelled.token.cancelled() => Err(Exit::Cancelled),
+            () = self.services.abort.cancelled() => {
+                tracing::info!(step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
+                Err(Exit::Parked)
+            }
+            exit = self.expiry(Some(context)) => Err(exit),
+        }
+    }
+
+    fn within_limit(&self, value: Value) -> Result<Value, Exit> {
+        let limit = self.services.settings.limits.result_bytes;
+        if value.weight(limit) > limit {
+            let message = format!(
+                "the result is larger than {}; ask for less of it",
+                model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))
+            );
+            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        }
+        Ok(value)
+    }
+}
+
+fn inputs(call: &ActionStep, spec: &ActionSpec, scope: &Scope) -> Result<Map, Exit> {
+    let mut inputs = Map::with_capacity(call.with.len());
+    for (name, template) in &call.with {
+        let value = template
+            .evaluate(scope.root())
+            .map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
+        inputs.insert(name.name.as_str(), value);
+    }
+    connector::check_inputs(spec, &inputs).map_err(failed)
+}
+
+/// Takes an action's log lines into the execution's log.
+struct StepLog<'a> {
+    run: &'a Run,
+    key: &'a str,
+}
+
+impl LogSink for StepLog<'_> {
+    fn line(&self, level: LogLevel, message: &str) {
+        self.run.journal.log(level, Some(self.key), message);
+    }
+}

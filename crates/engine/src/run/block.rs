@@ -1,0 +1,111 @@
+//! A list of steps: in order, or as the graph that `needs` makes of it, ready steps side by side.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use model::automation::Block;
+use model::value::Value;
+
+use super::scope::Scope;
+use super::step::Context;
+use super::{Exit, Run};
+use crate::plan::BlockGraph;
+
+impl Run {
+    /// Runs a list of steps. Its result is that of the last step as they are written, whatever ended last.
+    pub(super) fn block<'a>(
+        &'a self,
+        block: &'a Block,
+        scope: &'a mut Scope,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Value, Exit>> {
+        async move {
+            match self.deployed.plan.block(block) {
+                Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, context).await,
+                _ => {
+                    let mut last = Value::Null;
+                    for step in &block.steps {
+                        last = self.step(step, scope, context).await?;
+                    }
+                    Ok(last)
+                }
+            }
+        }
+        .boxed()
+    }
+
+    async fn graph(
+        &self,
+        block: &Block,
+        graph: &BlockGraph,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let mut waiting = graph.waiting_counts();
+        let mut running = Side::new();
+        let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
+        let mut last = Value::Null;
+        let start = |index: usize, mut branch: Scope| {
+            async move {
+                let result = self.step(&block.steps[index], &mut branch, context).await;
+                result.map(|value| (index, branch, value))
+            }
+            .boxed()
+        };
+        for index in ready {
+            running.push(start(index, scope.fork()));
+        }
+        while let Some((index, branch, value)) = running.next().await? {
+            scope.merge(branch);
+            if index + 1 == block.steps.len() {
+                last = value;
+            }
+            for next in graph.waited_by(index) {
+                waiting[next] -= 1;
+                if waiting[next] == 0 && !running.parked() {
+                    running.push(start(next, scope.fork()));
+                }
+            }
+        }
+        Ok(last)
+    }
+}
+
+/// Futures that run side by side within one execution. The first failure ends the others; a stop of the engine lets
+/// each come to the end of the step it is in.
+pub(super) struct Side<'a, T> {
+    running: FuturesUnordered<BoxFuture<'a, Result<T, Exit>>>,
+    parked: bool,
+}
+
+impl<'a, T> Side<'a, T> {
+    pub(super) fn new() -> Self {
+        Self { running: FuturesUnordered::new(), parked: false }
+    }
+
+    pub(super) fn push(&mut self, future: BoxFuture<'a, Result<T, Exit>>) {
+        self.running.push(future);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Whether the engine stops, so that nothing more may begin.
+    pub(super) fn parked(&self) -> bool {
+        self.parked
+    }
+
+    /// The next one that ends; `None` when all have.
+    pub(super) async fn next(&mut self) -> Result<Option<T>, Exit> {
+        loop {
+            match self.running.next().await {
+                None if self.parked => return Err(Exit::Parked),
+                None => return Ok(None),
+                Some(Ok(value)) => return Ok(Some(value)),
+                Some(Err(Exit::Parked)) => self.parked = true,
+                Some(Err(exit)) => return Err(exit),
+            }
+        }
+    }
+}

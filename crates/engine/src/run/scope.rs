@@ -1,0 +1,132 @@
+//! The names in force while steps run.
+
+use std::sync::Arc;
+
+use model::action::{ActionError, ErrorKind};
+use model::payload::Payload;
+use model::value::{Map, Value};
+
+use super::Run;
+
+/// The names in force, and, in a branch that runs beside others, what it added to them.
+pub(crate) struct Scope {
+    root: Value,
+    changes: Option<Changes>,
+}
+
+/// What a branch added.
+#[derive(Default)]
+pub(crate) struct Changes {
+    steps: Vec<(Arc<str>, Value)>,
+    vars: Vec<(Arc<str>, Value)>,
+}
+
+impl Scope {
+    /// The names at the start of an execution.
+    pub(super) fn of(run: &Run) -> Result<Self, ActionError> {
+        let automation = &run.deployed.automation;
+        let results = trigger::results(&run.payload)
+            .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?;
+        let mut root = Map::with_capacity(10);
+        root.insert("trigger", Map::from_iter([("results", results)]));
+        root.insert("steps", Map::new());
+        root.insert("inputs", inputs(run));
+        root.insert("vars", Map::new());
+        root.insert("configVars", run.services.secrets.config_vars(automation)?);
+        root.insert(
+            "execution",
+            Map::from_iter([
+                ("id", Value::from(run.journal.id().to_string())),
+                ("startedAt", Value::from(run.started_at.to_string())),
+                ("attempt", Value::from(run.journal.attempt())),
+            ]),
+        );
+        root.insert(
+            "automation",
+            Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]),
+        );
+        Ok(Self { root: Value::from(root), changes: None })
+    }
+
+    /// The names as expressions read them.
+    pub(super) fn root(&self) -> &Value {
+        &self.root
+    }
+
+    /// The same names for a branch that runs beside others; what it adds is noted for [`Scope::merge`].
+    pub(super) fn fork(&self) -> Self {
+        Self { root: self.root.clone(), changes: Some(Changes::default()) }
+    }
+
+    /// Takes over what a branch added.
+    pub(super) fn merge(&mut self, branch: Self) {
+        let Changes { steps, vars } = branch.changes.unwrap_or_default();
+        for (id, entry) in steps {
+            self.put("steps", id, entry);
+        }
+        for (name, value) in vars {
+            self.put("vars", name, value);
+        }
+    }
+
+    /// Binds a name such as `item` or `error`.
+    pub(super) fn bind(&mut self, name: &str, value: Value) {
+        if let Value::Map(root) = &mut self.root {
+            Arc::make_mut(root).insert(name, value);
+        }
+    }
+
+    /// Takes a name away again.
+    pub(super) fn unbind(&mut self, name: &str) {
+        if let Value::Map(root) = &mut self.root {
+            Arc::make_mut(root).remove(name);
+        }
+    }
+
+    /// Sets `steps.<id>`.
+    pub(super) fn set_step(&mut self, id: &Arc<str>, results: Value, error: Option<&ActionError>) {
+        let mut entry = Map::with_capacity(2);
+        entry.insert("results", results);
+        entry.insert("error", error.map(ActionError::to_value));
+        self.put("steps", id.clone(), Value::from(entry));
+    }
+
+    /// Sets `vars.<name>` for each entry.
+    pub(super) fn set_vars(&mut self, values: &Map) {
+        for (name, value) in values.iter() {
+            self.put("vars", name.clone(), value.clone());
+        }
+    }
+
+    fn put(&mut self, group: &str, name: Arc<str>, value: Value) {
+        if let Some(changes) = &mut self.changes {
+            let noted = if group == "steps" { &mut changes.steps } else { &mut changes.vars };
+            noted.push((name.clone(), value.clone()));
+        }
+        // The maps are shared with whoever evaluates over them at the moment, and copied only then.
+        let Value::Map(root) = &mut self.root else { return };
+        if let Some(Value::Map(entries)) = Arc::make_mut(root).get_mut(group) {
+            Arc::make_mut(entries).insert(name, value);
+        }
+    }
+}
+
+/// The inputs given, over the defaults that the file declares.
+fn inputs(run: &Run) -> Map {
+    let mut inputs = Map::new();
+    for (name, default) in run.deployed.automation.input_defaults() {
+        inputs.insert(name, default.clone());
+    }
+    for input in &run.deployed.automation.inputs {
+        if !inputs.contains_key(&input.name) {
+            // A declared input that was not given is null, not missing.
+            inputs.insert(input.name.as_str(), Value::Null);
+        }
+    }
+    if let Payload::Manual { inputs: given } = &run.payload {
+        for (name, value) in given.iter() {
+            inputs.insert(name.clone(), value.clone());
+        }
+    }
+    inputs
+}

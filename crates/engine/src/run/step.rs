@@ -1,0 +1,261 @@
+//! One step: its guard, its tries, and what follows when it fails for good.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::action::{ActionError, ErrorKind};
+use model::automation::{Block, OnError, Step, Verb};
+use model::execution::{Event, StepOutcome};
+use model::value::Value;
+
+use super::scope::Scope;
+use super::{Exit, Run, expression_error};
+
+/// Where in the execution a step stands.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
+    turns: Arc<str>,
+    /// The nearest deadline, and the depth at which it was set.
+    pub(super) deadline: (Timestamp, u32),
+    depth: u32,
+    /// Whether the execution's end is behind it, so that a cancellation no longer counts.
+    closing: bool,
+}
+
+impl Context {
+    pub(super) fn new(deadline: Timestamp, depth: u32) -> Self {
+        Self { turns: "".into(), deadline: (deadline, depth), depth, closing: false }
+    }
+
+    pub(super) fn closing(deadline: Timestamp) -> Self {
+        Self { closing: true, ..Self::new(deadline, 0) }
+    }
+
+    /// One turn of a loop further in.
+    pub(super) fn turn(&self, index: usize) -> Self {
+        Self { turns: format!("{}[{index}]", self.turns).into(), ..self.clone() }
+    }
+
+    /// One step further in, with that step's own deadline if it is nearer.
+    fn inner(&self, now: Timestamp, timeout: Option<Duration>) -> Self {
+        let depth = self.depth + 1;
+        let own = timeout.map(|timeout| now.checked_add(timeout).unwrap_or(Timestamp::MAX));
+        let deadline = match own {
+            Some(own) if own < self.deadline.0 => (own, depth),
+            _ => self.deadline,
+        };
+        Self { depth, deadline, ..self.clone() }
+    }
+
+    /// The step's id with the turns around it.
+    pub(super) fn key(&self, id: &str) -> String {
+        format!("{id}{}", self.turns)
+    }
+}
+
+impl Run {
+    /// Runs a step, or takes over how it ended before.
+    pub(super) async fn step(&self, step: &Step, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+        let key = context.key(&step.id);
+        if let Some(outcome) = self.journal.finished(&key) {
+            return self.replay(step, outcome, scope, context);
+        }
+        self.may_go_on(context)?;
+        if let Some(guard) = &step.guard {
+            match guard.holds(scope.root()) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.journal.step_finished(&key, 0, StepOutcome::Skipped, false);
+                    scope.set_step(&step.id, Value::Null, None);
+                    return Ok(Value::Null);
+                }
+                Err(error) => {
+                    let error = expression_error(&error, "if");
+                    return self.failed(step, &key, error, 0, scope, context).await;
+                }
+            }
+        }
+        let began = self.services.clock.now();
+        let error = match self.tries(step, &key, scope, context).await? {
+            Ok(result) => {
+                let took = self.took_us(began);
+                let outcome = StepOutcome::Succeeded { result: result.clone() };
+                self.journal.step_finished(&key, took, outcome, self.has_effect(step));
+                scope.set_step(&step.id, result.clone(), None);
+                self.keep_journal_light().await?;
+                return Ok(result);
+            }
+            Err(error) => error,
+        };
+        self.failed(step, &key, error, self.took_us(began), scope, context).await
+    }
+
+    /// Tries a step until it succeeds or its policy gives up.
+    async fn tries(
+        &self,
+        step: &Step,
+        key: &str,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Result<Value, ActionError>, Exit> {
+        let mut tries = self.journal.tries(key);
+        if let Some(next_at) = tries.next_at {
+            self.sleep_until(next_at, Some(context)).await?;
+        }
+        loop {
+            let inner = context.inner(self.services.clock.now(), step.timeout);
+            let error = match self.verb(step, key, tries.failed + 1, scope, &inner).await {
+                Ok(result) => return Ok(Ok(result)),
+                Err(Exit::Failed(error)) => error,
+                Err(Exit::Expired(depth)) if depth == inner.depth => {
+                    let limit = model::units::format_duration(step.timeout.unwrap_or_default());
+                    ActionError::new(ErrorKind::Timeout, format!("step `{}` took longer than its timeout of {limit}", step.id))
+                }
+                Err(Exit::Stop(result)) => {
+                    let outcome = StepOutcome::Succeeded { result: result.clone() };
+                    self.journal.step_finished(key, 0, outcome, false);
+                    return Err(Exit::Stop(result));
+                }
+                Err(exit) => return Err(exit),
+            };
+            let failed = tries.failed + 1;
+            let Some(delay) = step.retry.next_delay(failed, &error) else { return Ok(Err(error)) };
+            let at = self.services.clock.now();
+            let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
+            self.journal.step_retry(
+                &self.deployed.automation,
+                key,
+                Event::StepRetry { at, step: key.to_owned(), attempt: failed, error, next_at },
+            );
+            // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
+            self.journal.commit().await?;
+            self.sleep_until(next_at, Some(context)).await?;
+            tries.failed = failed;
+        }
+    }
+
+    /// What follows when a step failed for good.
+    async fn failed(
+        &self,
+        step: &Step,
+        key: &str,
+        mut error: ActionError,
+        took_us: u64,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        error.step.get_or_insert_with(|| step.id.to_string());
+        let effect = self.has_effect(step);
+        let handled = match &step.on_error {
+            OnError::Fail => None,
+            OnError::Continue => Some(Value::Null),
+            OnError::Steps(block) => {
+                let mut inner = scope.fork();
+                inner.bind("error", error.to_value());
+                match self.block(block, &mut inner, context).await {
+                    Ok(result) => {
+                        scope.merge(inner);
+                        Some(result)
+                    }
+                    Err(Exit::Failed(inner_error)) => {
+                        error = inner_error;
+                        None
+                    }
+                    Err(exit) => return Err(exit),
+                }
+            }
+        };
+        let outcome = StepOutcome::Failed { error: error.clone(), handled: handled.clone() };
+        self.journal.step_finished(key, took_us, outcome, effect);
+        match handled {
+            Some(result) => {
+                scope.set_step(&step.id, result.clone(), Some(&error));
+                self.keep_journal_light().await?;
+                Ok(result)
+            }
+            None => Err(Exit::Failed(error)),
+        }
+    }
+
+    /// Takes over how a step ended before, with what the steps inside it left.
+    fn replay(&self, step: &Step, outcome: StepOutcome, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+        self.replay_inside(step, scope, context);
+        match outcome {
+            StepOutcome::Succeeded { result } => {
+                if let (Verb::Set(_), Value::Map(values)) = (&step.verb, &result) {
+                    scope.set_vars(values);
+                }
+                scope.set_step(&step.id, result.clone(), None);
+                if matches!(step.verb, Verb::Stop { .. }) { Err(Exit::Stop(result)) } else { Ok(result) }
+            }
+            StepOutcome::Skipped => {
+                scope.set_step(&step.id, Value::Null, None);
+                Ok(Value::Null)
+            }
+            StepOutcome::Failed { error, handled: Some(result) } => {
+                scope.set_step(&step.id, result.clone(), Some(&error));
+                Ok(result)
+            }
+            StepOutcome::Failed { error, handled: None } => Err(Exit::Failed(error)),
+        }
+    }
+
+    /// Sets again what the steps inside a finished one had set, loops turn by turn.
+    fn replay_inside(&self, step: &Step, scope: &mut Scope, context: &Context) {
+        match &step.verb {
+            Verb::ForEach(each) => {
+                for index in 0..self.services.settings.limits.loop_turns {
+                    if !self.replay_block(&each.steps, scope, &context.turn(index)) {
+                        break;
+                    }
+                }
+            }
+            verb => {
+                for (_, block) in verb.blocks() {
+                    self.replay_block(block, scope, context);
+                }
+            }
+        }
+        if let OnError::Steps(block) = &step.on_error {
+            self.replay_block(block, scope, context);
+        }
+    }
+
+    /// Replays what is recorded of a list of steps; false if nothing is.
+    fn replay_block(&self, block: &Block, scope: &mut Scope, context: &Context) -> bool {
+        let mut any = false;
+        for inner in &block.steps {
+            if let Some(outcome) = self.journal.finished(&context.key(&inner.id)) {
+                any = true;
+                // What it ended is behind us.
+                let _ = self.replay(inner, outcome, scope, context);
+            }
+        }
+        any
+    }
+
+    /// Whether the next step may begin.
+    fn may_go_on(&self, context: &Context) -> Result<(), Exit> {
+        if self.services.closing.is_cancelled() {
+            return Err(Exit::Parked);
+        }
+        if self.cancelled.token.is_cancelled() && !context.closing {
+            return Err(Exit::Cancelled);
+        }
+        if self.services.clock.now() >= context.deadline.0 {
+            return Err(Exit::Expired(context.deadline.1));
+        }
+        Ok(())
+    }
+
+    async fn keep_journal_light(&self) -> Result<(), Exit> {
+        if self.journal.is_heavy() { self.journal.commit().await } else { Ok(()) }
+    }
+
+    fn took_us(&self, began: Timestamp) -> u64 {
+        let took = self.services.clock.now().as_microsecond() - began.as_microsecond();
+        u64::try_from(took).unwrap_or_default()
+    }
+}

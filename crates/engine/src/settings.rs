@@ -1,0 +1,75 @@
+//! What a person can set of an engine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use model::automation::Retention;
+
+/// The settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The project folder, with `automations/`, `connections/` and `connectors/`.
+    pub dir: PathBuf,
+    /// Where data lives: the database, tokens.
+    pub data_dir: PathBuf,
+    /// The base of the hook addresses that people are shown, such as `http://127.0.0.1:7070`.
+    pub public_url: Option<String>,
+    /// Hosts and networks that outgoing calls may reach though they are private.
+    pub outbound_allow: Vec<String>,
+    /// Our own listeners: outgoing calls never go there.
+    pub own_addresses: Vec<SocketAddr>,
+    /// Whether a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
+    pub allow_credential_debug: bool,
+    /// How long finished executions are kept.
+    pub retention: Option<Retention>,
+    /// What nothing may exceed.
+    pub limits: Limits,
+    /// Whether the folder is watched.
+    pub watch: bool,
+}
+
+/// What nothing may exceed (interfaces, "Limits").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Executions whose steps run at one time.
+    pub in_flight: usize,
+    /// Executions accepted and not begun; beyond it a request is answered 503.
+    pub queue: usize,
+    /// Bytes of one step's result, as JSON.
+    pub result_bytes: usize,
+    /// Turns of one loop.
+    pub loop_turns: usize,
+    /// How often a crash may interrupt the same step before the execution is set aside as stuck.
+    pub interruptions: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            in_flight: 1000,
+            queue: 100_000,
+            result_bytes: 16 << 20,
+            loop_turns: 1_000_000,
+            interruptions: 5,
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults over this project folder.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        Self {
+            data_dir: dir.join(".cogwork"),
+            dir,
+            public_url: None,
+            outbound_allow: Vec::new(),
+            own_addresses: Vec::new(),
+            allow_credential_debug: true,
+            retention: Some(Retention { days: 14, keep_failed: false }),
+            limits: Limits::default(),
+            watch: true,
+        }
+    }
+}
