@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use minijinja::machinery::ast::{CallArg, Expr};
 use minijinja::machinery::parse_expr;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Rest;
+use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
 use super::path::{self, Segment};
@@ -32,6 +32,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.set_syntax(SyntaxConfig::default());
     environment.add_function(NEED, need);
     environment.add_function(FIND, find);
+    environment.add_filter("tojson", to_json);
     environment
 });
 
@@ -63,6 +64,15 @@ impl Program {
             NotAValue::TooLarge => "its result has more than 1,000,000 items".to_owned(),
         })
     }
+}
+
+/// `| tojson` and `| tojson(indent=2)`: JSON as the rest of Cogwork writes it, without HTML escapes.
+fn to_json(value: &minijinja::Value, indent: Option<bool>, options: Kwargs) -> Result<String, Error> {
+    let indented = indent.unwrap_or(false) || options.get::<Option<u32>>("indent")?.is_some();
+    options.assert_all_used()?;
+    let value = from_expression(value)
+        .map_err(|_| Error::new(ErrorKind::InvalidOperation, "`tojson` takes a value that is defined"))?;
+    Ok(if indented { value.to_json_pretty() } else { value.to_json() })
 }
 
 /// Follows the names in `keys` from `root`; an error where one is missing.
