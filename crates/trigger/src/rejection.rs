@@ -27,7 +27,9 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+    /// Any other reason, by its status and its code.
+    #[must_use]
+    pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), allow: None, retry_after: None }
     }
 

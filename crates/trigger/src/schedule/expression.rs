@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use model::diagnostic::nearest;
+
 use super::error::{ScheduleError, shown};
 
 /// A field by its rules.
@@ -275,8 +277,9 @@ fn value(field: &Field, text: &str, item: &str) -> Result<u8, ScheduleError> {
     let error = ScheduleError::new(format!("{found} is not a value of the {} field", field.name))
         .allowed(format!("{}, a range `a-b`, a list `a,b`, a step `*/n` or `a-b/n`", field.allowed));
     let lower = text.to_ascii_lowercase();
-    let long_name = field.names.iter().find(|name| lower.len() > 3 && lower.starts_with(**name));
-    Err(match (long_name, text) {
+    let long_name = field.names.iter().find(|name| lower.len() > 3 && lower.starts_with(**name)).copied();
+    let meant = long_name.or_else(|| nearest(&lower, field.names.iter().copied()));
+    Err(match (meant, text) {
         (Some(name), _) => error.help(format!("write `{name}`")),
         (None, "?") => error.help("write `*`"),
         (None, _) if field.name == "minute" && number == Some(60) => error.help("write `0`"),
@@ -295,7 +298,7 @@ fn step(field: &Field, text: &str, item: &str) -> Result<usize, ScheduleError> {
     let message = format!("`{}` has no usable step in the {} field", shown(item), field.name);
     let error = ScheduleError::new(message).allowed(format!("a step of 1 to {most}"));
     // `*/60` fires once an hour and `*/90` does too, which is hardly what was meant.
-    Err(if digits && text.trim_start_matches('0') != "" && field.name == "minute" {
+    Err(if digits && !text.trim_start_matches('0').is_empty() && field.name == "minute" {
         error.help(format!("a step counts within the hour; use `every: {text}m` for each {text} minutes"))
     } else {
         error

@@ -76,23 +76,28 @@ const ZONES: [&str; 10] = [
     "Pacific/Auckland",
 ];
 
+/// No later fire of a zone is compared: `chrono-tz` has the tables of early 2025, and laws change.
+fn is_comparable(zone: &str, second: &i64) -> bool {
+    zone == "UTC" || *second < instant("2025-01-01T00:00:00Z").as_second()
+}
+
 fn croner_fires(text: &str, zone: &str, after: Timestamp, count: usize) -> Vec<i64> {
     let pattern = croner::Cron::from_str(text).expect("croner reads it");
-    let zone: Tz = zone.parse().expect("chrono-tz knows the zone");
-    let mut last: DateTime<Tz> = zone.timestamp_opt(after.as_second(), 0).single().expect("an instant");
-    (0..count)
-        .map(|_| {
-            last = pattern.find_next_occurrence(&last, false).expect("croner finds the next");
-            last.with_timezone(&Utc).timestamp()
-        })
-        .collect()
+    let table: Tz = zone.parse().expect("chrono-tz knows the zone");
+    let start: DateTime<Tz> = table.timestamp_opt(after.as_second(), 0).single().expect("an instant");
+    let next =
+        |last: &DateTime<Tz>| Some(pattern.find_next_occurrence(last, false).expect("croner finds the next"));
+    let fires = std::iter::successors(next(&start), next).map(|fire| fire.with_timezone(&Utc).timestamp());
+    fires.take_while(|second| is_comparable(zone, second)).take(count).collect()
 }
 
 fn ours(text: &str, zone: &str, after: Timestamp, count: usize) -> Vec<i64> {
-    cron(text, zone).fires(after).take(count).map(Timestamp::as_second).collect()
+    let schedule = cron(text, zone);
+    let fires = schedule.fires(after).map(Timestamp::as_second);
+    fires.take_while(|second| is_comparable(zone, second)).take(count).collect()
 }
 
-/// Instants around changes of the clocks from 2000 on; `chrono-tz` has the tables of early 2025.
+/// An instant around one of the changes of the clocks from 2000 to 2024.
 fn near_a_change(zone: &str, index: usize, seconds: i64) -> Timestamp {
     let zone = jiff::tz::db().get(zone).expect("the zone is known");
     let changes: Vec<Timestamp> = zone
@@ -173,7 +178,7 @@ fn every_pattern_agrees_with_croner_around_every_kind_of_change() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn random_expressions_agree_with_croner_in_utc(text in any_expression(0..=23), second in 0_i64..1_900_000_000) {

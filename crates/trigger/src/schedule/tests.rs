@@ -38,6 +38,12 @@ fn check(text: &str, zone: &str, after: &str, expected: &[&str]) {
 }
 
 #[test]
+fn a_schedule_can_be_shared_between_tasks() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    shared::<Schedule>();
+}
+
+#[test]
 fn every_counts_elapsed_time_from_the_epoch() {
     let fires: Vec<String> =
         every(5 * 60).fires(instant("2026-03-29T00:57:31.5Z")).take(2).map(|fire| fire.to_string()).collect();
@@ -215,6 +221,12 @@ fn a_field_that_is_wrong_is_named_with_what_is_allowed() {
     check(
         "0 0 * * monday",
         &format!("`monday` is not a value of the day of week field; {weekday}; help: write `mon`"),
+    );
+    check(
+        "0 0 * fbe *",
+        &format!(
+            "`fbe` is not a value of the month field; allowed: 1 to 12, or jan to dec, {rest}; help: write `feb`"
+        ),
     );
     check("0 0 * * 1#2", &format!("`1#2` is not a value of the day of week field; {weekday}"));
     check(
