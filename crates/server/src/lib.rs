@@ -1,1 +1,27 @@
-//! placeholder
+//! The only crate that knows HTTP serving. It decides nothing: requests become plain values for the engine, and the
+//! engine's plain values become answers.
+//!
+//! Two listeners share one accept loop with limits and deadlines ([`ServerOptions`]): *hooks* takes
+//! `/trigger/<token>` from anywhere, *admin* carries the API, for whoever holds the token. [`Server::bind`] opens
+//! the sockets, so that their addresses are known before an engine exists; [`Bound::serve`] begins to answer.
+//! [`Client`] is the other end of the admin API, for the command line.
+
+mod error;
+mod options;
+
+mod net;
+
+mod admin;
+mod hooks;
+
+mod files;
+mod server;
+
+mod client;
+
+pub use admin::{Problem, openapi};
+pub use client::{Client, Events, ServerEvent};
+pub use error::Error;
+pub use files::{Daemon, admin_token};
+pub use options::{Deadlines, Limits, ServerOptions};
+pub use server::{Addresses, Bound, Server};

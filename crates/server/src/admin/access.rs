@@ -1,0 +1,161 @@
+//! Who may speak to the API: whoever holds the token, under a name that is ours, and from no other site's page.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use model::Secret;
+use subtle::ConstantTimeEq as _;
+
+use super::Problem;
+use crate::net::split_host;
+
+/// Addresses that are answered without the token. Everything else is denied without it, also what does not exist.
+const PUBLIC: [&str; 1] = ["/"];
+
+/// The rules, in force on every address of the listener, event streams included.
+pub(crate) struct Access {
+    token: Secret,
+    hosts: HashSet<String>,
+}
+
+impl Access {
+    pub(crate) fn new(token: Secret, address: SocketAddr, names: &[String]) -> Self {
+        let loopback = ["localhost", "127.0.0.1", "[::1]"].into_iter().map(str::to_owned);
+        let configured = names.iter().map(|name| name.trim().to_ascii_lowercase());
+        // A page can have its own name point at us, but not an address: our own, as written, is no attack.
+        let own = (!address.ip().is_unspecified()).then(|| match address.ip() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        });
+        Self { token, hosts: loopback.chain(configured).chain(own).collect() }
+    }
+
+    /// Lets a request through or says why not.
+    pub(crate) fn check(&self, head: &Parts) -> Result<(), Problem> {
+        self.host(&head.headers)?;
+        if !PUBLIC.contains(&head.uri.path()) {
+            self.token(&head.headers)?;
+        }
+        if !matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            self.site(&head.headers)?;
+        }
+        Ok(())
+    }
+
+    /// A page whose name was made to point at this machine (DNS rebinding) sends that name.
+    fn host(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        if self.is_ours(host) {
+            return Ok(());
+        }
+        let detail = "the API is not addressed under this name; add it to the names of the admin listener";
+        Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail))
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        let name = split_host(host).map(|(name, _)| name.to_ascii_lowercase());
+        name.is_some_and(|name| self.hosts.contains(&name))
+    }
+
+    fn token(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
+        let (scheme, token) =
+            given.split_at(given.iter().position(|byte| *byte == b' ').unwrap_or(given.len()));
+        let right: bool = token.trim_ascii().ct_eq(self.token.expose().as_bytes()).into();
+        if right && scheme.eq_ignore_ascii_case(b"bearer") { Ok(()) } else { Err(Problem::unauthorized()) }
+    }
+
+    /// What changes something may not be sent by another site's page, whatever the browser knows of us.
+    fn site(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let refused = |detail| Err(Problem::new(StatusCode::FORBIDDEN, "cross_site", detail));
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        if text("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+            return refused("the request comes from another site");
+        }
+        let Some(origin) = text(ORIGIN.as_str()) else { return Ok(()) };
+        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        // The same port too: another program of this machine is another site.
+        let same = headers.get(HOST).and_then(|host| host.to_str().ok());
+        match host {
+            Some(host) if self.is_ours(host) && same.is_some_and(|same| same.eq_ignore_ascii_case(host)) => {
+                Ok(())
+            }
+            _ => refused("the request comes from a page of another origin"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {
+        let address = SocketAddr::from(([192, 0, 2, 7], 7071));
+        let access = Access::new(Secret::new(TOKEN), address, &["Cogwork.Example".to_owned()]);
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let found = access.check(&head).map_err(|problem| problem.code);
+        assert_eq!(found, expected.map_err(str::to_owned), "{method} {path} {fields:?}");
+    }
+
+    fn with<'a>(fields: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let mut all = vec![("host", "localhost:7071"), ("authorization", "Bearer 0123456789abcdef")];
+        all.retain(|(name, _)| !fields.iter().any(|(other, _)| other == name));
+        all.extend(fields.iter().filter(|(_, value)| !value.is_empty()));
+        all
+    }
+
+    #[test]
+    fn only_the_token_lets_in() {
+        check("GET", "/x", &with(&[]), Ok(()));
+        check("GET", "/x", &with(&[("authorization", "bearer  0123456789abcdef")]), Ok(()));
+        for wrong in
+            ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeF", "0123456789abcdef", "Basic 0123456789abcdef"]
+        {
+            check("GET", "/x", &with(&[("authorization", wrong)]), Err("unauthorized"));
+        }
+        check("GET", "/", &with(&[("authorization", "")]), Ok(()));
+    }
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        let ours =
+            ["localhost", "LOCALHOST:1", "127.0.0.1:7071", "[::1]:7071", "192.0.2.7", "cogwork.example"];
+        for host in ours {
+            check("GET", "/", &with(&[("host", host)]), Ok(()));
+        }
+        for host in ["evil.example", "localhost.evil.example", "192.0.2.8", "[::2]", "127.0.0.2", ""] {
+            check("GET", "/", &with(&[("host", host)]), Err("unknown_host"));
+        }
+    }
+
+    #[test]
+    fn what_changes_something_comes_from_no_other_site() {
+        let same = ("origin", "http://localhost:7071");
+        check("POST", "/x", &with(&[same, ("sec-fetch-site", "same-origin")]), Ok(()));
+        check("POST", "/x", &with(&[]), Ok(()));
+        for origin in [
+            "null",
+            "http://evil.example",
+            "http://localhost:9999",
+            "ftp://localhost:7071",
+            "http://127.0.0.1:7071",
+        ] {
+            check("POST", "/x", &with(&[("origin", origin)]), Err("cross_site"));
+        }
+        for site in ["cross-site", "same-site"] {
+            check("DELETE", "/x", &with(&[("sec-fetch-site", site)]), Err("cross_site"));
+        }
+        check("GET", "/x", &with(&[("origin", "null")]), Ok(()));
+    }
+}

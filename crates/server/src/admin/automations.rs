@@ -1,0 +1,250 @@
+//! The Automations in force, and starting one.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use engine::{Catalog, Deployed, Start};
+use http::StatusCode;
+use jiff::Timestamp;
+use model::{ExecutionId, Map, Origin, Payload, Value};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::{Answer, Body, Query, Segment, outside};
+use super::status::{DiagnosticView, diagnostics};
+use super::{Api, Problem, Shared};
+
+/// How many of the next instants of a schedule are given.
+const NEXT_FIRES: usize = 5;
+
+/// An automation.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Automation)]
+struct AutomationView {
+    id: String,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    labels: Vec<String>,
+    /// Whether its trigger is mounted.
+    enabled: bool,
+    /// `active`, `disabled`, or `stale` where the file no longer loads and its last good version is in force.
+    state: &'static str,
+    /// What starts it: `webhook`, `schedule` or `manual`.
+    trigger: &'static str,
+    /// The file, relative to the project folder.
+    path: String,
+    /// The hash of the definition in force.
+    definition: String,
+    /// The address that starts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_url: Option<String>,
+    /// The address that starts a test of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_url: Option<String>,
+    /// The next instants at which its schedule fires.
+    #[schema(value_type = Vec<String>, format = DateTime)]
+    next_fires: Vec<Timestamp>,
+    /// How many errors its file has.
+    errors: usize,
+    /// How many warnings its file has.
+    warnings: usize,
+}
+
+/// What is in force, and what is not.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Automations {
+    /// In force, by id.
+    automations: Vec<AutomationView>,
+    /// Files that do not load and have no last good version in force.
+    broken: Vec<BrokenView>,
+}
+
+/// A file that does not load.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Broken)]
+struct BrokenView {
+    /// Relative to the project folder.
+    path: String,
+    /// Why.
+    #[schema(value_type = Vec<DiagnosticView>)]
+    diagnostics: Vec<serde_json::Value>,
+}
+
+/// One automation with its source.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AutomationDetail {
+    #[serde(flatten)]
+    automation: AutomationView,
+    /// The text of the definition in force.
+    source: String,
+    /// What there is to say of its file.
+    #[schema(value_type = Vec<DiagnosticView>)]
+    diagnostics: Vec<serde_json::Value>,
+    /// Its steps, list by list: what each does and which ones it waits for.
+    #[schema(value_type = Object)]
+    plan: serde_json::Value,
+    /// What a manual start takes.
+    #[schema(value_type = Vec<Object>)]
+    inputs: serde_json::Value,
+}
+
+impl Api {
+    fn automation(&self, deployed: &Deployed, now: Timestamp) -> AutomationView {
+        let (automation, base) = (&deployed.automation, self.public_url());
+        let stale = deployed.stale.as_ref();
+        AutomationView {
+            id: automation.id.to_string(),
+            name: automation.name.clone(),
+            description: automation.description.clone(),
+            labels: automation.labels.clone(),
+            enabled: automation.enabled,
+            state: deployed.state(),
+            trigger: automation.trigger.word(),
+            path: automation.source.path().to_owned(),
+            definition: automation.definition.to_string(),
+            live_url: deployed.live_url(&base),
+            test_url: deployed.test_url(&base),
+            next_fires: deployed.next_fires(now, NEXT_FIRES),
+            errors: stale.map_or(0, |report| report.error_count()),
+            warnings: stale.unwrap_or(&deployed.warnings).warning_count(),
+        }
+    }
+}
+
+/// The automations in force
+#[utoipa::path(
+    get, path = "/api/v1/automations", tag = "automations",
+    responses((status = 200, description = "In force, by id, and the files that are not", body = Automations)),
+)]
+pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
+    let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
+    let broken = catalog.broken().iter();
+    Answer::ok(Automations {
+        automations: catalog.automations().map(|deployed| api.automation(deployed, now)).collect(),
+        broken: broken
+            .map(|broken| BrokenView {
+                path: broken.path.clone(),
+                diagnostics: diagnostics([&broken.report]),
+            })
+            .collect(),
+    })
+}
+
+/// One automation with its source, its steps and what there is to say of its file
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "The automation", body = AutomationDetail)),
+)]
+pub(crate) async fn show(
+    State(api): Shared,
+    Segment(id): Segment,
+) -> Result<Answer<AutomationDetail>, Problem> {
+    let catalog = api.engine.catalog();
+    let deployed = catalog.find(&id)?;
+    let (automation, now) = (&deployed.automation, api.engine.clock().now());
+    let report = deployed.stale.as_ref().unwrap_or(&deployed.warnings);
+    Ok(Answer::ok(AutomationDetail {
+        automation: api.automation(deployed, now),
+        source: automation.source.text().to_owned(),
+        diagnostics: diagnostics([report]),
+        plan: deployed.plan.graph(automation),
+        inputs: serde_json::to_value(&automation.inputs).unwrap_or_default(),
+    }))
+}
+
+/// What to start with: inputs, or the whole payload that some earlier start had.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RunBody {
+    /// Inputs by name.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    inputs: Option<serde_json::Map<String, serde_json::Value>>,
+    /// A payload with its `kind`: `manual`, `webhook` or `schedule`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    payload: Option<serde_json::Value>,
+}
+
+/// How to start.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct RunQuery {
+    /// Whether to wait for the end, for at most 30 seconds.
+    #[serde(default)]
+    wait: bool,
+}
+
+/// An execution that was started.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Started {
+    execution_id: String,
+    /// Where it stands, once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    /// How it ended: `outcome` with `result`, `error` or `reason`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    outcome: Option<serde_json::Value>,
+}
+
+/// Start an automation
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/run", tag = "automations", request_body = Option<RunBody>,
+    params(("id" = String, Path, description = "The automation's id"), RunQuery),
+    responses(
+        (status = 200, description = "It was waited for and has ended", body = Started),
+        (status = 202, description = "It was accepted; it runs, or will", body = Started),
+    ),
+)]
+pub(crate) async fn run(
+    State(api): Shared,
+    Segment(id): Segment,
+    Query(query): Query<RunQuery>,
+    body: Option<Body<RunBody>>,
+) -> Result<Answer<Started>, Problem> {
+    let payload = payload(body.map(|body| body.0).unwrap_or_default())?;
+    let automation = id_of(&api.engine.catalog(), &id)?;
+    let execution = api.engine.run(&automation, Start { payload, origin: Origin::Manual }).await?;
+    if query.wait
+        && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.wait(execution)).await
+    {
+        let outcome = outcome?;
+        let status = Some(outcome.status().word());
+        return Ok(Answer::ok(Started {
+            execution_id: execution.to_string(),
+            status,
+            outcome: Some(outside(&outcome)),
+        }));
+    }
+    Ok(Answer(StatusCode::ACCEPTED, accepted(execution)))
+}
+
+fn accepted(execution: ExecutionId) -> Started {
+    Started { execution_id: execution.to_string(), status: None, outcome: None }
+}
+
+fn id_of(catalog: &Catalog, name: &str) -> Result<model::AutomationId, Problem> {
+    Ok(catalog.find(name)?.automation.id.clone())
+}
+
+fn payload(body: RunBody) -> Result<Payload, Problem> {
+    let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
+    match (body.inputs, body.payload) {
+        (Some(_), Some(_)) => Err(bad("give `inputs` or `payload`, not both".to_owned())),
+        (None, Some(payload)) => serde_json::from_value(payload)
+            .map_err(|error| bad(format!("`payload` is none that an execution could have: {error}"))),
+        (inputs, None) => {
+            let inputs = inputs.unwrap_or_default().into_iter();
+            let inputs: Map = inputs.map(|(name, value)| (name, Value::from_serde(value))).collect();
+            Ok(Payload::manual(inputs))
+        }
+    }
+}

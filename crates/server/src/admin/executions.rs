@@ -1,0 +1,354 @@
+//! What ran and what runs: lists by page, one execution whole, its log lines, ending it.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use model::{AutomationId, Event, Execution, ExecutionId, Status};
+use serde::{Deserialize, Serialize};
+use store::{ExecutionFilter, ExecutionRow, Page};
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::{Answer, Body, Query, Segment, outside};
+use super::history::{self, StepView};
+use super::{Api, Problem, Shared};
+
+/// Executions on a page where no number is given.
+const PAGE: u32 = 50;
+/// The most executions on a page.
+const MOST: u32 = 200;
+/// Log lines given at one time where no number is given, and the most of them.
+const LINES: u32 = 1000;
+/// The most characters of a reason.
+const REASON: usize = 500;
+
+/// An execution as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Execution)]
+pub(crate) struct ExecutionView {
+    id: String,
+    automation: String,
+    /// The hash of the definition that it runs on.
+    definition: String,
+    /// What started it: `kind` is `webhook`, `test`, `schedule` or `manual`.
+    #[schema(value_type = Object)]
+    origin: serde_json::Value,
+    /// `queued`, `running`, `succeeded`, `failed`, `cancelled` or `stuck`.
+    status: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+    /// From acceptance to the end, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<i64>,
+    /// What went wrong, shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// How many events are stored.
+    events: u32,
+}
+
+impl From<ExecutionRow> for ExecutionView {
+    fn from(row: ExecutionRow) -> Self {
+        Self {
+            id: row.id.to_string(),
+            automation: row.automation.to_string(),
+            definition: row.definition.to_string(),
+            origin: serde_json::to_value(&row.origin).unwrap_or_default(),
+            status: row.status.word(),
+            started_at: row.started_at,
+            finished_at: row.finished_at,
+            took_ms: row.finished_at.map(|end| end.as_millisecond() - row.started_at.as_millisecond()),
+            error: row.error,
+            events: row.events,
+        }
+    }
+}
+
+/// A page of executions.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Executions {
+    /// Newest first.
+    executions: Vec<ExecutionView>,
+    /// The `cursor` of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Which executions to list; every part that is given must fit.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct ListQuery {
+    /// Of this automation.
+    automation: Option<String>,
+    /// In this state; several with commas between them.
+    #[param(example = "failed,stuck")]
+    status: Option<String>,
+    /// Accepted at or after this instant.
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
+    /// Accepted before this instant.
+    #[param(value_type = Option<String>, format = DateTime)]
+    until: Option<Timestamp>,
+    /// Tests only, or none of them.
+    test: Option<bool>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// How many at most: 1 to 200, 50 where it is not given.
+    #[param(minimum = 1, maximum = 200)]
+    limit: Option<u32>,
+}
+
+impl ListQuery {
+    fn filter(&self) -> Result<ExecutionFilter, Problem> {
+        let bad = |detail: String| Problem::bad_request("bad_query", detail);
+        let automation = self.automation.as_deref().map(|name| {
+            AutomationId::parse(name)
+                .ok_or_else(|| bad(format!("`{name}` cannot be the id of an automation")))
+        });
+        let words = self.status.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let status = words.filter(|word| !word.is_empty()).map(|word| word.parse::<Status>().map_err(bad));
+        Ok(ExecutionFilter {
+            automation: automation.transpose()?,
+            status: status.collect::<Result<_, _>>()?,
+            since: self.since,
+            until: self.until,
+            test: self.test,
+        })
+    }
+
+    /// How many, and after which.
+    fn page(&self) -> Result<(u32, Option<ExecutionId>), Problem> {
+        let limit = self.limit.unwrap_or(PAGE);
+        if !(1..=MOST).contains(&limit) {
+            return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {MOST}")));
+        }
+        let before = self.cursor.as_deref().map(|cursor| {
+            read_cursor(cursor).ok_or_else(|| {
+                Problem::bad_request("bad_cursor", "`cursor` must be the `next` of the page before")
+            })
+        });
+        Ok((limit, before.transpose()?))
+    }
+}
+
+/// A cursor is the last execution of a page, in a form that invites nobody to make one up.
+fn cursor(last: ExecutionId) -> String {
+    URL_SAFE_NO_PAD.encode(last.as_bytes())
+}
+
+fn read_cursor(text: &str) -> Option<ExecutionId> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    Some(ExecutionId::from_bytes(bytes.try_into().ok()?))
+}
+
+/// Executions, newest first
+#[utoipa::path(
+    get, path = "/api/v1/executions", tag = "executions", params(ListQuery),
+    responses((status = 200, description = "A page of them", body = Executions)),
+)]
+pub(crate) async fn list(
+    State(api): Shared,
+    Query(query): Query<ListQuery>,
+) -> Result<Answer<Executions>, Problem> {
+    let (filter, (limit, before)) = (query.filter()?, query.page()?);
+    // One more than wanted tells whether there is another page.
+    let page = Page { before, limit: limit + 1 };
+    let mut rows = api.engine.store().executions(&filter, page).await?;
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = rows.last().filter(|_| more).map(|last| cursor(last.id));
+    Ok(Answer::ok(Executions { executions: rows.into_iter().map(Into::into).collect(), next }))
+}
+
+/// One execution whole.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExecutionDetail {
+    #[serde(flatten)]
+    execution: ExecutionView,
+    /// The try of the whole execution, from 1.
+    attempt: u32,
+    /// When the next try of the whole execution begins, while one is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    retry_at: Option<Timestamp>,
+    /// What started it; headers that may hold a credential are masked.
+    #[schema(value_type = Object)]
+    payload: serde_json::Value,
+    /// Its steps in the order in which they began.
+    steps: Vec<StepView>,
+    /// How it ended: `outcome` with `result`, `error` or `reason`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    outcome: Option<serde_json::Value>,
+    /// The answer that a `respond` step decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    response: Option<serde_json::Value>,
+}
+
+impl Api {
+    /// What the store has of an execution, by the id in a path.
+    pub(crate) async fn execution(&self, id: &str) -> Result<(ExecutionRow, Vec<Event>), Problem> {
+        let unknown = || Problem::not_found("unknown_execution", format!("there is no execution `{id}`"));
+        let id: ExecutionId = id.parse().map_err(|_| unknown())?;
+        let store = self.engine.store();
+        let row = store.execution(id).await?.ok_or_else(unknown)?;
+        let events = store.events(id).await?.ok_or_else(unknown)?;
+        Ok((row, events))
+    }
+
+    fn row_id(id: &str) -> Result<ExecutionId, Problem> {
+        id.parse()
+            .map_err(|_| Problem::not_found("unknown_execution", format!("there is no execution `{id}`")))
+    }
+}
+
+/// One execution with its payload, its steps and its end
+#[utoipa::path(
+    get, path = "/api/v1/executions/{id}", tag = "executions",
+    params(("id" = String, Path, description = "The execution's id")),
+    responses((status = 200, description = "The execution", body = ExecutionDetail)),
+)]
+pub(crate) async fn show(
+    State(api): Shared,
+    Segment(id): Segment,
+) -> Result<Answer<ExecutionDetail>, Problem> {
+    let (row, events) = api.execution(&id).await?;
+    let steps = history::steps(&events);
+    let state = Execution::fold(row.id, events).map_err(|error| Problem::internal(&error))?;
+    Ok(Answer::ok(ExecutionDetail {
+        execution: row.into(),
+        attempt: state.attempt,
+        retry_at: state.retry_at,
+        payload: history::masked(&state.payload),
+        steps,
+        outcome: state.outcome.as_ref().map(outside),
+        response: state.response.as_ref().map(outside),
+    }))
+}
+
+/// Which log lines.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct LogQuery {
+    /// From the line with this index on, counted from 0.
+    after: Option<u32>,
+    /// How many at most: 1 to 1000, 1000 where it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Log lines of an execution.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Logs {
+    /// Each with `at`, `level`, `message`, and `step` where one wrote it.
+    #[schema(value_type = Vec<Object>)]
+    logs: Vec<model::LogLine>,
+    /// The `after` of the lines that follow; absent where these are the last ones so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+}
+
+/// Log lines of an execution, in order
+#[utoipa::path(
+    get, path = "/api/v1/executions/{id}/logs", tag = "executions",
+    params(("id" = String, Path, description = "The execution's id"), LogQuery),
+    responses((status = 200, description = "The lines", body = Logs)),
+)]
+pub(crate) async fn logs(
+    State(api): Shared,
+    Segment(id): Segment,
+    Query(query): Query<LogQuery>,
+) -> Result<Answer<Logs>, Problem> {
+    let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(LINES));
+    if !(1..=LINES).contains(&limit) {
+        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {LINES}")));
+    }
+    let execution = Api::row_id(&id)?;
+    let store = api.engine.store();
+    if store.execution(execution).await?.is_none() {
+        return Err(engine::Error::NoSuchExecution(execution).into());
+    }
+    let mut logs = store.logs(execution, after, limit + 1).await?;
+    let more = logs.len() > limit as usize;
+    logs.truncate(limit as usize);
+    Ok(Answer::ok(Logs { logs, next: more.then(|| after.saturating_add(limit)) }))
+}
+
+/// Why an execution is ended.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CancelBody {
+    /// In words, at most 500 characters.
+    reason: Option<String>,
+}
+
+/// Whether an execution was ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Cancelled {
+    /// False where it had come to its end before.
+    cancelled: bool,
+}
+
+/// End an execution
+#[utoipa::path(
+    post, path = "/api/v1/executions/{id}/cancel", tag = "executions", request_body = Option<CancelBody>,
+    params(("id" = String, Path, description = "The execution's id")),
+    responses((status = 200, description = "Whether it was ended by this", body = Cancelled)),
+)]
+pub(crate) async fn cancel(
+    State(api): Shared,
+    Segment(id): Segment,
+    body: Option<Body<CancelBody>>,
+) -> Result<Answer<Cancelled>, Problem> {
+    let reason =
+        body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
+    let reason: String = reason.chars().take(REASON).collect();
+    let cancelled = api.engine.cancel(Api::row_id(&id)?, &reason).await?;
+    Ok(Answer::ok(Cancelled { cancelled }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_comes_back_as_the_execution_it_was_made_of() {
+        let id = ExecutionId::from_bytes(*b"0123456789abcdef");
+        assert_eq!(read_cursor(&cursor(id)), Some(id));
+        for wrong in ["", "x", "0123456789abcdef", &cursor(id)[1..], &format!("{}A", cursor(id))] {
+            assert_eq!(read_cursor(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn filters_that_cannot_be_met_are_problems_in_words() {
+        let check = |query: ListQuery, expected: &str| {
+            let problem = query.filter().map(|_| ()).and(query.page().map(|_| ())).expect_err("a problem");
+            assert_eq!((problem.status, problem.detail.as_str()), (400, expected));
+        };
+        let query = ListQuery::default;
+        let status =
+            "`done` is no state of an execution; use queued, running, succeeded, failed, cancelled, stuck";
+        check(ListQuery { status: Some("failed, done".into()), ..query() }, status);
+        let automation = "`A b` cannot be the id of an automation";
+        check(ListQuery { automation: Some("A b".into()), ..query() }, automation);
+        check(ListQuery { limit: Some(0), ..query() }, "`limit` goes from 1 to 200");
+        check(ListQuery { limit: Some(201), ..query() }, "`limit` goes from 1 to 200");
+        check(
+            ListQuery { cursor: Some("!".into()), ..query() },
+            "`cursor` must be the `next` of the page before",
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Taking requests apart so that every mistake becomes a problem in words.
+
+use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use model::Value;
+use model::value::JsonLimits;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Problem;
+
+/// A JSON body, within the limits on depth and size.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let found = <Self as OptionalFromRequest<S>>::from_request(request, state).await?;
+        found.ok_or_else(|| Problem::bad_request("bad_json", "the request needs a JSON body"))
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> OptionalFromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, Problem> {
+        let is_json = is_json(request.headers());
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes =
+            bytes.map_err(|_| Problem::bad_request("broken_body", "the body did not arrive whole"))?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        // A form of another site can send text without asking first, but not this type.
+        if !is_json {
+            let detail = "send the body as `content-type: application/json`";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
+        }
+        parse(&bytes).map(|body| Some(Self(body)))
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let value = Value::from_json(bytes, JsonLimits::default()).map_err(|error| {
+        Problem::bad_request("bad_json", format!("the body is not JSON that can be taken: {error}"))
+    })?;
+    serde_json::from_value(value.to_serde()).map_err(|error| {
+        let detail = format!("the body is not what this address takes: {error}");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail)
+    })
+}
+
+/// The parameters after the question mark.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let found = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        found.map(|query| Self(query.0)).map_err(|error| Problem::bad_request("bad_query", error.body_text()))
+    }
+}
+
+/// The variable part of the path.
+pub(crate) struct Segment(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        found.map(|path| Self(path.0)).map_err(|error| Problem::bad_request("bad_path", error.body_text()))
+    }
+}
+
+/// A JSON answer with its status.
+pub(crate) struct Answer<T>(pub(crate) StatusCode, pub(crate) T);
+
+impl<T> Answer<T> {
+    pub(crate) fn ok(body: T) -> Self {
+        Self(StatusCode::OK, body)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.1) {
+            Ok(body) => (self.0, [(CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => Problem::internal(&error).into_response(),
+        }
+    }
+}
+
+/// What is stored, in the form for the outside: files without the mark that keeps them apart in the store.
+pub(crate) fn outside(stored: &impl Serialize) -> serde_json::Value {
+    let plain = serde_json::to_value(stored).unwrap_or_default();
+    serde_json::from_value::<Value>(plain).map(|value| value.to_serde()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_nested_too_deep_is_a_problem_and_no_fault() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let problem = parse::<serde_json::Value>(deep.as_bytes()).expect_err("too deep");
+        assert_eq!((problem.status, problem.code.as_str()), (400, "bad_json"));
+    }
+
+    #[test]
+    fn a_stored_file_is_shown_without_its_mark() {
+        let file = model::File {
+            content_type: "text/plain".into(),
+            filename: None,
+            data: Bytes::from_static(b"hi"),
+        };
+        let shown = outside(&Value::from(file));
+        assert_eq!(
+            shown,
+            serde_json::json!({"contentType": "text/plain", "size": 2, "encoding": "utf8", "data": "hi"})
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! One execution as a stream of events: what is stored, then what happens, until its end.
+//!
+//! The store is the truth: a notice of the engine only says that it is time to look again. So a reader that is slow,
+//! or comes back after its connection broke, misses nothing and sees nothing twice.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::sse::{Event as ServerEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use engine::Notice;
+use futures_util::{Stream, stream};
+use http::HeaderMap;
+use model::{Event, ExecutionId, LogLine, Outcome};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::extract::Segment;
+use super::{Api, Problem, Shared, history};
+
+/// Log lines read at one time.
+const LINES: u32 = 1000;
+
+/// One execution as it happens
+///
+/// Server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
+/// without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
+/// the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
+/// `Last-Event-ID`, goes on after it.
+#[utoipa::path(
+    get, path = "/api/v1/executions/{id}/events", tag = "executions",
+    params(("id" = String, Path, description = "The execution's id")),
+    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")),
+)]
+pub(crate) async fn events(
+    State(api): Shared,
+    Segment(id): Segment,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let permit = api.stream_permit()?;
+    // Before the store is read: what is committed in between is then told at least once.
+    let notices = api.engine.subscribe();
+    let (row, _) = api.execution(&id).await?;
+    let place = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(Place::parse);
+    let follow = Follow {
+        api,
+        id: row.id,
+        notices,
+        place: place.unwrap_or_default(),
+        queue: VecDeque::new(),
+        look: true,
+        ended: false,
+        _permit: permit,
+    };
+    Ok(Sse::new(follow.into_stream()).keep_alive(KeepAlive::default()).into_response())
+}
+
+impl Api {
+    /// A place among the event streams, if there is one.
+    pub(crate) fn stream_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let detail = "too many event streams are open";
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| Problem {
+            retry_after: Some(5),
+            ..Problem::new(http::StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+        })
+    }
+}
+
+/// How much of an execution has been sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    events: usize,
+    logs: u32,
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Self> {
+        let (events, logs) = text.split_once('-')?;
+        Some(Self { events: events.parse().ok()?, logs: logs.parse().ok()? })
+    }
+
+    fn id(self) -> String {
+        format!("{}-{}", self.events, self.logs)
+    }
+}
+
+struct Follow {
+    api: Arc<Api>,
+    id: ExecutionId,
+    notices: Receiver<Notice>,
+    place: Place,
+    queue: VecDeque<ServerEvent>,
+    /// Whether the store may hold more than was sent.
+    look: bool,
+    ended: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Follow {
+    fn into_stream(self) -> impl Stream<Item = Result<ServerEvent, Infallible>> {
+        stream::unfold(self, async |mut follow| follow.next().await.map(|event| (Ok(event), follow)))
+    }
+
+    async fn next(&mut self) -> Option<ServerEvent> {
+        loop {
+            if let Some(event) = self.queue.pop_front() {
+                return Some(event);
+            }
+            if self.ended {
+                return None;
+            }
+            if std::mem::take(&mut self.look) {
+                self.read().await;
+            } else {
+                self.wait().await;
+            }
+        }
+    }
+
+    /// Waits for something to do with this execution, and takes all that has come until then at one go.
+    async fn wait(&mut self) {
+        let closing = self.api.closing.clone();
+        let mut notice = tokio::select! {
+            biased;
+            () = closing.cancelled() => {
+                self.queue.push_back(ServerEvent::default().event("closing").data("{}"));
+                self.ended = true;
+                return;
+            }
+            notice = self.notices.recv() => notice,
+        };
+        loop {
+            match notice {
+                Ok(Notice::ExecutionEvents { id, events, logs, .. }) if id == self.id => {
+                    self.take(&events, &logs)
+                }
+                Ok(_) => {}
+                // What was missed is in the store.
+                Err(RecvError::Lagged(_)) => self.look = true,
+                Err(RecvError::Closed) => {
+                    (self.look, self.ended) = (true, true);
+                    return;
+                }
+            }
+            notice = match self.notices.try_recv() {
+                Ok(notice) => Ok(notice),
+                Err(_) => return,
+            };
+        }
+    }
+
+    fn take(&mut self, events: &[Event], logs: &[LogLine]) {
+        let begins = |event: &Event| matches!(event, Event::StepStarted { .. });
+        if !logs.is_empty() || !events.iter().all(begins) {
+            self.look = true;
+            return;
+        }
+        for event in events {
+            let mut shown = history::event(0, event);
+            if let Some(entries) = shown.as_object_mut() {
+                entries.shift_remove("index");
+            }
+            self.queue.push_back(ServerEvent::default().event("event").data(shown.to_string()));
+        }
+    }
+
+    /// Queues what the store has beyond what was sent.
+    async fn read(&mut self) {
+        let store = Arc::clone(self.api.engine.store());
+        // Lines before events: a line is stored with or before the event that follows it, so none is left behind
+        // when the last event ends the stream.
+        let events = store.events(self.id).await;
+        let logs = store.logs(self.id, self.place.logs, LINES).await;
+        let (events, logs) = match (events, logs) {
+            (Ok(Some(events)), Ok(logs)) => (events, logs),
+            (Err(error), _) | (_, Err(error)) => return self.fail(&error),
+            // Deleted by age while somebody looked on.
+            (Ok(None), _) => {
+                self.ended = true;
+                return;
+            }
+        };
+        self.look = logs.len() >= LINES as usize;
+        let mut logs = logs.into_iter().peekable();
+        // While lines are left for the next look the events wait too, so that the end stays the end.
+        let fresh = if self.look { &[][..] } else { events.get(self.place.events..).unwrap_or_default() };
+        for event in fresh {
+            while let Some(line) = logs.next_if(|line| line.at <= event.at()) {
+                self.log(&line);
+            }
+            if matches!(event, Event::Finished { .. }) {
+                logs.by_ref().for_each(|line| self.log(&line));
+            }
+            self.event(event);
+        }
+        logs.for_each(|line| self.log(&line));
+        if let (false, Some(Event::Finished { outcome, .. })) = (self.look, events.last()) {
+            self.end(outcome);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let shown = history::event(self.place.events, event);
+        self.place.events += 1;
+        self.push("event", &shown);
+    }
+
+    fn log(&mut self, line: &LogLine) {
+        self.place.logs += 1;
+        self.push("log", &serde_json::to_value(line).unwrap_or_default());
+    }
+
+    fn end(&mut self, outcome: &Outcome) {
+        self.push("end", &serde_json::json!({ "status": outcome.status().word() }));
+        self.ended = true;
+    }
+
+    fn push(&mut self, name: &'static str, data: &serde_json::Value) {
+        let event = ServerEvent::default().event(name).id(self.place.id()).data(data.to_string());
+        self.queue.push_back(event);
+    }
+
+    fn fail(&mut self, error: &store::Error) {
+        let problem = Problem::internal(error);
+        let data = serde_json::to_string(&problem).unwrap_or_default();
+        self.queue.push_back(ServerEvent::default().event("problem").data(data));
+        self.ended = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_from_its_id() {
+        let place = Place { events: 12, logs: 3 };
+        assert_eq!(Place::parse(&place.id()), Some(place));
+        for wrong in ["", "1", "a-1", "1-", "-1", "1-2-3"] {
+            assert_eq!(Place::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The events of an execution as people look at them: step by step, with credentials masked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::{ActionError, Event, Payload, StepOutcome};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::extract::outside;
+
+/// What takes the place of a header that may hold a credential.
+const MASK: &str = "***";
+
+/// A header whose name holds one of these may hold a credential.
+const SENSITIVE: [&str; 9] =
+    ["authorization", "cookie", "token", "secret", "signature", "api-key", "apikey", "hmac", "password"];
+
+/// One step of an execution, or one turn of a step in a loop.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Step)]
+pub(crate) struct StepView {
+    /// Which step, with its loop turns: `createPage`, `copy[2]`.
+    step: String,
+    /// `running`, `waiting` for a retry, `succeeded`, `failed` or `skipped`.
+    status: &'static str,
+    /// How many tries there were.
+    attempts: u32,
+    /// When its last try began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+    /// How long its last try took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<f64>,
+    /// When its next try begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    next_at: Option<Timestamp>,
+    /// Its result, if it succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    result: Option<serde_json::Value>,
+    /// Why its last try failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    error: Option<serde_json::Value>,
+    /// What took the place of the result where `onError` let the execution go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    handled: Option<serde_json::Value>,
+}
+
+/// The steps in the order in which they first appear.
+pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
+    let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
+    for event in events {
+        let (Event::StepStarted { step, .. }
+        | Event::StepRetry { step, .. }
+        | Event::StepFinished { step, .. }) = event
+        else {
+            continue;
+        };
+        let place = *places.entry(step).or_insert_with(|| {
+            views.push(StepView::new(step));
+            views.len() - 1
+        });
+        if let Some(view) = views.get_mut(place) {
+            view.apply(event);
+        }
+    }
+    views
+}
+
+impl StepView {
+    fn new(step: &str) -> Self {
+        Self {
+            step: step.to_owned(),
+            status: "running",
+            attempts: 0,
+            started_at: None,
+            finished_at: None,
+            took_ms: None,
+            next_at: None,
+            result: None,
+            error: None,
+            handled: None,
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::StepStarted { at, attempt, .. } => {
+                (self.status, self.attempts) = ("running", *attempt);
+                (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
+            }
+            Event::StepRetry { attempt, error, next_at, .. } => {
+                (self.status, self.attempts) = ("waiting", *attempt);
+                (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
+            }
+            Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
+        // A try whose beginning was not stored is the one after those that failed.
+        let stored = self.status == "running" && self.attempts > 0;
+        (self.next_at, self.finished_at) = (None, Some(at));
+        let begun = at.checked_sub(Duration::from_micros(took_us)).unwrap_or(at);
+        match outcome {
+            StepOutcome::Skipped => {
+                self.status = "skipped";
+                return;
+            }
+            StepOutcome::Succeeded { result } => {
+                (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
+            }
+            StepOutcome::Failed { error, handled } => {
+                (self.status, self.error) = ("failed", Some(shown(error)));
+                self.handled = handled.as_ref().map(model::Value::to_serde);
+            }
+        }
+        self.attempts += u32::from(!stored);
+        self.took_ms = Some(took_us as f64 / 1000.0);
+        self.started_at = Some(begun);
+    }
+}
+
+fn shown(error: &ActionError) -> serde_json::Value {
+    outside(error)
+}
+
+/// A payload as people may see it: headers that may hold a credential are masked.
+pub(crate) fn masked(payload: &Payload) -> serde_json::Value {
+    let Payload::Webhook(webhook) = payload else { return outside(payload) };
+    let mut webhook = webhook.clone();
+    for (name, value) in &mut webhook.headers {
+        if SENSITIVE.iter().any(|word| name.contains(word)) {
+            MASK.clone_into(value);
+        }
+    }
+    outside(&Payload::Webhook(webhook))
+}
+
+/// An event as people may see it, with its number from 0.
+pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
+    let mut shown = outside(event);
+    if let Some(entries) = shown.as_object_mut() {
+        if let Event::Started { payload, .. } = event {
+            entries.insert("payload".to_owned(), masked(payload));
+        }
+        entries.insert("index".to_owned(), index.into());
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use model::action::ErrorKind;
+    use model::payload::WebhookPayload;
+    use model::{File, Map, Value};
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("an instant")
+    }
+
+    fn finished(second: i64, step: &str, outcome: StepOutcome) -> Event {
+        Event::StepFinished { at: at(second), step: step.to_owned(), took_us: 1500, outcome }
+    }
+
+    fn check(events: &[Event], expected: serde_json::Value) {
+        pretty_assertions::assert_eq!(serde_json::to_value(steps(events)).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn a_step_that_was_tried_again_counts_its_tries() {
+        let error = ActionError::new(ErrorKind::Network, "refused");
+        let step = || "call".to_owned();
+        let retry = Event::StepRetry { at: at(1), step: step(), attempt: 1, error, next_at: at(5) };
+        check(
+            std::slice::from_ref(&retry),
+            json!([{
+                "step": "call", "status": "waiting", "attempts": 1, "nextAt": "1970-01-01T00:00:05Z",
+                "error": {"kind": "network", "message": "refused"},
+            }]),
+        );
+        let started = Event::StepStarted { at: at(5), step: step(), attempt: 2 };
+        let done = finished(6, "call", StepOutcome::Succeeded { result: Value::from(1) });
+        let expected = json!([{
+            "step": "call", "status": "succeeded", "attempts": 2, "result": 1, "tookMs": 1.5,
+            "startedAt": "1970-01-01T00:00:05.9985Z", "finishedAt": "1970-01-01T00:00:06Z",
+        }]);
+        check(&[retry.clone(), started, done.clone()], expected.clone());
+        check(&[retry, done], expected);
+    }
+
+    #[test]
+    fn steps_come_in_the_order_in_which_they_first_appear() {
+        let error = ActionError::new(ErrorKind::Failed, "no");
+        let events = [
+            Event::StepStarted { at: at(1), step: "b".into(), attempt: 1 },
+            finished(2, "a[0]", StepOutcome::Skipped),
+            finished(3, "b", StepOutcome::Failed { error, handled: Some(Value::Null) }),
+        ];
+        check(
+            &events,
+            json!([
+                {
+                    "step": "b", "status": "failed", "attempts": 1, "tookMs": 1.5, "handled": null,
+                    "startedAt": "1970-01-01T00:00:02.9985Z", "finishedAt": "1970-01-01T00:00:03Z",
+                    "error": {"kind": "failed", "message": "no"},
+                },
+                {"step": "a[0]", "status": "skipped", "attempts": 0, "finishedAt": "1970-01-01T00:00:02Z"},
+            ]),
+        );
+    }
+
+    #[test]
+    fn headers_that_may_hold_a_credential_are_masked() {
+        let headers =
+            ["authorization", "cookie", "x-hub-signature-256", "x-api-key", "x-hmac-hash", "user-agent"];
+        let payload = Payload::Webhook(WebhookPayload {
+            method: "POST".into(),
+            path_fragment: String::new(),
+            query_parameters: Map::new(),
+            headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
+            body: File { content_type: "".into(), filename: None, data: bytes::Bytes::new() },
+        });
+        let shown = masked(&payload);
+        assert_eq!(shown["headers"]["user-agent"], "canary");
+        assert_eq!(shown.to_string().matches("canary").count(), 1);
+        assert_eq!(shown["headers"]["cookie"], MASK);
+    }
+}

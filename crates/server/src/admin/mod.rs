@@ -1,0 +1,151 @@
+//! The admin listener: the API under `/api/v1`, described by OpenAPI generated from the code itself.
+//!
+//! Every request passes the guards, [`access::Access`] and the limits on bodies here, before any route sees it, so no
+//! route can forget them; every answer leaves with the same security headers.
+
+mod access;
+mod automations;
+mod connectors;
+mod executions;
+mod extract;
+mod follow;
+mod history;
+mod notices;
+mod problem;
+mod routes;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse;
+use engine::Engine;
+use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use model::Secret;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use crate::net::{self, Budget, Respond, Seen};
+use crate::options::{Deadlines, Limits, ServerOptions};
+use crate::server::Addresses;
+use access::Access;
+
+pub use problem::Problem;
+pub use routes::openapi;
+
+/// The most bytes of a request's body.
+const BODY_BYTES: usize = 1 << 20;
+/// The most event streams at one time.
+const STREAMS: usize = 64;
+
+/// Sent with every answer: it is data, for programs, not to be stored, framed, sniffed or embedded by anybody.
+const SECURITY: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (CACHE_CONTROL, "no-store"),
+];
+
+/// What the routes work with.
+pub(crate) struct Api {
+    pub(crate) engine: Engine,
+    pub(crate) addresses: Addresses,
+    /// How long a run that is waited for may take.
+    pub(crate) wait: Duration,
+    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) closing: CancellationToken,
+}
+
+/// The state that axum hands to every route.
+type Shared = axum::extract::State<Arc<Api>>;
+
+/// What answers on the admin listener.
+pub(crate) struct Admin {
+    router: Router,
+    access: Access,
+    limits: Limits,
+    deadlines: Deadlines,
+    budget: Arc<Budget>,
+}
+
+impl Admin {
+    pub(crate) fn new(
+        engine: Engine,
+        options: &ServerOptions,
+        addresses: Addresses,
+        token: Secret,
+        budget: Arc<Budget>,
+        closing: CancellationToken,
+    ) -> Self {
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        let api = Api { engine, addresses, wait: options.wait, streams, closing };
+        Self {
+            router: routes::router().0.with_state(Arc::new(api)),
+            access: Access::new(token, addresses.admin, &options.admin_hosts),
+            limits: options.admin_limits.clone(),
+            deadlines: options.deadlines.clone(),
+            budget,
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, seen: &Seen) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        if let Err(refusal) = net::check(&head, seen, &self.limits) {
+            return closed(Problem::from(refusal));
+        }
+        if let Err(problem) = self.access.check(&head) {
+            return problem.into_response();
+        }
+        let held = match net::read(body, BODY_BYTES, &self.budget, &self.deadlines).await {
+            Ok(held) => held,
+            Err(refusal) => return closed(Problem::from(refusal)),
+        };
+        let request = Request::from_parts(head, Body::from(held.bytes()));
+        match self.router.clone().oneshot(request).await {
+            Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => {
+                let allow =
+                    response.headers().get(ALLOW).and_then(|allow| allow.to_str().ok()).map(str::to_owned);
+                Problem::method_not_allowed(allow).into_response()
+            }
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl Respond for Admin {
+    type Body = Body;
+
+    async fn respond(&self, request: Request<Incoming>, seen: &Seen) -> Response<Body> {
+        let mut response = self.answer(request, seen).await;
+        secure(response.headers_mut());
+        response
+    }
+}
+
+/// An answer after which the connection closes, since what follows on it cannot be trusted.
+fn closed(problem: Problem) -> Response<Body> {
+    let mut response = problem.into_response();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn secure(headers: &mut HeaderMap) {
+    for (name, value) in SECURITY {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if !headers.contains_key(CONTENT_TYPE) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    }
+}

@@ -1,0 +1,143 @@
+//! Errors of the API, as RFC 9457 has them.
+
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::net::Refusal;
+
+/// The media type of a problem.
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Why a request to the API failed (RFC 9457).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[error("{detail}")]
+pub struct Problem {
+    /// What kind of problem it is: `urn:cogwork:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened here, with the way out where there is one.
+    pub detail: String,
+    /// The stable name of the kind, for programs.
+    pub code: String,
+    /// When to try again, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry_after: Option<u64>,
+    /// The methods that the address takes.
+    #[serde(skip)]
+    pub allow: Option<String>,
+}
+
+impl Problem {
+    /// A problem with this status, code and detail; its title is the status in words.
+    #[must_use]
+    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:cogwork:problem:{code}"),
+            title: status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code: code.to_owned(),
+            retry_after: None,
+            allow: None,
+        }
+    }
+
+    pub(crate) fn bad_request(code: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    pub(crate) fn not_found(code: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, detail)
+    }
+
+    pub(crate) fn nothing_here() -> Self {
+        Self::not_found(
+            "not_found",
+            "there is nothing at this address; `/api/openapi.json` describes what there is",
+        )
+    }
+
+    pub(crate) fn method_not_allowed(allow: Option<String>) -> Self {
+        let takes = allow.as_deref().unwrap_or("other methods");
+        let detail = format!("this address takes {takes}");
+        Self { allow, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail) }
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        let detail =
+            "give the admin token as `authorization: Bearer …`; it is in `admin-token` in the data folder";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+    }
+
+    pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+        // What a store or a file system says may name paths and addresses; it is for the log of the daemon.
+        tracing::error!(error, "a request to the API failed");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the daemon failed on this request; its log says why",
+        )
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let retry_after = refusal.retry_after.map(u64::from);
+        Self { retry_after, ..Self::new(refusal.status, refusal.code, refusal.message) }
+    }
+}
+
+impl From<engine::Error> for Problem {
+    fn from(error: engine::Error) -> Self {
+        use engine::Error;
+        let detail = error.to_string();
+        match error {
+            Error::NoSuchAutomation { .. } => Self::not_found("unknown_automation", detail),
+            Error::NoSuchExecution(_) => Self::not_found("unknown_execution", detail),
+            Error::Disabled(_) => Self::new(StatusCode::CONFLICT, "automation_disabled", detail),
+            Error::Input(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_input", detail),
+            Error::Busy { retry_after } => Self {
+                retry_after: Some(retry_after.as_secs().max(1)),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+            },
+            Error::Closing => {
+                Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", detail) }
+            }
+            other => Self::internal(&other),
+        }
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // A problem holds texts and numbers only, which always have a JSON form.
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (status, [(CONTENT_TYPE, MEDIA_TYPE)], body).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(allow) = self.allow.and_then(|allow| HeaderValue::try_from(allow).ok()) {
+            headers.insert(ALLOW, allow);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"cogwork\""));
+        }
+        response
+    }
+}

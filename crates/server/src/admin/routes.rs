@@ -1,0 +1,105 @@
+//! The table of the API: one row registers a route and describes it, so the two cannot part.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use utoipa::Modify;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{OpenApi, RefOr};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{Api, Problem, automations, connectors, executions, follow, notices, problem, status};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Cogwork",
+        description = "The admin API of a Cogwork daemon. Every address takes the admin token as a bearer token; \
+            errors are problems as RFC 9457 has them.",
+    ),
+    tags(
+        (name = "status", description = "The daemon itself"),
+        (name = "automations", description = "What is in force"),
+        (name = "executions", description = "What ran, and what runs"),
+        (name = "connectors", description = "What automations can call"),
+    ),
+    modifiers(&Common),
+    security(("token" = [])),
+)]
+struct Head;
+
+/// What holds for the whole API.
+struct Common;
+
+impl Modify for Common {
+    fn modify(&self, api: &mut OpenApi) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        api.components.get_or_insert_default().add_security_scheme("token", scheme);
+    }
+}
+
+/// The router and its description.
+pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
+    let (router, mut api) = OpenApiRouter::with_openapi(<Head as utoipa::OpenApi>::openapi())
+        .routes(routes!(status::status))
+        .routes(routes!(status::reload))
+        .routes(routes!(status::validate))
+        .routes(routes!(automations::list))
+        .routes(routes!(automations::show))
+        .routes(routes!(automations::run))
+        .routes(routes!(executions::list))
+        .routes(routes!(executions::show))
+        .routes(routes!(executions::logs))
+        .routes(routes!(executions::cancel))
+        .routes(routes!(follow::events))
+        .routes(routes!(notices::events))
+        .routes(routes!(connectors::list))
+        .routes(routes!(connectors::show))
+        .routes(routes!(connectors::connections))
+        .routes(routes!(description))
+        .split_for_parts();
+    env!("CARGO_PKG_VERSION").clone_into(&mut api.info.version);
+    add_problems(&mut api);
+    (router.fallback(async || Problem::nothing_here()), api)
+}
+
+/// Every operation may answer with a problem.
+fn add_problems(api: &mut OpenApi) {
+    let content = utoipa::openapi::ContentBuilder::new()
+        .schema(Some(utoipa::openapi::Ref::from_schema_name("Problem")))
+        .build();
+    let response = utoipa::openapi::ResponseBuilder::new()
+        .description("What went wrong (RFC 9457)")
+        .content(problem::MEDIA_TYPE, content)
+        .build();
+    api.components
+        .get_or_insert_default()
+        .schemas
+        .insert("Problem".to_owned(), <Problem as utoipa::PartialSchema>::schema());
+    for item in api.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete, &mut item.patch];
+        for operation in operations.into_iter().flatten() {
+            operation.responses.responses.insert("default".to_owned(), RefOr::T(response.clone()));
+        }
+    }
+}
+
+/// The OpenAPI 3.1 description of the admin API, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    // The description is plain data, which always has a JSON form.
+    router().1.to_pretty_json().unwrap_or_default()
+}
+
+/// The description of this API
+#[utoipa::path(
+    get, path = "/api/openapi.json", tag = "status",
+    responses((status = 200, description = "This document", body = Object)),
+)]
+async fn description(State(_): super::Shared) -> Response {
+    static TEXT: LazyLock<String> = LazyLock::new(openapi);
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+}

@@ -1,0 +1,262 @@
+//! The daemon itself: how it stands, what its files say.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use jiff::Timestamp;
+use model::diagnostic::Report;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::extract::{Answer, Body};
+use super::{Api, Problem, Shared};
+
+/// How the daemon stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Status)]
+pub(crate) struct StatusView {
+    /// Of Cogwork.
+    version: &'static str,
+    /// When the daemon started.
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
+    /// Whether new executions are taken.
+    accepting: bool,
+    /// Executions whose steps run at this moment.
+    in_flight: usize,
+    /// Executions that are accepted and have not begun.
+    queued: usize,
+    /// Which snapshot of the folder is in force, counted from 1.
+    generation: u64,
+    /// How many automations are in force.
+    automations: usize,
+    /// Files that do not load and have no last good version in force.
+    broken: usize,
+    /// Requests that were refused since the start, by reason.
+    refused: BTreeMap<String, u64>,
+    /// Where webhooks arrive.
+    hooks: String,
+    /// Where this API is.
+    admin: String,
+    /// The project folder.
+    dir: String,
+    store: StoreView,
+}
+
+/// The store.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Store)]
+struct StoreView {
+    /// What it is, with its version.
+    engine: String,
+    /// Where it is.
+    location: String,
+    /// The version of its tables.
+    schema: u32,
+    /// How many bytes it takes.
+    bytes: u64,
+    /// What its promises are weakened by, in words.
+    weakened: Vec<String>,
+}
+
+/// How the daemon stands
+#[utoipa::path(
+    get, path = "/api/v1/status", tag = "status",
+    responses((status = 200, description = "How it stands", body = StatusView)),
+)]
+pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Problem> {
+    let info = api.engine.store().info().await?;
+    let (status, catalog) = (api.engine.status(), api.engine.catalog());
+    Ok(Answer::ok(StatusView {
+        version: env!("CARGO_PKG_VERSION"),
+        started_at: status.started_at,
+        accepting: status.accepting,
+        in_flight: status.in_flight,
+        queued: status.queued,
+        generation: status.generation,
+        automations: catalog.automations().len(),
+        broken: catalog.broken().len(),
+        refused: status.refused,
+        hooks: api.public_url(),
+        admin: format!("http://{}", api.addresses.admin),
+        dir: api.engine.settings().dir.display().to_string(),
+        store: StoreView {
+            engine: info.engine,
+            location: info.location,
+            schema: info.schema,
+            bytes: info.bytes,
+            weakened: info.weakened,
+        },
+    }))
+}
+
+impl Api {
+    /// The base of the addresses of webhooks that people are shown.
+    pub(crate) fn public_url(&self) -> String {
+        let settings = self.engine.settings();
+        settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.addresses.hooks))
+    }
+}
+
+/// A problem in a file, as [`model::diagnostic::Entry`] writes it: here for the description of the API only.
+#[derive(ToSchema)]
+#[schema(as = Diagnostic, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct DiagnosticView {
+    /// The file's name.
+    file: String,
+    /// Line of the place that is wrong, from 1.
+    line: usize,
+    /// Column of the place that is wrong, from 1, in characters.
+    column: usize,
+    /// Line of its end.
+    end_line: usize,
+    /// Column after its last character.
+    end_column: usize,
+    /// How grave it is: `error`, `warning` or `hint`.
+    severity: String,
+    /// Stable name of the kind of problem.
+    code: String,
+    /// One sentence.
+    message: String,
+    /// The way out.
+    help: Option<String>,
+    /// What would have been right there.
+    allowed: Vec<String>,
+    /// The right name closest to the one found.
+    nearest: Option<String>,
+    /// The step that it is in.
+    step: Option<String>,
+    /// The line of the place, shortened.
+    snippet: String,
+    /// A correction that can be applied as it is.
+    fix: Option<FixView>,
+}
+
+/// A correction: `text` in the place of a stretch of the file.
+#[derive(ToSchema)]
+#[schema(as = Fix, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct FixView {
+    /// Line of the stretch.
+    line: usize,
+    /// Column of the stretch.
+    column: usize,
+    /// Line of its end.
+    end_line: usize,
+    /// Column after its last character.
+    end_column: usize,
+    /// What to write there.
+    text: String,
+}
+
+/// The problems of several files as one list.
+pub(crate) fn diagnostics<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Vec<serde_json::Value> {
+    let entries = reports.into_iter().flat_map(Report::entries);
+    entries.map(|entry| serde_json::to_value(entry).unwrap_or_default()).collect()
+}
+
+/// What a rescan of the folder changed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Reload)]
+pub(crate) struct ReloadView {
+    /// The snapshot now in force.
+    generation: u64,
+    /// Newly in force.
+    added: Vec<String>,
+    /// In force in another definition than before.
+    changed: Vec<String>,
+    /// No longer in force.
+    removed: Vec<String>,
+    /// Kept in their last good version since their file does not load.
+    stale: Vec<String>,
+    /// What there is to say of the files that changed.
+    #[schema(value_type = Vec<DiagnosticView>)]
+    diagnostics: Vec<serde_json::Value>,
+}
+
+/// Rescan the project folder now
+#[utoipa::path(
+    post, path = "/api/v1/reload", tag = "status",
+    responses((status = 200, description = "What changed", body = ReloadView)),
+)]
+pub(crate) async fn reload(State(api): Shared) -> Answer<ReloadView> {
+    let reload = api.engine.reload().await;
+    let words = |ids: Vec<model::AutomationId>| ids.iter().map(ToString::to_string).collect();
+    Answer::ok(ReloadView {
+        generation: reload.generation,
+        added: words(reload.added),
+        changed: words(reload.changed),
+        removed: words(reload.removed),
+        stale: words(reload.stale),
+        diagnostics: diagnostics(&reload.reports),
+    })
+}
+
+/// A text to check.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Validate {
+    /// The path that the file would have in the project folder: it decides what kind of file it is.
+    #[schema(example = "automations/order.yaml")]
+    path: String,
+    /// The text.
+    text: String,
+}
+
+/// What a check found.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Validated {
+    /// Whether the file could be used.
+    ok: bool,
+    /// Everything that was found, in the order of its place.
+    #[schema(value_type = Vec<DiagnosticView>)]
+    diagnostics: Vec<serde_json::Value>,
+}
+
+/// Check a text without writing it
+#[utoipa::path(
+    post, path = "/api/v1/validate", tag = "status", request_body = Validate,
+    responses((status = 200, description = "What was found", body = Validated)),
+)]
+pub(crate) async fn validate(
+    State(api): Shared,
+    Body(given): Body<Validate>,
+) -> Result<Answer<Validated>, Problem> {
+    let catalog = api.engine.catalog();
+    // Checking is work for a processor, bounded by the size of the text but not short.
+    let checked = tokio::task::spawn_blocking(move || engine::check_text(&catalog, &given.path, &given.text));
+    let report = checked.await.map_err(|error| Problem::internal(&error))?;
+    Ok(Answer::ok(Validated { ok: !report.has_errors(), diagnostics: diagnostics([&report]) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Source;
+    use model::diagnostic::{Diagnostic, Span};
+    use utoipa::PartialSchema as _;
+
+    use super::*;
+
+    fn keys(value: &serde_json::Value) -> Vec<&String> {
+        let mut keys: Vec<_> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn a_diagnostic_is_described_as_it_is_written() {
+        let wrong = Diagnostic::error("unknown-key", "unknown key `stepz`", Span::new(0, 5))
+            .expected_names("stepz", ["steps"]);
+        let report = Report::new(Source::new("a.yaml", "stepz: 1"), [wrong]);
+        let entry = &diagnostics([&report])[0];
+        for (written, described) in [(entry, DiagnosticView::schema()), (&entry["fix"], FixView::schema())] {
+            let described = serde_json::to_value(described).expect("a schema");
+            assert_eq!(keys(written), keys(&described["properties"]));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The hook listener: `/trigger/<token>[/<fragment>]`, `/healthz`, `/readyz`, and nothing else.
+//!
+//! Requests go straight from the parser to the engine: no router, no layers, no copy of the body. The token is a
+//! secret and appears in no log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::Engine;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use model::HttpResponse;
+use tokio_util::sync::CancellationToken;
+
+use crate::net::{self, Budget, Refusal, Respond, Seen};
+use crate::options::{Deadlines, Limits};
+
+type Answer = Response<Full<Bytes>>;
+
+/// What answers on the hook listener.
+pub(crate) struct Hooks {
+    pub(crate) engine: Engine,
+    pub(crate) limits: Limits,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) closing: CancellationToken,
+}
+
+impl Respond for Hooks {
+    type Body = Full<Bytes>;
+
+    async fn respond(&self, request: Request<Incoming>, seen: &Seen) -> Answer {
+        let (head, body) = request.into_parts();
+        if let Err(refusal) = net::check(&head, seen, &self.limits) {
+            tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
+            return refusal.into_response();
+        }
+        match route(head.uri.path()) {
+            Ok(Route::Trigger { token, fragment }) => self.trigger(&head, token, fragment, body).await,
+            Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
+            Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
+            Ok(Route::Ready) => probe(&head.method, StatusCode::SERVICE_UNAVAILABLE, "not accepting"),
+            Ok(Route::Unknown) => plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here"),
+            Err(refusal) => refusal.into_response(),
+        }
+    }
+}
+
+impl Hooks {
+    fn is_ready(&self) -> bool {
+        !self.closing.is_cancelled() && self.engine.status().accepting
+    }
+
+    async fn trigger(
+        &self,
+        head: &http::request::Parts,
+        token: &str,
+        fragment: &str,
+        body: Incoming,
+    ) -> Answer {
+        let Some(limit) = self.engine.body_limit(token) else {
+            return answer(self.engine.receive(token, request(head, fragment, Bytes::new())).await);
+        };
+        match head.method {
+            // A probe costs no execution.
+            Method::HEAD => return empty(StatusCode::OK),
+            Method::OPTIONS => {
+                let mut response = empty(StatusCode::NO_CONTENT);
+                let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+                response.headers_mut().insert(ALLOW, methods);
+                return response;
+            }
+            _ => {}
+        }
+        match net::read(body, limit, &self.budget, &self.deadlines).await {
+            // The bytes count against the budget until the answer is there, not only while they arrive.
+            Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.bytes())).await),
+            Err(refusal) => {
+                tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
+                refusal.into_response()
+            }
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Route<'p> {
+    Trigger { token: &'p str, fragment: &'p str },
+    Health,
+    Ready,
+    Unknown,
+}
+
+/// The route of a path. What follows the token is opaque here; what leads up to it, the token included, is compared
+/// byte by byte, so an escape or a dot segment in it is never right and is refused before anybody resolves it.
+fn route(path: &str) -> Result<Route<'_>, Refusal> {
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    let (first, rest) = rest.split_once('/').map_or((rest, None), |(first, rest)| (first, Some(rest)));
+    plain_segment(first)?;
+    match (first, rest) {
+        ("trigger", Some(rest)) => {
+            let (token, fragment) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            plain_segment(token)?;
+            Ok(Route::Trigger { token, fragment })
+        }
+        ("healthz", None) => Ok(Route::Health),
+        ("readyz", None) => Ok(Route::Ready),
+        _ => Ok(Route::Unknown),
+    }
+}
+
+fn plain_segment(segment: &str) -> Result<(), Refusal> {
+    if segment == "." || segment == ".." || segment.contains(['%', '\\']) {
+        return Err(Refusal::bad_request(
+            "bad_path",
+            "the path may hold no escapes and no dot segments up to the token",
+        ));
+    }
+    Ok(())
+}
+
+/// The plain request value that the engine takes.
+fn request(head: &http::request::Parts, fragment: &str, body: Bytes) -> trigger::webhook::Request {
+    trigger::webhook::Request {
+        method: head.method.as_str().to_owned(),
+        fragment: fragment.to_owned(),
+        raw_query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: headers(&head.headers),
+        body,
+    }
+}
+
+fn headers(map: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+    map.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// The engine's answer as HTTP. What is no header or no status was kept out where the answer was made; here it would
+/// only be dropped, never sent half.
+fn answer(plain: HttpResponse) -> Answer {
+    let mut response = Response::new(Full::new(plain.body));
+    *response.status_mut() = StatusCode::from_u16(plain.status)
+        .ok()
+        .filter(|status| !status.is_informational())
+        .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    for (name, value) in plain.headers {
+        let value = HeaderValue::from_maybe_shared(Bytes::from(value));
+        match (HeaderName::from_bytes(name.as_bytes()), value) {
+            (Ok(name), Ok(value)) => {
+                headers.append(name, value);
+            }
+            _ => tracing::warn!(header = name, "left a malformed header out of an answer"),
+        }
+    }
+    response
+}
+
+fn empty(status: StatusCode) -> Answer {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn probe(method: &Method, status: StatusCode, word: &'static str) -> Answer {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "use GET");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    json(status, format!("{{\"status\":\"{word}\"}}").into())
+}
+
+fn plain(status: StatusCode, code: &'static str, message: &'static str) -> Answer {
+    json(status, serde_json::json!({ "error": message, "code": code }).to_string().into())
+}
+
+fn json(status: StatusCode, body: Cow<'static, str>) -> Answer {
+    let mut response = Response::new(Full::new(match body {
+        Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+        Cow::Owned(text) => Bytes::from(text),
+    }));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: Result<Route<'_>, &str>) {
+        assert_eq!(route(path).map_err(|refusal| refusal.code), expected, "{path}");
+    }
+
+    #[test]
+    fn what_follows_the_token_is_opaque() {
+        let to = |token, fragment| Ok(Route::Trigger { token, fragment });
+        check("/trigger/abc", to("abc", ""));
+        check("/trigger/abc/", to("abc", "/"));
+        check("/trigger/abc//x/../%2e%2F%00/", to("abc", "//x/../%2e%2F%00/"));
+        check("/trigger/", to("", ""));
+    }
+
+    #[test]
+    fn escapes_and_dot_segments_up_to_the_token_are_refused() {
+        for path in
+            ["/trigger/a%62c", "/trigger/..", "/trigger/./abc", "/%74rigger/abc", "/../x", "/trigger/a\\b"]
+        {
+            check(path, Err("bad_path"));
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_served() {
+        for path in ["/", "/trigger", "/triggers/abc", "/healthz/", "/api/v1/status", "//trigger/abc"] {
+            check(path, Ok(Route::Unknown));
+        }
+        check("/healthz", Ok(Route::Health));
+        check("/readyz", Ok(Route::Ready));
+    }
+
+    #[test]
+    fn an_answer_never_carries_a_broken_header_or_status() {
+        let plain = HttpResponse::new(101, "text/plain", "x")
+            .with_header("x-a", "1\r\nx-b: 2")
+            .with_header("x-c", "3");
+        let response = answer(plain);
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let names: Vec<_> = response.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["content-type", "x-c"]);
+    }
+}

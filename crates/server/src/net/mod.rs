@@ -1,0 +1,214 @@
+//! The accept loop that both listeners share: connections within limits, deadlines on everything, and an end in which
+//! answers under way are finished.
+//!
+//! It is our own because the ready-made one has no deadline on header sections, no limit on connections, and no way
+//! to see framing that the parser folds away.
+
+mod body;
+mod guard;
+mod refusal;
+mod scan;
+mod slots;
+mod stream;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::options::{Deadlines, Limits};
+use slots::{Slot, Slots};
+use stream::Stream;
+
+pub(crate) use body::{Budget, read};
+pub(crate) use guard::{check, split_host};
+pub(crate) use refusal::Refusal;
+pub(crate) use stream::Seen;
+
+/// Room that the parser gets beyond target and header section, for the method, the version and line ends.
+const HEAD_SLACK: usize = 8 << 10;
+/// The most that is read of a connection at one time.
+const BUFFER: usize = 64 << 10;
+/// How long accepting pauses when the system has no file descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What a connection over the limits hears.
+const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+    content-length: 54\r\nconnection: close\r\n\r\n{\"error\":\"too many connections\",\"code\":\"connections\"}\r\n";
+
+/// Whoever answers the requests of one listener.
+pub(crate) trait Respond: Send + Sync + 'static {
+    /// The body of its answers.
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + From<Bytes>
+        + Send
+        + 'static;
+
+    /// Answers one request, whose framing was seen so.
+    fn respond(
+        &self,
+        request: Request<Incoming>,
+        seen: &Seen,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+/// A listener that answers.
+pub(crate) struct Listener<R> {
+    pub(crate) name: &'static str,
+    pub(crate) socket: TcpListener,
+    pub(crate) respond: R,
+    pub(crate) limits: Limits,
+    pub(crate) deadlines: Deadlines,
+    /// How long answers under way may take to finish at the end.
+    pub(crate) grace: Duration,
+}
+
+impl<R: Respond> Listener<R> {
+    /// Accepts until `closing`, then lets answers finish within the grace. When it comes back, every connection is
+    /// closed.
+    pub(crate) async fn run(self, closing: CancellationToken) {
+        let Self { name, socket, respond, limits, deadlines, grace } = self;
+        let slots = Slots::new(&limits);
+        let shared = Arc::new(Shared { http: http(&limits, &deadlines), respond, deadlines, closing });
+        let mut connections = JoinSet::new();
+        {
+            let mut closed = pin!(shared.closing.cancelled());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut closed => break,
+                    Some(ended) = connections.join_next(), if !connections.is_empty() => note(name, ended),
+                    accepted = socket.accept() => match accepted {
+                        Ok((stream, peer)) => match slots.take(peer.ip()) {
+                            Some(slot) => {
+                                connections.spawn(connection(Arc::clone(&shared), stream, peer, slot));
+                            }
+                            None => refuse(name, &stream),
+                        },
+                        Err(error) => failed_accept(name, &error).await,
+                    },
+                }
+            }
+        }
+        // Whoever knocks from here on is turned away by the system.
+        drop(socket);
+        let finished = tokio::time::timeout(grace, async {
+            while let Some(ended) = connections.join_next().await {
+                note(name, ended);
+            }
+        });
+        if finished.await.is_err() {
+            tracing::warn!(
+                listener = name,
+                open = connections.len(),
+                "closed connections whose answers took too long"
+            );
+            connections.shutdown().await;
+        }
+    }
+}
+
+/// What all connections of a listener share.
+struct Shared<R> {
+    http: http1::Builder,
+    respond: R,
+    deadlines: Deadlines,
+    closing: CancellationToken,
+}
+
+fn http(limits: &Limits, deadlines: &Deadlines) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(deadlines.keep_alive)
+        .max_header_size(limits.target_bytes + limits.header_bytes + HEAD_SLACK)
+        .max_buf_size(BUFFER.max(limits.target_bytes + limits.header_bytes + HEAD_SLACK));
+    http
+}
+
+/// Serves one connection to its end.
+async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer: SocketAddr, slot: Slot) {
+    let Deadlines { head, write_stall, linger, .. } = shared.deadlines;
+    // An answer is one small write: waiting to fill a packet would only delay it.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "cannot switch off delayed sending");
+    }
+    let seen = Seen::default();
+    let service = service_fn(|request| {
+        seen.set_request();
+        let answer = AssertUnwindSafe(shared.respond.respond(request, &seen)).catch_unwind();
+        async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|_| Refusal::fault().into_response())) }
+    });
+    let io = TokioIo::new(Stream::new(stream, &seen, write_stall, linger));
+    let mut serving = pin!(shared.http.serve_connection(io, service));
+    let mut first_head = pin!(tokio::time::sleep(head));
+    let mut closing = pin!(shared.closing.cancelled());
+    let (mut waits_for_head, mut open) = (true, true);
+    loop {
+        tokio::select! {
+            biased;
+            ended = serving.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%peer, %error, "a connection broke");
+                }
+                break;
+            }
+            () = &mut first_head, if waits_for_head => {
+                if !seen.has_request() {
+                    tracing::debug!(%peer, "no request arrived in time");
+                    break;
+                }
+                waits_for_head = false;
+            }
+            () = &mut closing, if open => {
+                open = false;
+                serving.as_mut().graceful_shutdown();
+            }
+        }
+    }
+    drop(slot);
+}
+
+/// A connection over the limits gets a short answer if the system takes it at once, and is closed.
+fn refuse(name: &'static str, stream: &TcpStream) {
+    tracing::debug!(listener = name, "a connection over the limits was closed");
+    let _ = stream.try_write(OVERLOADED);
+}
+
+/// Accepting fails for one connection that went away, or because the system has no descriptor left; the second goes
+/// on failing at once, so it is not tried in a tight circle.
+async fn failed_accept(name: &'static str, error: &std::io::Error) {
+    tracing::warn!(listener = name, %error, "cannot accept a connection");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+fn note(name: &'static str, ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(listener = name, "a connection ended in a fault of the daemon");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_a_connection_over_the_limits_has_the_length_it_says() {
+        let text = std::str::from_utf8(OVERLOADED).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
+    }
+}

@@ -1,0 +1,82 @@
+//! What the listener answers of its own accord, before anybody else has seen the request.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::options::Limits;
+
+/// A request that is not let through, and whose connection is closed after the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    /// Stable, for programs.
+    pub(crate) code: &'static str,
+    /// For people.
+    pub(crate) message: Cow<'static, str>,
+    /// When to try again, in seconds.
+    pub(crate) retry_after: Option<u32>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, code, message: message.into(), retry_after: None }
+    }
+
+    pub(crate) fn bad_request(code: &'static str, message: &'static str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    pub(crate) fn target_too_long(limit: usize) -> Self {
+        Self::new(StatusCode::URI_TOO_LONG, "target_too_long", format!("the target may have {limit} bytes"))
+    }
+
+    pub(crate) fn header_too_large(limits: &Limits) -> Self {
+        let message =
+            format!("headers may have {} fields and {} bytes", limits.header_fields, limits.header_bytes);
+        Self::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "header_too_large", message)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "payload_too_large",
+            format!("the body may have {limit} bytes"),
+        )
+    }
+
+    pub(crate) fn slow_body() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body did not arrive in time")
+    }
+
+    pub(crate) fn broken_body() -> Self {
+        Self::bad_request("broken_body", "the body did not arrive whole")
+    }
+
+    pub(crate) fn out_of_memory() -> Self {
+        let message = "too many bodies are being read at this moment";
+        Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
+    }
+
+    pub(crate) fn fault() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the daemon failed on this request")
+    }
+
+    /// The answer, in the form that the hook listener gives.
+    pub(crate) fn into_response<B: From<Bytes>>(self) -> Response<B> {
+        let body = serde_json::json!({ "error": self.message, "code": self.code }).to_string();
+        let mut response = Response::new(B::from(Bytes::from(body)));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}

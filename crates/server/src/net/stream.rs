@@ -1,0 +1,157 @@
+//! A connection's bytes: scanned as they arrive, never stuck on a peer that does not read, closed with care.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::scan::{Fault, Scan};
+
+/// The most bytes that a closing connection is read on for.
+const LINGER_BYTES: usize = 16 << 20;
+
+/// What the bytes of a connection have shown so far, for whoever handles its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    fault: AtomicU8,
+    request: AtomicBool,
+}
+
+impl Seen {
+    /// The fault in the framing, if there is one.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        match self.fault.load(Ordering::Acquire) {
+            0 => None,
+            found => Fault::ALL.into_iter().find(|fault| *fault as u8 == found),
+        }
+    }
+
+    fn set_fault(&self, fault: Fault) {
+        self.fault.store(fault as u8, Ordering::Release);
+    }
+
+    /// Whether a request's header section has arrived whole.
+    pub(crate) fn has_request(&self) -> bool {
+        self.request.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_request(&self) {
+        self.request.store(true, Ordering::Release);
+    }
+}
+
+/// One connection.
+pub(crate) struct Stream<'s> {
+    inner: TcpStream,
+    scan: Scan,
+    seen: &'s Seen,
+    write_stall: Duration,
+    /// Set while the peer takes nothing; made only then, so that a peer that reads costs no timer.
+    stalled: Option<Pin<Box<Sleep>>>,
+    linger: Duration,
+    closing: Closing,
+}
+
+enum Closing {
+    No,
+    Lingering { until: Pin<Box<Sleep>>, left: usize },
+    Done,
+}
+
+impl<'s> Stream<'s> {
+    pub(crate) fn new(inner: TcpStream, seen: &'s Seen, write_stall: Duration, linger: Duration) -> Self {
+        Self { inner, scan: Scan::new(), seen, write_stall, stalled: None, linger, closing: Closing::No }
+    }
+
+    fn scan(&mut self, bytes: &[u8]) {
+        if let Some(fault) = self.scan.feed(bytes) {
+            self.seen.set_fault(fault);
+        }
+    }
+
+    /// Ends in an error once the peer has taken nothing for too long.
+    fn watch<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let wait = self.write_stall;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(wait)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes no bytes of the answer")))
+    }
+
+    /// Reads on until the request under way has arrived, the peer has closed, or enough is enough. Closing a socket
+    /// with unread bytes resets the connection, and a reset can overtake the answer that explains it.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut scrap = [0; 8 << 10];
+        loop {
+            let Closing::Lingering { until, left } = &mut self.closing else { return Poll::Ready(()) };
+            if *left == 0 || !self.scan.is_mid_request() || until.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut buffer = ReadBuf::new(&mut scrap);
+            let read = ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer));
+            if read.is_err() || buffer.filled().is_empty() {
+                return Poll::Ready(());
+            }
+            *left = left.saturating_sub(buffer.filled().len());
+            let filled = buffer.filled().len();
+            self.scan(&scrap[..filled]);
+        }
+    }
+}
+
+impl AsyncRead for Stream<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        self.scan(&buffer.filled()[before..]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream<'_> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.watch(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, pieces);
+        self.watch(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if matches!(this.closing, Closing::No) {
+            ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+            let until = Box::pin(tokio::time::sleep_until(Instant::now() + this.linger));
+            this.closing = Closing::Lingering { until, left: LINGER_BYTES };
+        }
+        ready!(this.poll_linger(cx));
+        this.closing = Closing::Done;
+        Poll::Ready(Ok(()))
+    }
+}

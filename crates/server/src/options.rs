@@ -1,0 +1,120 @@
+//! What a person can set of the listeners, with the limits that nothing exceeds.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::Secret;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where requests on webhooks arrive; port 0 takes a free one.
+    pub hooks: SocketAddr,
+    /// Where the API is; port 0 takes a free one.
+    pub admin: SocketAddr,
+    /// The data folder: `admin-token` and `daemon.json` are kept there.
+    pub data_dir: PathBuf,
+    /// The token of the admin API; where none is given it is the one in `<data_dir>/admin-token`, made at need.
+    pub admin_token: Option<Secret>,
+    /// Names, besides those of this machine's own loopback, under which the admin API may be addressed.
+    pub admin_hosts: Vec<String>,
+    /// How long answers that are under way may take to finish when the server stops.
+    pub grace: Duration,
+    /// How long `POST …/run?wait=true` waits for the end.
+    pub wait: Duration,
+    /// What the hook listener takes.
+    pub hook_limits: Limits,
+    /// What the admin listener takes.
+    pub admin_limits: Limits,
+    /// How long each part of a request may take.
+    pub deadlines: Deadlines,
+    /// Bytes of request bodies that both listeners hold in memory at one time; beyond it a request gets 503.
+    pub body_budget: usize,
+}
+
+impl ServerOptions {
+    /// The defaults, with this data folder.
+    #[must_use]
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        Self {
+            hooks: local(7070),
+            admin: local(7071),
+            data_dir: data_dir.into(),
+            admin_token: None,
+            admin_hosts: Vec::new(),
+            grace: Duration::from_secs(10),
+            wait: Duration::from_secs(30),
+            hook_limits: Limits::default(),
+            admin_limits: Limits { connections: 256, ..Limits::default() },
+            deadlines: Deadlines::default(),
+            body_budget: 64 << 20,
+        }
+    }
+}
+
+/// What one listener takes. The figures are those of the threat model, section 4.2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at one time.
+    pub connections: usize,
+    /// Connections at one time of one IPv4 address or one IPv6 network of 64 bits.
+    pub connections_per_peer: usize,
+    /// Whether the limit on each peer leaves out this machine itself, where a reverse proxy brings everybody's
+    /// connections from one address.
+    pub loopback_exempt: bool,
+    /// Bytes of a request's target.
+    pub target_bytes: usize,
+    /// Bytes of the names and values of a request's header fields.
+    pub header_bytes: usize,
+    /// Header fields of a request.
+    pub header_fields: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            connections_per_peer: 64,
+            loopback_exempt: true,
+            target_bytes: 8 << 10,
+            header_bytes: 16 << 10,
+            header_fields: 64,
+        }
+    }
+}
+
+/// How long each part of a request may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// From accepting a connection to the end of its first request's header section.
+    pub head: Duration,
+    /// From one answer to the end of the next request's header section.
+    pub keep_alive: Duration,
+    /// A whole body.
+    pub body: Duration,
+    /// How long a body may take before its pace counts.
+    pub body_grace: Duration,
+    /// The least pace of a body after that, in bytes a second.
+    pub body_pace: u32,
+    /// How long a peer may refuse to take a single byte of an answer.
+    pub write_stall: Duration,
+    /// How long a connection that is refused in the midst of a request is read on, so that the peer gets to see the
+    /// answer instead of a reset.
+    pub linger: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(15),
+            body: Duration::from_secs(30),
+            body_grace: Duration::from_secs(5),
+            body_pace: 1024,
+            write_stall: Duration::from_secs(30),
+            linger: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Both listeners together: opened first, serving once there is an engine, ended in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use engine::Engine;
+use model::Secret;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin::Admin;
+use crate::files::{Announcement, Daemon, admin_token};
+use crate::hooks::Hooks;
+use crate::net::{Budget, Listener};
+use crate::{Error, ServerOptions};
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Requests on webhooks.
+    pub hooks: SocketAddr,
+    /// The API.
+    pub admin: SocketAddr,
+}
+
+/// Listeners that are open and do not answer yet: connections wait in the system's queue.
+#[derive(Debug)]
+pub struct Bound {
+    options: ServerOptions,
+    hooks: TcpListener,
+    admin: TcpListener,
+    addresses: Addresses,
+    token: Secret,
+}
+
+/// Listeners that answer.
+///
+/// Dropping it without [`Server::shutdown`] stops accepting, and lets the runtime end what is under way.
+#[derive(Debug)]
+pub struct Server {
+    addresses: Addresses,
+    token: Secret,
+    closing: CancellationToken,
+    tasks: TaskTracker,
+    announcement: Option<Announcement>,
+}
+
+impl Server {
+    /// Opens both listeners and makes sure of the admin token.
+    ///
+    /// # Errors
+    /// An address is taken or not ours, or the token cannot be read or made.
+    pub async fn bind(options: ServerOptions) -> Result<Bound, Error> {
+        let token = admin_token(&options.data_dir, options.admin_token.as_ref())?;
+        let (hooks, hooks_address) = listen(options.hooks).await?;
+        let (admin, admin_address) = listen(options.admin).await?;
+        let addresses = Addresses { hooks: hooks_address, admin: admin_address };
+        Ok(Bound { options, hooks, admin, addresses, token })
+    }
+
+    /// Opens both listeners and serves `engine` at once.
+    ///
+    /// # Errors
+    /// Those of [`Server::bind`] and [`Bound::serve`].
+    pub async fn start(engine: Engine, options: ServerOptions) -> Result<Self, Error> {
+        Self::bind(options).await?.serve(engine)
+    }
+
+    /// Where requests on webhooks arrive.
+    #[must_use]
+    pub fn hooks_addr(&self) -> SocketAddr {
+        self.addresses.hooks
+    }
+
+    /// Where the API is.
+    #[must_use]
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.addresses.admin
+    }
+
+    /// The token of the API.
+    #[must_use]
+    pub fn admin_token(&self) -> &Secret {
+        &self.token
+    }
+
+    /// Stops accepting, ends event streams, lets answers under way finish within the grace of the options, those of
+    /// synchronous webhooks included, and closes what is left. The engine must still run, so that they can.
+    pub async fn shutdown(mut self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.announcement = None;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+impl Bound {
+    /// Where it listens; the ports are known though none was asked for.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// The token of the API.
+    #[must_use]
+    pub fn admin_token(&self) -> &Secret {
+        &self.token
+    }
+
+    /// Answers with `engine` from now on, and writes `daemon.json` so that a client finds it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn serve(self, engine: Engine) -> Result<Server, Error> {
+        let Self { options, hooks, admin, addresses, token } = self;
+        let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
+        let announcement = Announcement::write(&options.data_dir, daemon)?;
+        let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let budget = Budget::new(options.body_budget);
+        let hooks = Listener {
+            name: "hooks",
+            socket: hooks,
+            respond: Hooks {
+                engine: engine.clone(),
+                limits: options.hook_limits.clone(),
+                deadlines: options.deadlines.clone(),
+                budget: Arc::clone(&budget),
+                closing: closing.clone(),
+            },
+            limits: options.hook_limits.clone(),
+            deadlines: options.deadlines.clone(),
+            grace: options.grace,
+        };
+        let admin = Listener {
+            name: "admin",
+            socket: admin,
+            respond: Admin::new(engine, &options, addresses, token.clone(), budget, closing.clone()),
+            limits: options.admin_limits.clone(),
+            deadlines: options.deadlines.clone(),
+            grace: options.grace,
+        };
+        tasks.spawn(hooks.run(closing.clone()));
+        tasks.spawn(admin.run(closing.clone()));
+        Ok(Server { addresses, token, closing, tasks, announcement: Some(announcement) })
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |source| Error::Bind { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
