@@ -8,23 +8,20 @@ pub(super) const MAX_HEADERS: usize = 64;
 /// The most bytes of them, names and values together.
 pub(super) const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// What a refusal of a header that Cogwork sets itself says.
-const RESERVED_HELP: &str = "it is set by Cogwork";
-
 /// Headers an answer may not set, and why. They act beyond the one answer: on the connection, or on everything
 /// else that the browser has from this host.
 const REFUSED: [(&str, &str); 23] = [
     ("alt-svc", ORIGIN_WIDE),
     ("clear-site-data", ORIGIN_WIDE),
     ("connection", CONNECTION),
-    ("content-length", RESERVED_HELP),
+    ("content-length", RESERVED),
     ("content-type", "write it as `contentType`"),
     ("keep-alive", CONNECTION),
     ("nel", ORIGIN_WIDE),
     ("proxy-authenticate", CONNECTION),
     ("proxy-connection", CONNECTION),
     ("public-key-pins", ORIGIN_WIDE),
-    ("referrer-policy", RESERVED_HELP),
+    ("referrer-policy", RESERVED),
     ("report-to", ORIGIN_WIDE),
     ("reporting-endpoints", ORIGIN_WIDE),
     ("service-worker-allowed", ORIGIN_WIDE),
@@ -35,13 +32,14 @@ const REFUSED: [(&str, &str); 23] = [
     ("trailer", CONNECTION),
     ("transfer-encoding", CONNECTION),
     ("upgrade", CONNECTION),
-    ("x-content-type-options", RESERVED_HELP),
-    ("x-execution-id", RESERVED_HELP),
+    ("x-content-type-options", RESERVED),
+    ("x-execution-id", RESERVED),
 ];
 
 /// Headers of [`REFUSED`] that Cogwork's own answers carry, so [`sealed`] lets them pass.
 const OWN: [&str; 2] = ["content-type", "x-execution-id"];
 
+const RESERVED: &str = "it is set by Cogwork";
 const ORIGIN_WIDE: &str = "it would act on more than this answer";
 const CONNECTION: &str = "it belongs to the connection";
 
