@@ -1,5 +1,7 @@
 //! The contract that every store keeps. It has no business rule: it keeps what it is given, in order, durably.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
@@ -9,10 +11,13 @@ use crate::Error;
 /// Durable memory of executions, their definitions, addresses and watermarks.
 ///
 /// Every write returns only when it is durable: committed and synced. A write that returns an error that
-/// [`Error::outcome_unknown`] affirms may or may not have happened: the caller must stop accepting.
+/// [`Error::outcome_unknown`] affirms may or may not have happened: the caller must stop accepting. A write whose
+/// future is dropped may still happen. What a write did, every later read sees.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Keeps the text of a definition for as long as an execution refers to it. Keeping it again changes nothing.
+    /// Keeps the text of a definition for as long as an execution refers to it, or it is the one that was put last
+    /// for its Automation. Keeping it again only makes it the last. A crash before the return means at most that
+    /// it is kept for nothing.
     async fn put_definition(&self, definition: Definition) -> Result<(), Error>;
 
     /// The definition with this hash.
@@ -20,11 +25,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Accepts executions together with the watermark they belong to: all of it or nothing. An execution whose
     /// key is already taken for its Automation is not created, and the one that took it is named instead. A
-    /// crash before the return means that the caller was told nothing; a crash after, that all of it stands.
+    /// crash before the return means that the caller was told nothing; a crash after, that all of it stands. The
+    /// definitions must have been put, else [`Error::NoSuchDefinition`] and nothing was changed.
     async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error>;
 
     /// Appends events and log lines to one execution, all or nothing. The first event's index must be the number
-    /// of events stored so far, else [`Error::Conflict`]: somebody else wrote, and nothing was changed.
+    /// of events stored so far, else [`Error::Conflict`]: somebody else wrote, and nothing was changed. A crash
+    /// before the return leaves all of them or none; a crash after, all.
     async fn append(&self, append: Append) -> Result<(), Error>;
 
     /// All events of an execution in order; `None` if there is no such execution.
@@ -55,11 +62,25 @@ pub trait Store: Send + Sync + 'static {
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
 
     /// Deletes executions that ended before `before`, their events and logs, at most `limit` of them, and
-    /// definitions that nothing refers to any more. Keys and watermarks stay. Gives how many went.
+    /// definitions that nothing refers to any more. Keys and watermarks stay. Gives how many went: call again
+    /// where it is `limit`. A crash in its midst leaves no execution half deleted.
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error>;
+
+    /// Forgets keys taken before `before` by executions that are deleted, at most `limit` of them, and gives how
+    /// many went. An execution with such a key would be accepted again.
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
 
     /// What there is to know of the store itself.
     async fn info(&self) -> Result<Info, Error>;
+
+    /// What the store has done since it was opened.
+    fn metrics(&self) -> Metrics;
+
+    /// Finishes what is queued, then lets go of the files: reads and writes after it give [`Error::Closed`].
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if a commit had failed.
+    async fn close(&self) -> Result<(), Error>;
 }
 
 /// The text of a definition.
@@ -149,9 +170,9 @@ pub struct ExecutionFilter {
     pub automation: Option<AutomationId>,
     /// In one of these states.
     pub status: Vec<Status>,
-    /// Accepted at or after.
+    /// Accepted at or after. The id's own time must agree with the *started* event's to the millisecond.
     pub since: Option<Timestamp>,
-    /// Accepted before.
+    /// Accepted before; as for `since`.
     pub until: Option<Timestamp>,
     /// Tests only, or none of them.
     pub test: Option<bool>,
@@ -198,7 +219,7 @@ pub struct Watermark {
 /// Which ended executions to delete.
 #[derive(Clone, Debug)]
 pub struct Prune {
-    /// Those that ended before.
+    /// Those that ended before; by their ids they were accepted before it too.
     pub before: Timestamp,
     /// Of this Automation only.
     pub automation: Option<AutomationId>,
@@ -221,4 +242,23 @@ pub struct Info {
     pub bytes: u64,
     /// What a promise has been weakened by, in words.
     pub weakened: Vec<String>,
+}
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Writes that were answered as durable.
+    pub writes: u64,
+    /// Commits, each of one batch of writes.
+    pub commits: u64,
+    /// How many writes the last commit made durable.
+    pub last_batch: u64,
+    /// How long all commits took, from asking for the commit to its being on disk.
+    pub commit_time: Duration,
+    /// How long the last commit took.
+    pub last_commit_time: Duration,
+    /// How long the slowest commit took.
+    pub slowest_commit_time: Duration,
+    /// Writes that wait their turn now.
+    pub queued: u64,
 }

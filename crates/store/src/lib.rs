@@ -1,8 +1,21 @@
 //! The only crate that knows SQL: one contract, [`Store`], and what keeps it.
+//!
+//! [`SqliteStore`] keeps it in one file: all writes of the process go through one thread that commits whatever
+//! has queued up as one transaction with one sync, and wakes each caller when its own write is durable.
 
 mod contract;
+mod error;
+
+mod sqlite;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
 
 pub use contract::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, NewExecution, Page, Prune,
-    Store, Watermark,
+    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
+    NewExecution, Page, Prune, Store, Watermark,
 };
+pub use error::Error;
+#[cfg(any(test, feature = "failpoints"))]
+pub use sqlite::{CommitFault, Failpoints};
+pub use sqlite::{Durability, Options, SqliteStore};

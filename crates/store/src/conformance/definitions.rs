@@ -1,0 +1,52 @@
+//! Which definitions are kept.
+
+use super::Place;
+use super::sample::{accept, at, definition, end, id, new, success};
+use crate::{Accept, Error, Prune, Store};
+
+async fn prune_all(store: &dyn Store) {
+    let filter = Prune { before: at(1000), automation: None, except: Vec::new(), keep_failed: false };
+    store.prune(filter, 1000).await.expect("it prunes");
+}
+
+pub(super) async fn while_referenced(place: &dyn Place) {
+    let store = place.open().await;
+    let (old, newer) = (definition("orders", "v1"), definition("orders", "v2"));
+    store.put_definition(old.clone()).await.expect("it is put");
+    accept(&*store, vec![new(&old, 1, 1), new(&old, 1, 2)]).await;
+    store.put_definition(newer.clone()).await.expect("it is put");
+    let kept = || async { store.definition(old.hash).await.expect("it is read") };
+    end(&*store, id(1, 1), 5, success()).await;
+    prune_all(&*store).await;
+    assert_eq!(kept().await, Some(old.clone()), "an execution that has not ended refers to it");
+    end(&*store, id(1, 2), 5, success()).await;
+    assert_eq!(kept().await, Some(old.clone()), "nothing goes before it is pruned");
+    prune_all(&*store).await;
+    assert_eq!(kept().await, None);
+    assert_eq!(store.definition(newer.hash).await.expect("it is read"), Some(newer));
+}
+
+pub(super) async fn last_put(place: &dyn Place) {
+    let store = place.open().await;
+    let (one, other) = (definition("orders", "v1"), definition("orders", "v2"));
+    for definition in [&one, &other, &one, &one] {
+        store.put_definition(definition.clone()).await.expect("it is put");
+    }
+    drop(store);
+    let store = place.open().await;
+    prune_all(&*store).await;
+    // Whoever loaded the file may be about to refer to it.
+    assert_eq!(store.definition(one.hash).await.expect("it is read"), Some(one));
+    assert_eq!(store.definition(other.hash).await.expect("it is read"), None);
+}
+
+pub(super) async fn unknown(place: &dyn Place) {
+    let store = place.open().await;
+    let (known, unknown) = (definition("orders", "v1"), definition("orders", "never put"));
+    store.put_definition(known.clone()).await.expect("it is put");
+    let executions = vec![new(&known, 1, 1), new(&unknown, 1, 2)];
+    let refused = store.accept(Accept { executions, watermark: None }).await;
+    assert!(matches!(refused, Err(Error::NoSuchDefinition(hash)) if hash == unknown.hash), "{refused:?}");
+    assert_eq!(store.execution(id(1, 1)).await.expect("it is read"), None);
+    assert_eq!(store.definition(unknown.hash).await.expect("it is read"), None);
+}

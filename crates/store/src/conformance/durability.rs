@@ -1,0 +1,101 @@
+//! What was answered stands, whatever happens after.
+
+use model::{ExecutionId, Status};
+
+use super::Place;
+use super::sample::{self, accept, append, end, id, one, step, success};
+use crate::{Accept, Error, Watermark};
+
+pub(super) async fn accept_is_durable(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, id) = one(&*store).await;
+    drop(store);
+    let store = place.open().await;
+    let events = store.events(id).await.expect("it is read").expect("it is there");
+    assert_eq!(events, [sample::new(&definition, 0, 0).started]);
+    let row = store.execution(id).await.expect("it is read").expect("it is there");
+    assert_eq!((row.status, row.events, row.automation), (Status::Queued, 1, definition.automation.clone()));
+    assert_eq!(row.started_at, sample::at(0));
+    assert_eq!(store.definition(definition.hash).await.expect("it is read"), Some(definition));
+}
+
+pub(super) async fn append_is_durable(place: &dyn Place) {
+    let store = place.open().await;
+    let (_, id) = one(&*store).await;
+    let events = vec![step("first", 1_u32), step("second", "two")];
+    store.append(append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    drop(store);
+    let store = place.open().await;
+    let found = store.events(id).await.expect("it is read").expect("it is there");
+    assert_eq!(found[1..], events);
+}
+
+pub(super) async fn close_finishes_the_queue(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, _) = one(&*store).await;
+    let appends: Vec<_> = (1..=50)
+        .map(|random| {
+            let (store, new) = (store.clone(), sample::new(&definition, 1, random));
+            tokio::spawn(async move { store.accept(Accept { executions: vec![new], watermark: None }).await })
+        })
+        .collect();
+    store.close().await.expect("it closes");
+    let mut kept = Vec::new();
+    for (random, accepting) in (1..=50).zip(appends) {
+        match accepting.await.expect("no panic") {
+            Ok(_) => kept.push(id(1, random)),
+            Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
+        }
+    }
+    drop(store);
+    let store = place.open().await;
+    for id in kept {
+        assert!(store.execution(id).await.expect("it is read").is_some(), "{id} was answered and is gone");
+    }
+}
+
+pub(super) async fn nothing_after_close(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, id) = one(&*store).await;
+    store.close().await.expect("it closes");
+    store.close().await.expect("closing again changes nothing");
+    let late =
+        store.accept(Accept { executions: vec![sample::new(&definition, 1, 1)], watermark: None }).await;
+    assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+    assert!(matches!(store.events(id).await, Err(Error::Closed)));
+}
+
+pub(super) async fn unfinished(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, first) = one(&*store).await;
+    accept(&*store, (1..=6).map(|second| sample::new(&definition, second, 0)).collect()).await;
+    let test = sample::with_origin(&definition, 9, 0, model::Origin::Test);
+    accept(&*store, vec![test]).await;
+    end(&*store, id(2, 0), 20, success()).await;
+    end(&*store, id(4, 0), 20, sample::failure("broken")).await;
+    let watermark =
+        Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: sample::at(5) };
+    store
+        .accept(Accept { executions: Vec::new(), watermark: Some(watermark.clone()) })
+        .await
+        .expect("it is put");
+    store
+        .append(append(id(3, 0), 1, vec![step("first", 1_u32)], Status::Running))
+        .await
+        .expect("it is appended");
+    drop(store);
+
+    let store = place.open().await;
+    assert_eq!(store.unfinished_count().await.expect("it is counted"), 6);
+    assert_eq!(store.watermarks().await.expect("they are read"), [watermark]);
+    let mut found: Vec<ExecutionId> = Vec::new();
+    loop {
+        let page = store.unfinished(found.last().copied(), 2).await.expect("it is read");
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page.into_iter().map(|row| row.id));
+    }
+    assert_eq!(found, [first, id(1, 0), id(3, 0), id(5, 0), id(6, 0), id(9, 0)]);
+}

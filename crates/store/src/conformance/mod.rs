@@ -1,0 +1,73 @@
+//! What every store must do, as rules that are run on each kind of store.
+//!
+//! A test makes a [`Place`] for each of the [`RULES`] and runs the rule on it; a rule that is not kept panics.
+
+#![expect(clippy::expect_used, reason = "a rule that is not kept panics, as an assertion does")]
+
+mod definitions;
+mod durability;
+mod lists;
+mod retention;
+mod sample;
+mod values;
+mod writes;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::Store;
+
+/// Where a store keeps what it is given: empty at first, and its own.
+#[async_trait]
+pub trait Place: Send + Sync {
+    /// Opens the store that is kept here. The one opened before is closed or dropped by then.
+    async fn open(&self) -> Arc<dyn Store>;
+}
+
+/// A rule, run on a place.
+pub type Rule = for<'place> fn(&'place dyn Place) -> Pin<Box<dyn Future<Output = ()> + Send + 'place>>;
+
+/// Every rule with what it says.
+pub const RULES: &[(&str, Rule)] = &[
+    ("an accepted execution is there after a restart", |place| {
+        Box::pin(durability::accept_is_durable(place))
+    }),
+    ("appended events are there after a restart", |place| Box::pin(durability::append_is_durable(place))),
+    ("what was queued when it was closed is there", |place| {
+        Box::pin(durability::close_finishes_the_queue(place))
+    }),
+    ("nothing is written or read after close", |place| Box::pin(durability::nothing_after_close(place))),
+    ("unfinished executions are found again, oldest first", |place| Box::pin(durability::unfinished(place))),
+    ("a batch is accepted as a whole or not at all", |place| Box::pin(writes::accept_is_atomic(place))),
+    ("a key is taken once for its Automation", |place| Box::pin(writes::keys_are_unique(place))),
+    ("of many who take a key at once one wins", |place| Box::pin(writes::keys_are_unique_under_load(place))),
+    ("a watermark stands with its executions", |place| Box::pin(writes::watermark_with_executions(place))),
+    ("an append at the wrong index is a conflict", |place| Box::pin(writes::conflict(place))),
+    ("a refused write takes no other along", |place| Box::pin(writes::refusals_stay_alone(place))),
+    ("events come back in the order of their appends", |place| Box::pin(writes::order(place))),
+    ("the row follows the events", |place| Box::pin(writes::row_follows(place))),
+    ("addresses replace what their Automations had", |place| Box::pin(writes::addresses(place))),
+    ("log lines come in order from any index on", |place| Box::pin(writes::logs(place))),
+    ("pages do not shift under inserts", |place| Box::pin(lists::stable_pages(place))),
+    ("every filter gives what it says", |place| Box::pin(lists::filters(place))),
+    ("times filter to the nanosecond", |place| Box::pin(lists::times(place))),
+    ("a page is bounded", |place| Box::pin(lists::bounded(place))),
+    ("files and any text come back as they were", |place| Box::pin(values::round_trip(place))),
+    ("a payload of a mebibyte comes back", |place| Box::pin(values::large(place))),
+    ("numbers come back exactly", |place| Box::pin(values::numbers(place))),
+    ("definitions are kept while executions refer to them", |place| {
+        Box::pin(definitions::while_referenced(place))
+    }),
+    ("the definition put last stays", |place| Box::pin(definitions::last_put(place))),
+    ("an unknown definition is refused", |place| Box::pin(definitions::unknown(place))),
+    ("pruning keeps keys and watermarks", |place| Box::pin(retention::keeps_keys_and_watermarks(place))),
+    ("pruning deletes what ended before, no more", |place| {
+        Box::pin(retention::deletes_what_ended_before(place))
+    }),
+    ("pruning obeys its filter", |place| Box::pin(retention::obeys_its_filter(place))),
+    ("pruning is bounded", |place| Box::pin(retention::bounded(place))),
+    ("old keys of deleted executions can be forgotten", |place| Box::pin(retention::keys_by_age(place))),
+];

@@ -1,0 +1,106 @@
+//! What pruning deletes, and what it does not.
+
+use model::{Origin, Status};
+
+use super::Place;
+use super::sample::{
+    accept, append, at, automation, definition, end, failure, id, line, list, new, one, success, with_key,
+    with_origin,
+};
+use crate::{Accept, Accepted, Append, ExecutionFilter, Prune, Watermark};
+
+fn before(seconds: i64) -> Prune {
+    Prune { before: at(seconds), automation: None, except: Vec::new(), keep_failed: false }
+}
+
+pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, _) = one(&*store).await;
+    let watermark = Watermark { automation: automation("orders"), schedule: "hourly".into(), instant: at(1) };
+    let executions = vec![with_key(&definition, 1, 1, "tick")];
+    store.accept(Accept { executions, watermark: Some(watermark.clone()) }).await.expect("it is accepted");
+    let logs = vec![line("hello")];
+    store
+        .append(Append { logs, ..append(id(1, 1), 1, Vec::new(), Status::Queued) })
+        .await
+        .expect("it is appended");
+    end(&*store, id(1, 1), 2, success()).await;
+    assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 1);
+    assert_eq!(store.execution(id(1, 1)).await.expect("it is read"), None);
+    assert_eq!(store.events(id(1, 1)).await.expect("it is read"), None);
+    assert_eq!(store.logs(id(1, 1), 0, 10).await.expect("they are read"), []);
+    drop(store);
+    let store = place.open().await;
+    assert_eq!(store.watermarks().await.expect("they are read"), [watermark]);
+    let again = accept(&*store, vec![with_key(&definition, 20, 1, "tick")]).await;
+    assert_eq!(again, [Accepted::Duplicate(id(1, 1))], "a tick never runs twice, however old it is");
+}
+
+pub(super) async fn deletes_what_ended_before(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, open) = one(&*store).await;
+    accept(&*store, (1..=4).map(|second| new(&definition, second, 0)).collect()).await;
+    for (second, ended) in [(1, 10), (2, 20), (3, 5), (4, 9)] {
+        end(&*store, id(second, 0), ended, success()).await;
+    }
+    assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 2);
+    // Those that ended at or after, and the one that has not, however old it is.
+    assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(2, 0), id(1, 0), open]);
+    assert_eq!(store.unfinished_count().await.expect("it is counted"), 1);
+    let events = store.events(id(1, 0)).await.expect("it is read").expect("it is there");
+    assert_eq!(events.len(), 2);
+    assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 0);
+}
+
+pub(super) async fn obeys_its_filter(place: &dyn Place) {
+    let store = place.open().await;
+    let (orders, _) = one(&*store).await;
+    let invoices = definition("invoices", "steps: []");
+    store.put_definition(invoices.clone()).await.expect("it is put");
+    for (definition, random) in [(&orders, 1), (&invoices, 2)] {
+        accept(&*store, vec![new(definition, 1, random), new(definition, 2, random)]).await;
+        accept(&*store, vec![with_origin(definition, 3, random, Origin::Test)]).await;
+        end(&*store, id(1, random), 5, success()).await;
+        end(&*store, id(2, random), 5, failure("no")).await;
+        end(&*store, id(3, random), 5, success()).await;
+    }
+    let left = || async { list(&*store, &ExecutionFilter::default()).await.len() };
+    assert_eq!(left().await, 7);
+    let of = |name: &str| Prune { automation: Some(automation(name)), keep_failed: true, ..before(100) };
+    assert_eq!(store.prune(of("orders"), 100).await.expect("it prunes"), 2);
+    let except = Prune { except: vec![automation("invoices")], ..before(100) };
+    assert_eq!(store.prune(except, 100).await.expect("it prunes"), 1);
+    assert_eq!(left().await, 4);
+    assert_eq!(store.prune(before(100), 100).await.expect("it prunes"), 3);
+    assert_eq!(left().await, 1);
+}
+
+pub(super) async fn bounded(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, _) = one(&*store).await;
+    let executions = (1..=300).map(|second| new(&definition, second, 0)).collect();
+    accept(&*store, executions).await;
+    for second in 1..=300 {
+        end(&*store, id(second, 0), 400, success()).await;
+    }
+    for gone in [130, 130, 40, 0] {
+        assert_eq!(store.prune(before(500), 130).await.expect("it prunes"), gone);
+    }
+}
+
+pub(super) async fn keys_by_age(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, _) = one(&*store).await;
+    let executions = [1, 2, 3, 50].map(|second| with_key(&definition, second, 0, &format!("key {second}")));
+    accept(&*store, executions.to_vec()).await;
+    for second in [1, 2, 50] {
+        end(&*store, id(second, 0), 60, success()).await;
+    }
+    assert_eq!(store.prune_keys(at(10), 100).await.expect("it prunes"), 0, "their executions are there");
+    assert_eq!(store.prune(before(100), 100).await.expect("it prunes"), 3);
+    assert_eq!(store.prune_keys(at(10), 1).await.expect("it prunes"), 1);
+    assert_eq!(store.prune_keys(at(10), 100).await.expect("it prunes"), 1);
+    let again = [1, 2, 3, 50].map(|second| with_key(&definition, 100 + second, 0, &format!("key {second}")));
+    let (third, fiftieth) = (Accepted::Duplicate(id(3, 0)), Accepted::Duplicate(id(50, 0)));
+    assert_eq!(accept(&*store, again.to_vec()).await, [Accepted::New, Accepted::New, third, fiftieth]);
+}

@@ -1,0 +1,99 @@
+//! Whatever flows through an execution comes back as it was.
+
+use std::collections::BTreeMap;
+
+use model::payload::WebhookPayload;
+use model::{Event, File, HttpResponse, Map, Origin, Payload, Status, Value};
+
+use super::Place;
+use super::sample::{self, accept, append, at, one, step};
+
+const TEXT: &str = "Grüße, 世界 👋🏽 \u{0} \u{2028} \\ \" ' \u{fffd} e\u{301} \r\n\t";
+
+pub(super) async fn round_trip(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, _) = one(&*store).await;
+    let bytes: Vec<u8> = (0..=255).collect();
+    let file = |data: Vec<u8>, filename: Option<&str>| File {
+        content_type: "image/png".into(),
+        filename: filename.map(Into::into),
+        data: data.into(),
+    };
+    let payload = Payload::Webhook(WebhookPayload {
+        method: "POST".to_owned(),
+        path_fragment: TEXT.to_owned(),
+        query_parameters: [("q", Value::from(TEXT))].into_iter().collect::<Map>(),
+        headers: BTreeMap::from([("x-text".to_owned(), TEXT.to_owned())]),
+        body: file(bytes.clone(), None),
+    });
+    let mut new =
+        sample::with_origin(&definition, 1, 1, Origin::Schedule { instant: sample::later(at(1), 7) });
+    if let Event::Started { payload: slot, .. } = &mut new.started {
+        *slot = payload;
+    }
+    // A map that looks like a file is none.
+    let posed: Map = [("$file", Value::from("not one"))].into_iter().collect();
+    let nested: Map =
+        [("file", Value::from(file(bytes, Some(TEXT)))), ("posed", Value::from(posed)), (TEXT, Value::Null)]
+            .into_iter()
+            .collect();
+    let events = vec![
+        step(TEXT, Value::from(vec![Value::from(nested), Value::from(TEXT), Value::from(Map::new())])),
+        Event::Responded {
+            at: at(2),
+            response: HttpResponse::new(200, "text/plain", vec![0xff, 0x00, 0xfe]),
+        },
+    ];
+    accept(&*store, vec![new.clone()]).await;
+    store.append(append(new.id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    drop(store);
+    let store = place.open().await;
+    let found = store.events(new.id).await.expect("it is read").expect("it is there");
+    assert_eq!(found[0], new.started);
+    assert_eq!(found[1..], events);
+    let row = store.execution(new.id).await.expect("it is read").expect("it is there");
+    assert_eq!(row.origin, Origin::Schedule { instant: sample::later(at(1), 7) });
+}
+
+pub(super) async fn large(place: &dyn Place) {
+    let store = place.open().await;
+    let (_, id) = one(&*store).await;
+    let text: String = TEXT.chars().cycle().take(1 << 20).collect();
+    let data: Vec<u8> = (0..1_u32 << 20).map(|index| u8::try_from(index % 251).unwrap_or_default()).collect();
+    let file = File { content_type: "application/octet-stream".into(), filename: None, data: data.into() };
+    let events = vec![step("text", text), step("file", Value::from(file))];
+    store.append(append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    let found = store.events(id).await.expect("it is read").expect("it is there");
+    assert_eq!(found[1..], events);
+}
+
+pub(super) async fn numbers(place: &dyn Place) {
+    let store = place.open().await;
+    let (_, id) = one(&*store).await;
+    let floats = [
+        0.1 + 0.2,
+        1.0 / 3.0,
+        f64::MIN_POSITIVE,
+        5e-324,
+        f64::MAX,
+        -0.0,
+        122.416_294_033_786_585,
+        1e23,
+        2.5e15,
+    ];
+    let values: Value = [u64::MAX, 9_007_199_254_740_993, 0]
+        .into_iter()
+        .map(Value::from)
+        .chain([i64::MIN, -1].into_iter().map(Value::from))
+        .chain(floats.into_iter().map(Value::from))
+        .collect();
+    let event = step("numbers", values.clone());
+    store.append(append(id, 1, vec![event], Status::Running)).await.expect("it is appended");
+    let found = store.events(id).await.expect("it is read").expect("it is there");
+    let Some(Event::StepFinished { outcome: model::StepOutcome::Succeeded { result }, .. }) = found.get(1)
+    else {
+        panic!("the step is there");
+    };
+    // As text: two floats that are equal may still differ in their last bit of zero.
+    assert_eq!(result.to_json(), values.to_json());
+}

@@ -1,0 +1,176 @@
+//! Why a store could not do what it was asked.
+
+use std::path::PathBuf;
+
+use model::{DefinitionHash, ExecutionId};
+
+/// Why a store could not do what it was asked. Unless [`Error::outcome_unknown`] says otherwise, nothing changed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// Another daemon has the store open.
+    #[error("another daemon{} holds `{}`; stop it, or give this one a data directory of its own",
+        .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), .path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// The process that holds it, where it could be read.
+        pid: Option<u32>,
+    },
+    /// The SQLite library is older than what the promises rest on.
+    #[error("SQLite {found} is too old to be trusted with a write-ahead log; build with {needed} or later")]
+    TooOld {
+        /// The version that is linked.
+        found: String,
+        /// The oldest that will do.
+        needed: &'static str,
+    },
+    /// The file is on a file system whose locks and syncs cannot be relied on.
+    #[error("`{}` is on a {kind} file system, where locks and syncs cannot be relied on; move it to a local disk, \
+        or use PostgreSQL to share it", .path.display())]
+    NetworkFileSystem {
+        /// The directory.
+        path: PathBuf,
+        /// The kind of file system.
+        kind: &'static str,
+    },
+    /// A later release wrote the file.
+    #[error("`{}` has tables of version {found}, this release knows up to {known}; use the release that wrote it, \
+        or a later one", .path.display())]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// The version of its tables.
+        found: u32,
+        /// The latest version known.
+        known: u32,
+    },
+    /// An earlier release wrote the file, and it was opened only to be read.
+    #[error("`{}` has tables of version {found}, this release reads version {known}; start the daemon once to \
+        bring it up to date", .path.display())]
+    OlderSchema {
+        /// The file.
+        path: PathBuf,
+        /// The version of its tables.
+        found: u32,
+        /// The version needed.
+        known: u32,
+    },
+    /// The file is something else.
+    #[error("`{}` is not a store of Cogwork; name another file", .path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file could not be opened or set up.
+    #[error("cannot open the store `{}`: {reason}", .path.display())]
+    Open {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// Somebody else appended to the execution first.
+    #[error("execution {execution} has {found} events, not {expected}: something else wrote to it")]
+    Conflict {
+        /// Which execution.
+        execution: ExecutionId,
+        /// How many events the append came after.
+        expected: u32,
+        /// How many there are.
+        found: u32,
+    },
+    /// There is no such execution.
+    #[error("there is no execution {0}; it may have been pruned")]
+    NoSuchExecution(ExecutionId),
+    /// An execution names a definition that is not kept.
+    #[error("the definition {0} is not kept; put it first")]
+    NoSuchDefinition(DefinitionHash),
+    /// An execution has an id that another has.
+    #[error("there is an execution {0} already")]
+    Exists(ExecutionId),
+    /// The write cannot be stored as it is.
+    #[error("this cannot be stored: {reason}")]
+    Invalid {
+        /// Why.
+        reason: String,
+    },
+    /// The write is larger than one may be.
+    #[error("a write of {bytes} bytes is over the limit of {limit}; store less at once")]
+    TooLarge {
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// The disk, or the size the store may have, is used up.
+    #[error("the store is full; free disk space, raise its size limit or shorten the retention")]
+    Full,
+    /// Another program held the file's write lock for too long.
+    #[error("another program keeps the store's file locked; end it and try again")]
+    Busy,
+    /// SQLite or PostgreSQL refused the write.
+    #[error("cannot write to the store: {reason}")]
+    Write {
+        /// What it said.
+        reason: String,
+    },
+    /// The commit failed: whether the write happened is known only after the store is opened anew.
+    #[error("cannot tell whether the last writes are stored: {reason}; restart to find out")]
+    Commit {
+        /// What the system said.
+        reason: String,
+    },
+    /// An earlier commit failed: this write did not happen, nor will any other until the store is opened anew.
+    #[error("the store takes no more writes since one failed: {reason}; restart")]
+    Poisoned {
+        /// What the system said then.
+        reason: String,
+    },
+    /// Something could not be read.
+    #[error("cannot read the store: {reason}")]
+    Read {
+        /// What the system said.
+        reason: String,
+    },
+    /// What was read cannot have been written by a store.
+    #[error("the store is damaged: {what}; restore it from a backup")]
+    Corrupt {
+        /// What is wrong where.
+        what: String,
+    },
+    /// The store was opened only to be read.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether what is stored can be told only by opening the store anew. Whoever gets such an error stops
+    /// accepting and ends the process; a write refused for an earlier such error says so too.
+    #[must_use]
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::Commit { .. } | Self::Poisoned { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_lock_names_the_file_and_the_process() {
+        let error = Error::Locked { path: "data/cogwork.db.lock".into(), pid: Some(41) };
+        let text = error.to_string();
+        assert!(text.starts_with("another daemon (process 41) holds `data/cogwork.db.lock`;"), "{text}");
+    }
+
+    #[test]
+    fn only_failed_commits_leave_the_outcome_unknown() {
+        assert!(Error::Commit { reason: "disk I/O error".into() }.outcome_unknown());
+        assert!(Error::Poisoned { reason: "disk I/O error".into() }.outcome_unknown());
+        assert!(!Error::Full.outcome_unknown());
+        assert!(!Error::Closed.outcome_unknown());
+    }
+}

@@ -1,0 +1,151 @@
+//! Copying the write-ahead log into the file, on a thread and a connection of its own: a commit never waits for it.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use rusqlite::hooks::Wal;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode};
+
+use super::poison::Poison;
+use super::settings::{self, Options};
+use crate::Error;
+
+/// The thread, and the way to wake it.
+#[derive(Debug)]
+pub(super) struct Checkpointer {
+    wake: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Checkpointer {
+    /// Starts the thread over this file.
+    pub(super) fn start(file: &Path, options: &Options, poison: Poison) -> Result<Self, Error> {
+        let connection = settings::open_checkpointer(file, options)?;
+        let (wake, woken) = sync_channel(1);
+        let thread = std::thread::Builder::new()
+            .name("store-checkpoint".to_owned())
+            .spawn(move || run(&connection, &woken, &poison))
+            .map_err(|error| Error::Open { path: file.to_owned(), reason: error.to_string() })?;
+        Ok(Self { wake, thread })
+    }
+
+    /// Has it copy what is in the log, now or as soon as it is done with what it does.
+    pub(super) fn wake(&self) {
+        // Full means that it will look again anyhow.
+        let _ = self.wake.try_send(());
+    }
+
+    /// Waits until it is done, and ends it.
+    pub(super) fn stop(self) {
+        drop(self.wake);
+        if self.thread.join().is_err() {
+            tracing::error!("the store's checkpointer had panicked");
+        }
+    }
+}
+
+fn run(connection: &Connection, woken: &Receiver<()>, poison: &Poison) {
+    while woken.recv().is_ok() && poison.reason().is_none() {
+        checkpoint(connection, CheckpointMode::PASSIVE, poison);
+    }
+}
+
+/// Copies the log into the file, and gives whether all of it is there now. A failed sync of the file poisons the
+/// store: what the log would be reset over may not be on disk.
+pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison) -> bool {
+    match connection.wal_checkpoint_v2(None::<&str>, mode) {
+        Ok((log, copied)) => log == copied,
+        Err(error) => {
+            match error.sqlite_error_code() {
+                // Somebody else does it, or reads: the log keeps everything until next time.
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
+                Some(ErrorCode::DiskFull) => tracing::warn!("no space to copy the store's log into its file"),
+                _ => poison.set(&format!("checkpoint: {error}")),
+            }
+            false
+        }
+    }
+}
+
+/// When the log is copied, by how many pages it has.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// The length at which the checkpointer was last woken.
+    woken_at: u32,
+    /// The length at which the writer does it itself, while nothing is written: only then can the log start over.
+    ceiling: u32,
+}
+
+/// What is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nothing.
+    Nothing,
+    /// Waking the checkpointer.
+    Wake,
+    /// A checkpoint by the writer.
+    Now,
+}
+
+impl Schedule {
+    /// The checkpointer is woken each time the log has grown by so many pages: 4 MiB.
+    const STEP: u32 = 1024;
+
+    /// Under a load without a pause the checkpointer never quite catches up; at 32 MiB the writer makes the
+    /// pause, in which little is left to copy.
+    const CEILING: u32 = 8 * Self::STEP;
+
+    /// Nothing in the log.
+    pub(super) fn new() -> Self {
+        Self { woken_at: 0, ceiling: Self::CEILING }
+    }
+
+    /// What is due when the log has this many pages.
+    pub(super) fn after_commit(&mut self, pages: u32) -> Due {
+        if pages < self.woken_at {
+            *self = Self::new();
+        }
+        if pages >= self.ceiling {
+            // A reader can hold the log up; it is tried again after some more.
+            self.ceiling = pages.saturating_add(2 * Self::STEP);
+            self.woken_at = pages;
+            return Due::Now;
+        }
+        if pages >= self.woken_at.saturating_add(Self::STEP) {
+            self.woken_at = pages;
+            return Due::Wake;
+        }
+        Due::Nothing
+    }
+}
+
+/// Counts the pages of the log after each commit.
+pub(super) fn count_pages(
+    connection: &mut Connection,
+    pages: std::sync::Arc<std::sync::atomic::AtomicU32>,
+) -> rusqlite::Result<()> {
+    connection.wal_hook(Some(move |_: &mut Wal, count: std::ffi::c_int| {
+        pages.store(u32::try_from(count).unwrap_or_default(), std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checkpointer_is_woken_as_the_log_grows_and_the_writer_steps_in_at_the_ceiling() {
+        let mut schedule = Schedule::new();
+        assert_eq!(schedule.after_commit(1000), Due::Nothing);
+        assert_eq!(schedule.after_commit(1030), Due::Wake);
+        assert_eq!(schedule.after_commit(1040), Due::Nothing);
+        assert_eq!(schedule.after_commit(8200), Due::Now);
+        assert_eq!(schedule.after_commit(8300), Due::Nothing, "a reader holds the log: not at every commit");
+        assert_eq!(schedule.after_commit(10_300), Due::Now);
+        assert_eq!(schedule.after_commit(5), Due::Nothing, "it started over");
+        assert_eq!(schedule.after_commit(1030), Due::Wake);
+    }
+}

@@ -1,0 +1,231 @@
+//! Deleting what retention no longer keeps, in steps small enough that no other write waits long.
+//!
+//! An execution goes in two: its row, with which it is gone for everybody, then its events and logs, of which
+//! there may be a million. What is still to go is noted in `remains`, so a crash loses nothing but time.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{ExecutionId, Status};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::encode::{Done, Work, id_prefix, shelf, to_ns};
+use super::pool::{Pool, read_error};
+use super::queue::Queue;
+use super::write::{Fault, Uses};
+use crate::Error;
+use crate::contract::Prune;
+
+/// How many executions one step deletes.
+const FORGET_EXECUTIONS: usize = 128;
+
+/// How many executions, or keys, one call deletes at most.
+const MOST_AT_ONCE: u32 = 100_000;
+
+/// How many rows, and about how many bytes, one step of sweeping deletes.
+const SWEEP_ROWS: usize = 1000;
+const SWEEP_BYTES: usize = 4 << 20;
+
+/// How many definitions or keys one step deletes.
+const STEP_ROWS: u32 = 500;
+
+/// How many pages one step gives back.
+const GIVE_BACK_PAGES: i64 = 256;
+
+/// Deletes executions that ended, with all that belongs to them, and gives free space back.
+pub(super) async fn prune(queue: &Queue, pool: &Arc<Pool>, filter: Prune, limit: u32) -> Result<u64, Error> {
+    let limit = limit.min(MOST_AT_ONCE);
+    let ids = pool.read(move |connection| candidates(connection, &filter, limit).map_err(read_error)).await?;
+    let mut gone = 0;
+    for chunk in ids.chunks(FORGET_EXECUTIONS) {
+        gone += count(&queue.write(Work::Forget(chunk.to_vec())).await?);
+    }
+    while more(&queue.write(Work::Sweep).await?) {}
+    while more(&queue.write(Work::ForgetDefinitions).await?) {}
+    while more(&queue.write(Work::GiveBack).await?) {}
+    Ok(gone)
+}
+
+/// Deletes keys older than `before` whose executions are deleted.
+pub(super) async fn prune_keys(queue: &Queue, before: Timestamp, limit: u32) -> Result<u64, Error> {
+    let before = id_prefix(before.as_millisecond());
+    let (mut gone, limit) = (0, u64::from(limit.min(MOST_AT_ONCE)));
+    while gone < limit {
+        let step = u32::try_from(limit - gone).unwrap_or(STEP_ROWS).min(STEP_ROWS);
+        let count = count(&queue.write(Work::ForgetKeys { before, limit: step }).await?);
+        gone += count;
+        if count < u64::from(step) {
+            break;
+        }
+    }
+    Ok(gone)
+}
+
+fn more(done: &Done) -> bool {
+    matches!(done, Done::More(true))
+}
+
+fn count(done: &Done) -> u64 {
+    if let Done::Count(count) = done { *count } else { 0 }
+}
+
+/// The executions to delete. Each Automation's lists are read from their old end, so what is kept for longer
+/// elsewhere costs nothing here.
+fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::Result<Vec<ExecutionId>> {
+    let automations = match &filter.automation {
+        Some(automation) => vec![automation.as_str().to_owned()],
+        None => automations(connection)?,
+    };
+    let statuses = Status::ALL.into_iter().filter(|status| {
+        if filter.keep_failed { *status == Status::Succeeded } else { status.is_terminal() }
+    });
+    let shelves: Vec<i64> = statuses.flat_map(|status| [shelf(status, false), shelf(status, true)]).collect();
+    // What ended before was accepted before.
+    let highest = id_prefix(filter.before.as_millisecond().saturating_add(1));
+    let before = to_ns(filter.before);
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM executions INDEXED BY executions_by_automation \
+         WHERE automation = ?1 AND shelf = ?2 AND id < ?3 AND finished_ns < ?4 ORDER BY id LIMIT ?5",
+    )?;
+    let mut ids = Vec::new();
+    let wanted = |automation: &&String| !filter.except.iter().any(|except| except.as_str() == *automation);
+    for automation in automations.iter().filter(wanted) {
+        for shelf in &shelves {
+            let left = i64::from(limit) - i64::try_from(ids.len()).unwrap_or(i64::MAX);
+            if left <= 0 {
+                return Ok(ids);
+            }
+            let mut rows = statement.query(params![automation, shelf, highest, before, left])?;
+            while let Some(row) = rows.next()? {
+                ids.push(ExecutionId::from_bytes(row.get(0)?));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// Every Automation with executions, by one look into the index for each.
+fn automations(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare_cached(
+        "WITH RECURSIVE each (automation) AS ( \
+           SELECT min(automation) FROM executions \
+           UNION ALL \
+           SELECT (SELECT min(automation) FROM executions WHERE automation > each.automation) \
+           FROM each WHERE automation IS NOT NULL) \
+         SELECT automation FROM each WHERE automation IS NOT NULL",
+    )?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Deletes the rows of executions that have ended, and notes that their events and logs are to go.
+pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionId]) -> Result<Done, Fault> {
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN (0, 8) RETURNING definition",
+    )?;
+    let mut note =
+        connection.prepare_cached("INSERT INTO remains (execution) VALUES (?1) ON CONFLICT DO NOTHING")?;
+    let mut gone = Vec::with_capacity(ids.len());
+    for id in ids {
+        let definition = delete.query_row([id.as_bytes()], |row| row.get(0)).optional()?;
+        if let Some(definition) = definition {
+            note.execute([id.as_bytes()])?;
+            gone.push(model::DefinitionHash::from_bytes(definition));
+        }
+    }
+    let count = u64::try_from(gone.len()).unwrap_or(u64::MAX);
+    for definition in gone {
+        *uses.entry(definition).or_default() -= 1;
+    }
+    Ok(Done::Count(count))
+}
+
+/// Deletes some of the events and logs that deleted executions left.
+pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
+    let mut next = connection.prepare_cached("SELECT execution FROM remains LIMIT 1")?;
+    let mut done = connection.prepare_cached("DELETE FROM remains WHERE execution = ?1")?;
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some(execution) = next.query_row([], |row| row.get::<_, [u8; 16]>(0)).optional()? {
+        for (find, delete) in SWEEPS {
+            let mut find = connection.prepare_cached(find)?;
+            let mut delete = connection.prepare_cached(delete)?;
+            let limit = SWEEP_ROWS + 1 - rows;
+            let found = find.query_map(params![execution, i64::try_from(limit).unwrap_or(1)], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            })?;
+            for (sequence, length) in found.collect::<Result<Vec<_>, _>>()? {
+                if rows >= SWEEP_ROWS || bytes >= SWEEP_BYTES {
+                    return Ok(Done::More(true));
+                }
+                delete.execute([sequence])?;
+                rows += 1;
+                bytes += usize::try_from(length).unwrap_or_default();
+            }
+        }
+        done.execute([execution])?;
+    }
+    Ok(Done::More(false))
+}
+
+/// For each table: finds some rows of an execution with their sizes, and deletes one.
+const SWEEPS: [(&str, &str); 2] = [
+    (
+        "SELECT sequence, octet_length(body) FROM events WHERE execution = ?1 ORDER BY first LIMIT ?2",
+        "DELETE FROM events WHERE sequence = ?1",
+    ),
+    (
+        "SELECT sequence, octet_length(lines) FROM logs WHERE execution = ?1 ORDER BY first LIMIT ?2",
+        "DELETE FROM logs WHERE sequence = ?1",
+    ),
+];
+
+/// Deletes definitions that no execution refers to. The one that was put last for an Automation stays: it is in
+/// force, and the next execution may refer to it.
+pub(super) fn forget_definitions(connection: &Connection, uses: &mut Uses) -> Result<Done, Fault> {
+    let mut count =
+        connection.prepare_cached("UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1")?;
+    // Drained, not only read: whoever refers to one later in this batch has to look whether it is still there.
+    for (hash, more) in uses.drain() {
+        count.execute(params![hash.as_bytes(), more])?;
+    }
+    let mut find = connection.prepare_cached(
+        "SELECT hash FROM definitions AS old WHERE executions = 0 \
+         AND put < (SELECT max(put) FROM definitions WHERE automation = old.automation) LIMIT ?1",
+    )?;
+    let found =
+        find.query_map([STEP_ROWS], |row| row.get::<_, [u8; 32]>(0))?.collect::<Result<Vec<_>, _>>()?;
+    for hash in &found {
+        connection.prepare_cached("DELETE FROM definitions WHERE hash = ?1")?.execute([hash])?;
+        connection.prepare_cached("DELETE FROM definition_texts WHERE hash = ?1")?.execute([hash])?;
+    }
+    Ok(Done::More(found.len() >= STEP_ROWS as usize))
+}
+
+/// Deletes keys of deleted executions with ids before this prefix.
+pub(super) fn forget_keys(connection: &Connection, before: &[u8; 6], limit: u32) -> Result<Done, Fault> {
+    let mut statement = connection.prepare_cached(
+        "DELETE FROM keys WHERE (automation, key) IN ( \
+           SELECT automation, key FROM keys AS old INDEXED BY keys_by_execution WHERE execution < ?1 \
+           AND NOT EXISTS (SELECT 1 FROM executions WHERE id = old.execution) ORDER BY execution LIMIT ?2)",
+    )?;
+    let count = statement.execute(params![before, limit])?;
+    Ok(Done::Count(u64::try_from(count).unwrap_or(u64::MAX)))
+}
+
+/// Gives some free pages back to the file system, but for a stock that the next writes will take: an eighth of
+/// the file, or as many pages as one step gives.
+pub(super) fn give_back(connection: &Connection) -> Result<Done, Fault> {
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (pages, free) = (number("page_count")?, number("freelist_count")?);
+    let stock = (pages / 8).max(GIVE_BACK_PAGES);
+    let surplus = free - stock;
+    if surplus <= 0 {
+        return Ok(Done::More(false));
+    }
+    let step = surplus.min(GIVE_BACK_PAGES);
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({step})"))?;
+    let mut rows = statement.query([])?;
+    // One page goes with each row.
+    while rows.next()?.is_some() {}
+    let left = number("freelist_count")?;
+    Ok(Done::More(surplus > step && left < free))
+}

@@ -1,0 +1,239 @@
+//! The handle: opening, closing, and each method of the contract in a line or two.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{DefinitionHash, Event, ExecutionId, LogLine};
+use tokio::sync::Mutex;
+
+use super::checkpoint::Checkpointer;
+use super::counters::Counters;
+use super::encode::{Done, Work};
+use super::place::Place;
+use super::poison::Poison;
+use super::pool::Pool;
+use super::queue::{Queue, queue};
+use super::settings::{self, Durability, Options};
+use super::writer::Writer;
+use super::{forget, read, schema};
+use crate::Error;
+use crate::contract::{
+    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page, Prune,
+    Store, Watermark,
+};
+
+/// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written
+/// and the file is let go; [`Store::close`] does the same without blocking a thread.
+#[derive(Clone, Debug)]
+pub struct SqliteStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    file: PathBuf,
+    weakened: Vec<String>,
+    pool: Arc<Pool>,
+    /// None where the store is open for reading only.
+    queue: Option<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    counters: Counters,
+    poison: Poison,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, which is a file if it is one or ends in `.db`, `.sqlite` or `.sqlite3`, else a
+    /// directory that holds a `cogwork.db`; makes it if it is missing, and brings its tables up to date. Blocks
+    /// for some milliseconds.
+    ///
+    /// # Errors
+    /// Another daemon has it open, it is on a network file system, it is not a store, a later release wrote it,
+    /// or the system refuses.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        settings::check_version(rusqlite::version_number(), rusqlite::version())?;
+        let place = Place::of(path.as_ref());
+        place.make_directory()?;
+        let mut weakened: Vec<String> = place.judge_file_system()?.into_iter().collect();
+        if options.durability == Durability::Relaxed {
+            weakened.push("durability is relaxed: a loss of power may take the last writes along".to_owned());
+        }
+        let lock = place.lock()?;
+        place.make_file()?;
+        let mut connection = settings::open_writer(&place.file, &options)?;
+        schema::migrate(&mut connection, &place.file)?;
+        let (poison, counters) = (Poison::default(), Counters::default());
+        let checkpointer = Checkpointer::start(&place.file, &options, poison.clone())?;
+        let (queue, receiver) = queue();
+        let writer = Writer {
+            connection,
+            receiver,
+            checkpointer,
+            poison: poison.clone(),
+            counters: counters.clone(),
+            lock,
+            #[cfg(any(test, feature = "failpoints"))]
+            failpoints: options.failpoints,
+        };
+        let thread = writer
+            .start()
+            .map_err(|error| Error::Open { path: place.file.clone(), reason: error.to_string() })?;
+        let (pool, thread) = (Pool::new(place.file.clone()), Mutex::new(Some(thread)));
+        Ok(Self(Arc::new(Inner {
+            file: place.file,
+            weakened,
+            pool,
+            queue: Some(queue),
+            thread,
+            counters,
+            poison,
+        })))
+    }
+
+    /// Opens the store at `path` only to read it, beside a daemon that may have it open. Writes give
+    /// [`Error::ReadOnly`].
+    ///
+    /// # Errors
+    /// There is none, it is on a network file system, or its tables are not of this release.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, Error> {
+        settings::check_version(rusqlite::version_number(), rusqlite::version())?;
+        let place = Place::of(path.as_ref());
+        let weakened = place.judge_file_system()?.into_iter().collect();
+        let connection = settings::open_reader(&place.file)?;
+        schema::check(&connection, &place.file)?;
+        let (file, pool, thread) = (place.file.clone(), Pool::new(place.file), Mutex::new(None));
+        let (counters, poison) = (Counters::default(), Poison::default());
+        Ok(Self(Arc::new(Inner { file, weakened, pool, queue: None, thread, counters, poison })))
+    }
+
+    fn queue(&self) -> Result<&Queue, Error> {
+        self.0.queue.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    async fn write(&self, work: Work) -> Result<Done, Error> {
+        self.queue()?.write(work).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
+        self.write(Work::PutDefinition(definition)).await.map(drop)
+    }
+
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+        self.0.pool.read(move |connection| read::definition(connection, hash)).await
+    }
+
+    async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error> {
+        match self.write(Work::accept(accept)?).await? {
+            Done::Accepted(accepted) => Ok(accepted),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn append(&self, append: Append) -> Result<(), Error> {
+        self.write(Work::append(&append)?).await.map(drop)
+    }
+
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        self.0.pool.read(move |connection| read::events(connection, id)).await
+    }
+
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        self.0.pool.read(move |connection| read::execution(connection, id)).await
+    }
+
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
+        let filter = filter.clone();
+        self.0.pool.read(move |connection| read::executions(connection, &filter, page)).await
+    }
+
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
+        self.0.pool.read(move |connection| read::logs(connection, id, after, limit)).await
+    }
+
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
+        self.0.pool.read(move |connection| read::unfinished(connection, after, limit)).await
+    }
+
+    async fn unfinished_count(&self) -> Result<u64, Error> {
+        self.0.pool.read(|connection| read::unfinished_count(connection)).await
+    }
+
+    async fn addresses(&self) -> Result<Vec<Address>, Error> {
+        self.0.pool.read(|connection| read::addresses(connection)).await
+    }
+
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
+        self.write(Work::PutAddresses(addresses)).await.map(drop)
+    }
+
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
+        self.0.pool.read(|connection| read::watermarks(connection)).await
+    }
+
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        forget::prune(self.queue()?, &self.0.pool, filter, limit).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        forget::prune_keys(self.queue()?, before, limit).await
+    }
+
+    async fn info(&self) -> Result<Info, Error> {
+        let (file, weakened) = (self.0.file.clone(), self.0.weakened.clone());
+        self.0
+            .pool
+            .read(move |_| {
+                let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+                let mut log = file.clone().into_os_string();
+                log.push("-wal");
+                Ok(Info {
+                    engine: format!("SQLite {}", rusqlite::version()),
+                    location: file.display().to_string(),
+                    schema: schema::CURRENT,
+                    bytes: size(&file) + size(Path::new(&log)),
+                    weakened,
+                })
+            })
+            .await
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.0.counters.read(self.0.queue.as_ref().map_or(0, Queue::len))
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        // Held until the end, so that a second caller waits for the first.
+        let mut thread = self.0.thread.lock().await;
+        // Readers first: the log can be emptied only when nobody reads it.
+        self.0.pool.close().await;
+        if let Some(queue) = &self.0.queue {
+            queue.close().await;
+        }
+        if let Some(thread) = thread.take() {
+            join(thread);
+        }
+        match self.0.poison.reason() {
+            Some(reason) => Err(Error::Poisoned { reason: reason.to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without a sender the writer finishes and ends.
+        self.queue = None;
+        if let Some(thread) = self.thread.get_mut().take() {
+            join(thread);
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("the store's writer had panicked");
+    }
+}

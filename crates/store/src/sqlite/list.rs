@@ -1,0 +1,191 @@
+//! The SQL of lists. Every list is a union of ranges of one index, each read from its newest end and no further
+//! than the page needs: however many executions there are, a page costs a few hundred rows.
+
+use model::Status;
+use rusqlite::ToSql;
+
+use super::encode::{id_prefix, shelf, status_code, to_ns};
+use crate::contract::{ExecutionFilter, Page};
+
+/// The most executions of a page.
+pub(super) const MAX_PAGE: u32 = 1000;
+
+/// The columns of a row of a list, in the order in which they are read.
+pub(super) const COLUMNS: &str =
+    "id, automation, definition, origin, status, started_ns, finished_ns, error, events";
+
+/// A statement with the values of its named parameters.
+pub(super) struct Query {
+    pub(super) sql: String,
+    pub(super) values: Vec<(&'static str, Box<dyn ToSql + Send>)>,
+}
+
+impl Query {
+    /// The values in the form that a statement takes.
+    pub(super) fn params(&self) -> Vec<(&str, &dyn ToSql)> {
+        self.values.iter().map(|(name, value)| (*name, &**value as &dyn ToSql)).collect()
+    }
+}
+
+/// A page of executions, newest first.
+pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
+    let (conditions, mut values) = conditions(filter, page);
+    values.push((":limit", Box::new(i64::from(page.limit.min(MAX_PAGE)))));
+    let every = filter.automation.is_none() && filter.status.is_empty() && filter.test.is_none();
+    if every {
+        let sql =
+            format!("SELECT {COLUMNS} FROM executions WHERE {conditions} ORDER BY id DESC LIMIT :limit");
+        return Query { sql, values };
+    }
+    let index = match &filter.automation {
+        Some(automation) => {
+            values.push((":automation", Box::new(automation.as_str().to_owned())));
+            "executions_by_automation WHERE automation = :automation AND"
+        }
+        None => "executions_by_shelf WHERE",
+    };
+    let ranges: Vec<String> = shelves(filter)
+        .into_iter()
+        .map(|range| {
+            format!(
+                "SELECT * FROM (SELECT {COLUMNS} FROM executions INDEXED BY {index} {range} AND {conditions} \
+                 ORDER BY id DESC LIMIT :limit)"
+            )
+        })
+        .collect();
+    let sql = format!("{} ORDER BY id DESC LIMIT :limit", ranges.join(" UNION ALL "));
+    Query { sql, values }
+}
+
+/// Executions that have not come to an end, oldest first.
+pub(super) fn unfinished() -> String {
+    let range = |shelf: i64| {
+        format!(
+            "SELECT * FROM (SELECT {COLUMNS} FROM executions INDEXED BY executions_by_shelf \
+             WHERE shelf = {shelf} AND id > ?1 ORDER BY id LIMIT ?2)"
+        )
+    };
+    let (real, test) = (shelf(Status::Queued, false), shelf(Status::Queued, true));
+    format!("{} UNION ALL {} ORDER BY id LIMIT ?2", range(real), range(test))
+}
+
+/// What bounds the ids, and what else must hold of each row.
+fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Vec<(&'static str, Box<dyn ToSql + Send>)>) {
+    let mut conditions = String::from("id < :before AND id >= :from");
+    let mut values: Vec<(&'static str, Box<dyn ToSql + Send>)> = Vec::new();
+    // Above every id: 17 bytes of 0xff are more than 16.
+    let mut before = page.before.map_or_else(|| vec![0xff; 17], |id| id.as_bytes().to_vec());
+    if let Some(until) = filter.until {
+        before = before.min(id_prefix(until.as_millisecond().saturating_add(1)).to_vec());
+        conditions.push_str(" AND started_ns < :until");
+        values.push((":until", Box::new(to_ns(until))));
+    }
+    let mut from = Vec::new();
+    if let Some(since) = filter.since {
+        from = id_prefix(since.as_millisecond()).to_vec();
+        conditions.push_str(" AND started_ns >= :since");
+        values.push((":since", Box::new(to_ns(since))));
+    }
+    values.push((":before", Box::new(before)));
+    values.push((":from", Box::new(from)));
+    (conditions, values)
+}
+
+/// The conditions that pick the ranges of the index. Queued and running share a shelf, where the status decides.
+fn shelves(filter: &ExecutionFilter) -> Vec<String> {
+    let wanted = |status: &Status| filter.status.is_empty() || filter.status.contains(status);
+    let statuses: Vec<Status> = Status::ALL.into_iter().filter(wanted).collect();
+    let open: Vec<Status> = statuses.iter().copied().filter(|status| !status.is_terminal()).collect();
+    let kinds = match filter.test {
+        Some(test) => vec![test],
+        None => vec![false, true],
+    };
+    let mut ranges = Vec::new();
+    for test in kinds {
+        match open.as_slice() {
+            [] => {}
+            [only] => {
+                ranges.push(format!("shelf = {} AND status = {}", shelf(*only, test), status_code(*only)))
+            }
+            [any, ..] => ranges.push(format!("shelf = {}", shelf(*any, test))),
+        }
+        let ended = statuses.iter().filter(|status| status.is_terminal());
+        ranges.extend(ended.map(|status| format!("shelf = {}", shelf(*status, test))));
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{AutomationId, ExecutionId};
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// What SQLite says it will do.
+    fn plan(connection: &Connection, sql: &str, params: &[(&str, &dyn ToSql)]) -> Vec<String> {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("it is SQL");
+        let rows = statement.query_map(params, |row| row.get("detail")).expect("it explains");
+        rows.collect::<Result<_, _>>().expect("it is text")
+    }
+
+    fn tables() -> Connection {
+        let connection = Connection::open_in_memory().expect("it opens");
+        connection
+            .execute_batch(include_str!("../../migrations/V1__initial.sql"))
+            .expect("the tables are made");
+        connection
+    }
+
+    /// Each read of the table is a range of an index down to the bounds of the id, and already in order.
+    fn assert_ranges(plan: &[String], range: &str, context: &str) {
+        let reads: Vec<_> = plan.iter().filter(|line| line.contains("executions")).collect();
+        assert!(!reads.is_empty(), "{context}: {plan:?}");
+        for read in reads {
+            assert!(
+                read.starts_with("SEARCH executions USING") && read.ends_with(range),
+                "{context}: {read}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_list_reads_ranges_of_an_index_only() {
+        let connection = tables();
+        let (before, time) = (ExecutionId::from_bytes([7; 16]), jiff::Timestamp::UNIX_EPOCH);
+        for states in 0..64_u8 {
+            let status =
+                (0..6).filter(|index| states & (1 << index) != 0).map(|index| Status::ALL[index]).collect();
+            for test in [None, Some(true), Some(false)] {
+                for automation in [None, AutomationId::parse("orders")] {
+                    let (since, until) = (Some(time), automation.is_some().then_some(time));
+                    let filter =
+                        ExecutionFilter { automation, status: Vec::clone(&status), test, since, until };
+                    let query = page(&filter, Page { before: Some(before), limit: 50 });
+                    let plan = plan(&connection, &query.sql, &query.params());
+                    let range = match (&filter.automation, filter.status.is_empty() && test.is_none()) {
+                        (Some(_), _) => "(automation=? AND shelf=? AND id>? AND id<?)",
+                        (None, true) => "(id>? AND id<?)",
+                        (None, false) => "(shelf=? AND id>? AND id<?)",
+                    };
+                    assert_ranges(&plan, range, &format!("{filter:?}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_unfinished_are_found_without_looking_at_the_others() {
+        let connection = tables();
+        let plan = plan(&connection, &unfinished(), &[]);
+        assert_ranges(&plan, "(shelf=? AND id>?)", "unfinished");
+    }
+
+    #[test]
+    fn a_page_without_a_filter_needs_no_sorting() {
+        let connection = tables();
+        let query = page(&ExecutionFilter::default(), Page { before: None, limit: 50 });
+        let plan = plan(&connection, &query.sql, &query.params());
+        assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "{plan:?}");
+    }
+}

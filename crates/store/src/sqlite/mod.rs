@@ -1,0 +1,36 @@
+//! The contract, kept in one SQLite file in WAL mode.
+//!
+//! One thread owns the connection that writes ([`writer`]); callers encode, queue and wait. A second thread copies
+//! the write-ahead log into the file ([`checkpoint`]), so that no commit waits for it. Reads go to a few
+//! connections of their own ([`pool`]).
+
+mod settings;
+
+mod place;
+mod schema;
+
+mod encode;
+mod queue;
+mod statements;
+mod write;
+mod writer;
+
+mod checkpoint;
+mod counters;
+mod poison;
+
+mod list;
+mod pool;
+mod read;
+
+mod forget;
+
+#[cfg(any(test, feature = "failpoints"))]
+mod failpoint;
+
+mod handle;
+
+#[cfg(any(test, feature = "failpoints"))]
+pub use failpoint::{CommitFault, Failpoints};
+pub use handle::SqliteStore;
+pub use settings::{Durability, Options};

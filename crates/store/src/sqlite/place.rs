@@ -1,0 +1,216 @@
+//! Where the file is: its directory, its permissions, its lock, and whether the file system can be relied on.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// The file's name where only a directory is given.
+const FILE_NAME: &str = "cogwork.db";
+
+/// The paths of a store.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The directory that holds the file, its write-ahead log and its lock.
+    pub(super) directory: PathBuf,
+    /// The database file.
+    pub(super) file: PathBuf,
+    /// Whether the directory is the store's own.
+    own_directory: bool,
+}
+
+/// The lock that keeps a second daemon out, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Lock(#[expect(dead_code, reason = "the lock is released when the file is closed")] File);
+
+impl Place {
+    /// The place that a path names: a file if it is one or ends in `.db`, `.sqlite` or `.sqlite3`, else a
+    /// directory with a `cogwork.db` in it.
+    pub(super) fn of(path: &Path) -> Self {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let names_file =
+            path.is_file() || (!path.is_dir() && matches!(extension, "db" | "sqlite" | "sqlite3"));
+        if names_file {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = parent.unwrap_or(Path::new(".")).to_owned();
+            Self { directory, file: path.to_owned(), own_directory: false }
+        } else {
+            Self { directory: path.to_owned(), file: path.join(FILE_NAME), own_directory: true }
+        }
+    }
+
+    /// Makes the directory if it is missing. One that is the store's own is for its owner only.
+    pub(super) fn make_directory(&self) -> Result<(), Error> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.directory).map_err(|error| self.error(&self.directory, &error))?;
+        if self.own_directory {
+            restrict(&self.directory, 0o700).map_err(|error| self.error(&self.directory, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock, and writes this process into it for whoever finds it taken.
+    pub(super) fn lock(&self) -> Result<Lock, Error> {
+        let mut path = self.file.clone().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(|error| self.error(&path, &error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let read = (&file).take(20).read_to_string(&mut text);
+                return Err(Error::Locked { path, pid: read.ok().and_then(|_| text.trim().parse().ok()) });
+            }
+            Err(TryLockError::Error(error)) => return Err(self.error(&path, &error)),
+        }
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .and_then(|()| file.flush());
+        written.map_err(|error| self.error(&path, &error))?;
+        Ok(Lock(file))
+    }
+
+    /// Makes the file if it is missing, for its owner only; SQLite gives its log the same permissions. To be
+    /// called only under the lock: closing a file that this process has open elsewhere would drop the locks
+    /// SQLite holds on it.
+    pub(super) fn make_file(&self) -> Result<(), Error> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(&self.file) {
+            // The file's name must be as durable as its content will be.
+            Ok(file) => file.sync_all().and_then(|()| sync_directory(&self.directory)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => restrict(&self.file, 0o600),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| self.error(&self.file, &error))
+    }
+
+    /// What the file system weakens, in words.
+    ///
+    /// # Errors
+    /// [`Error::NetworkFileSystem`] if it cannot be relied on at all.
+    pub(super) fn judge_file_system(&self) -> Result<Option<String>, Error> {
+        match file_system(&self.directory).map_err(|error| self.error(&self.directory, &error))? {
+            FileSystem::Sound => Ok(None),
+            FileSystem::Weak(how) => Ok(Some(format!("`{}` is {how}", self.directory.display()))),
+            FileSystem::Network(kind) => Err(Error::NetworkFileSystem { path: self.directory.clone(), kind }),
+        }
+    }
+
+    fn error(&self, path: &Path, error: &std::io::Error) -> Error {
+        Error::Open { path: path.to_owned(), reason: error.to_string() }
+    }
+}
+
+/// Takes from group and others what `mode` does not give them.
+fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let found = std::fs::metadata(path)?.permissions().mode();
+        if found & 0o077 & !mode != 0 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (path, mode);
+    Ok(())
+}
+
+fn sync_directory(directory: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+/// Whether locks and syncs on a file system can be relied on.
+#[derive(Debug, PartialEq, Eq)]
+enum FileSystem {
+    Sound,
+    Weak(&'static str),
+    Network(&'static str),
+}
+
+#[cfg(target_os = "linux")]
+fn file_system(directory: &Path) -> std::io::Result<FileSystem> {
+    let found = rustix::fs::statfs(directory)?;
+    // The kernel's numbers are of 32 bits, whatever the width of the field.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only 32 bits are used")]
+    Ok(judge(found.f_type as u32))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn file_system(_directory: &Path) -> std::io::Result<FileSystem> {
+    Ok(FileSystem::Sound)
+}
+
+/// The numbers are those of `statfs(2)` and of the kernel's `magic.h`.
+#[cfg(target_os = "linux")]
+fn judge(magic: u32) -> FileSystem {
+    match magic {
+        0x6969 => FileSystem::Network("NFS"),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => FileSystem::Network("SMB"),
+        0x5346_414f | 0x6b41_4653 => FileSystem::Network("AFS"),
+        0x7375_7245 => FileSystem::Network("Coda"),
+        0x00c3_6400 => FileSystem::Network("Ceph"),
+        0x0bd0_0bd0 => FileSystem::Network("Lustre"),
+        0x786f_4256 => FileSystem::Network("VirtualBox shared"),
+        0x0102_1997 => FileSystem::Weak("on a 9P file system, whose locks may not reach the host"),
+        0x6573_5546 => FileSystem::Weak("on a FUSE file system, whose syncs may not reach a disk"),
+        0x0102_1994 | 0x8584_58f6 => FileSystem::Weak("in memory, and is lost when the machine stops"),
+        _ => FileSystem::Sound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_directory_unless_it_looks_like_a_file() {
+        let place = Place::of(Path::new("/none/.cogwork"));
+        assert_eq!(place.file, Path::new("/none/.cogwork/cogwork.db"));
+        let place = Place::of(Path::new("/none/data/flows.sqlite"));
+        assert_eq!((place.directory.as_path(), place.own_directory), (Path::new("/none/data"), false));
+        assert_eq!(Place::of(Path::new("flows.db")).directory, Path::new("."));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn network_file_systems_are_refused_and_volatile_ones_are_named() {
+        assert_eq!(judge(0x6969), FileSystem::Network("NFS"));
+        assert_eq!(judge(0xff53_4d42), FileSystem::Network("SMB"));
+        assert!(matches!(judge(0x0102_1994), FileSystem::Weak(_)));
+        assert_eq!(judge(0xef53), FileSystem::Sound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_can_enter_the_directory_and_read_the_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let outer = tempfile::tempdir().expect("a directory");
+        let own = outer.path().join("data");
+        std::fs::create_dir(&own).expect("it is made");
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).expect("it is opened to all");
+        let place = Place::of(&own);
+        std::fs::write(&place.file, "").expect("it is written");
+        std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o644))
+            .expect("it is opened to all");
+        place.make_directory().expect("it is restricted");
+        let _lock = place.lock().expect("it is free");
+        place.make_file().expect("it is restricted");
+        let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!((mode(&own), mode(&place.file)), (0o700, 0o600));
+    }
+}

@@ -1,0 +1,201 @@
+//! Reading back what was written.
+
+use jiff::Timestamp;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+
+use super::encode::status_of;
+use super::list::{self, COLUMNS, MAX_PAGE};
+use super::pool::read_error;
+use crate::Error;
+use crate::contract::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
+
+/// The most log lines that are read at once.
+const MAX_LINES: u32 = 10_000;
+
+/// All events of an execution, checked to be as many as were counted, without a gap.
+pub(super) fn events(connection: &mut Connection, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+    // One snapshot for the count and the events.
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
+    let count: Option<u32> = transaction
+        .prepare_cached("SELECT events FROM executions WHERE id = ?1")
+        .and_then(|mut statement| statement.query_row([id.as_bytes()], |row| row.get(0)).optional())
+        .map_err(read_error)?;
+    let Some(count) = count else { return Ok(None) };
+    let mut events: Vec<Event> = Vec::new();
+    {
+        let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
+        let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
+        let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
+        while let Some(row) = rows.next().map_err(read_error)? {
+            let first: usize = row.get::<_, u32>(0).map_err(read_error)? as usize;
+            if first != events.len() {
+                return Err(corrupt(format!("event {} of execution {id} is missing", events.len())));
+            }
+            let body = row.get_ref(1).and_then(|body| Ok(body.as_str()?)).map_err(read_error)?;
+            let more: Vec<Event> = serde_json::from_str(body).map_err(|error| {
+                corrupt(format!("event {first} of execution {id} cannot be read: {error}"))
+            })?;
+            events.extend(more);
+        }
+    }
+    if events.len() != count as usize {
+        return Err(corrupt(format!("execution {id} has {} events, not {count}", events.len())));
+    }
+    Ok(Some(events))
+}
+
+/// What a list shows of one execution.
+pub(super) fn execution(connection: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+    let sql = format!("SELECT {COLUMNS} FROM executions WHERE id = ?1");
+    let mut statement = connection.prepare_cached(&sql).map_err(read_error)?;
+    let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
+    rows.next().map_err(read_error)?.map(execution_row).transpose()
+}
+
+/// A page of executions, newest first.
+pub(super) fn executions(
+    connection: &Connection,
+    filter: &ExecutionFilter,
+    page: Page,
+) -> Result<Vec<ExecutionRow>, Error> {
+    let query = list::page(filter, page);
+    let mut statement = connection.prepare_cached(&query.sql).map_err(read_error)?;
+    let mut rows = statement.query(query.params().as_slice()).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        found.push(execution_row(row)?);
+    }
+    Ok(found)
+}
+
+/// Executions that have not come to an end, oldest first.
+pub(super) fn unfinished(
+    connection: &Connection,
+    after: Option<ExecutionId>,
+    limit: u32,
+) -> Result<Vec<ExecutionRow>, Error> {
+    let after = after.map_or_else(Vec::new, |id| id.as_bytes().to_vec());
+    let mut statement = connection.prepare_cached(&list::unfinished()).map_err(read_error)?;
+    let mut rows = statement.query(params![after, limit.min(MAX_PAGE)]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        found.push(execution_row(row)?);
+    }
+    Ok(found)
+}
+
+/// How many executions have not come to an end.
+pub(super) fn unfinished_count(connection: &Connection) -> Result<u64, Error> {
+    let sql = "SELECT count(*) FROM executions INDEXED BY executions_by_shelf WHERE shelf IN (0, 8)";
+    let count: i64 = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+        .map_err(read_error)?;
+    u64::try_from(count).map_err(|_| corrupt("a count is negative".to_owned()))
+}
+
+/// Log lines of an execution in order, from the one with index `after` on.
+pub(super) fn logs(
+    connection: &Connection,
+    id: ExecutionId,
+    after: u32,
+    limit: u32,
+) -> Result<Vec<LogLine>, Error> {
+    let limit = limit.min(MAX_LINES) as usize;
+    // From the row on that holds the line `after`.
+    let sql = "SELECT first, lines FROM logs WHERE execution = ?1 AND first >= coalesce( \
+                 (SELECT max(first) FROM logs WHERE execution = ?1 AND first <= ?2), 0) ORDER BY first";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query(params![id.as_bytes(), after]).map_err(read_error)?;
+    let mut found: Vec<LogLine> = Vec::new();
+    while found.len() < limit
+        && let Some(row) = rows.next().map_err(read_error)?
+    {
+        let first: u32 = row.get(0).map_err(read_error)?;
+        let lines = row.get_ref(1).and_then(|lines| Ok(lines.as_str()?)).map_err(read_error)?;
+        let lines: Vec<LogLine> = serde_json::from_str(lines).map_err(|error| {
+            corrupt(format!("log line {first} of execution {id} cannot be read: {error}"))
+        })?;
+        let skip = after.saturating_sub(first) as usize;
+        found.extend(lines.into_iter().skip(skip).take(limit - found.len()));
+    }
+    Ok(found)
+}
+
+/// The definition with this hash.
+pub(super) fn definition(connection: &Connection, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+    let sql =
+        "SELECT automation, path, text FROM definitions JOIN definition_texts USING (hash) WHERE hash = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([hash.as_bytes()]).map_err(read_error)?;
+    let Some(row) = rows.next().map_err(read_error)? else { return Ok(None) };
+    Ok(Some(Definition {
+        hash,
+        automation: automation(row, 0)?,
+        path: row.get(1).map_err(read_error)?,
+        text: row.get(2).map_err(read_error)?,
+    }))
+}
+
+/// The addresses of all Automations that ever had one.
+pub(super) fn addresses(connection: &Connection) -> Result<Vec<Address>, Error> {
+    let sql = "SELECT automation, live, test FROM addresses ORDER BY automation";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let (live, test) = (row.get(1).map_err(read_error)?, row.get(2).map_err(read_error)?);
+        found.push(Address { automation: automation(row, 0)?, live, test });
+    }
+    Ok(found)
+}
+
+/// The watermark of every schedule.
+pub(super) fn watermarks(connection: &Connection) -> Result<Vec<Watermark>, Error> {
+    let sql = "SELECT automation, schedule, instant_ns FROM watermarks ORDER BY automation";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let (schedule, instant) = (row.get(1).map_err(read_error)?, row.get(2).map_err(read_error)?);
+        found.push(Watermark { automation: automation(row, 0)?, schedule, instant: timestamp(instant)? });
+    }
+    Ok(found)
+}
+
+/// A row with the columns [`COLUMNS`].
+fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
+    let id = ExecutionId::from_bytes(row.get(0).map_err(read_error)?);
+    let origin = row.get_ref(3).and_then(|origin| Ok(origin.as_str()?)).map_err(read_error)?;
+    let origin = serde_json::from_str(origin)
+        .map_err(|error| corrupt(format!("the origin of execution {id} cannot be read: {error}")))?;
+    let status: i64 = row.get(4).map_err(read_error)?;
+    let finished: Option<i64> = row.get(6).map_err(read_error)?;
+    Ok(ExecutionRow {
+        id,
+        automation: automation(row, 1)?,
+        definition: DefinitionHash::from_bytes(row.get(2).map_err(read_error)?),
+        origin,
+        status: status_of(status)
+            .ok_or_else(|| corrupt(format!("execution {id} has the status {status}")))?,
+        started_at: timestamp(row.get(5).map_err(read_error)?)?,
+        finished_at: finished.map(timestamp).transpose()?,
+        error: row.get(7).map_err(read_error)?,
+        events: row.get(8).map_err(read_error)?,
+    })
+}
+
+fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {
+    let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
+    AutomationId::parse(text).ok_or_else(|| corrupt(format!("`{text}` is no id of an Automation")))
+}
+
+fn timestamp(ns: i64) -> Result<Timestamp, Error> {
+    Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| corrupt(format!("{ns} is no time")))
+}
+
+fn corrupt(what: String) -> Error {
+    Error::Corrupt { what }
+}

@@ -1,0 +1,67 @@
+//! The tables, and how a file of an earlier release gets the current ones.
+
+use std::path::Path;
+
+use refinery::{Migration, Runner};
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::settings::open_error;
+use crate::Error;
+
+/// Every version of the tables, oldest first. One that is released never changes.
+const MIGRATIONS: [(&str, &str); 1] = [("V1__initial", include_str!("../../migrations/V1__initial.sql"))];
+
+/// The version that this release reads and writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are few versions")]
+pub(super) const CURRENT: u32 = MIGRATIONS.len() as u32;
+
+/// `CogW`, set by the first migration.
+const APPLICATION_ID: i32 = 0x436f_6757;
+
+/// Where refinery keeps which migrations a file has had.
+const HISTORY: &str = "refinery_schema_history";
+
+/// Brings the tables of a file up to the current version, all steps in one transaction.
+pub(super) fn migrate(connection: &mut Connection, file: &Path) -> Result<(), Error> {
+    match version(connection, file)? {
+        Some(found) if found > CURRENT => {
+            return Err(Error::NewerSchema { path: file.to_owned(), found, known: CURRENT });
+        }
+        Some(CURRENT) => return Ok(()),
+        _ => {}
+    }
+    let failed = |error: refinery::Error| Error::Open { path: file.to_owned(), reason: error.to_string() };
+    let migrations = MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
+    let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    // One by one, a crash could leave a migration done but not noted.
+    Runner::new(&migrations).set_grouped(true).run(connection).map_err(failed)?;
+    Ok(())
+}
+
+/// Refuses tables that this release cannot read; for whoever may not change them.
+pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
+    let path = file.to_owned();
+    match version(connection, file)? {
+        Some(CURRENT) => Ok(()),
+        Some(found) if found > CURRENT => Err(Error::NewerSchema { path, found, known: CURRENT }),
+        Some(found) => Err(Error::OlderSchema { path, found, known: CURRENT }),
+        None => Err(Error::NotAStore { path }),
+    }
+}
+
+/// The version of a file's tables; `None` where it has no tables at all.
+fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
+    let failed = |error: rusqlite::Error| open_error(file, &error);
+    let tables: u32 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
+    if tables == 0 {
+        return Ok(None);
+    }
+    let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
+    if id != APPLICATION_ID {
+        return Err(Error::NotAStore { path: file.to_owned() });
+    }
+    let sql = format!("SELECT max(version) FROM {HISTORY}");
+    let found = connection.query_row(&sql, [], |row| row.get(0)).optional().map_err(failed)?;
+    found.flatten().map(Some).ok_or_else(|| Error::NotAStore { path: file.to_owned() })
+}

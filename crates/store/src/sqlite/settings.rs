@@ -1,0 +1,206 @@
+//! What can be chosen about the file, and how each connection to it is set up.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::Error;
+
+/// The oldest SQLite to be trusted: earlier ones could damage a file when a checkpoint met a restart of the
+/// write-ahead log (the WAL-reset bug, <https://sqlite.org/wal.html>).
+pub(super) const OLDEST_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
+
+/// How long a connection waits for another program, such as the `sqlite3` shell, to let go of a lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The page cache of the writer. The hot pages are the right edges of a few trees; the rest is the system's cache.
+const WRITER_CACHE_KIB: i64 = 4096;
+
+/// The page cache of each connection that reads.
+const READER_CACHE_KIB: i64 = 1024;
+
+/// The size to which the write-ahead log shrinks after it grew beyond.
+const WAL_SIZE_LIMIT: i64 = 32 << 20;
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is synced to disk: it survives the loss of power.
+    #[default]
+    Full,
+    /// When the system has it: it survives a crash of the daemon, but the last moments before a loss of power may
+    /// be lost. [`crate::Info::weakened`] says so.
+    Relaxed,
+}
+
+/// What can be chosen when a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// When a write counts as durable.
+    pub durability: Durability,
+    /// The most bytes the file may take; more is [`Error::Full`]. No limit but the disk where none is given.
+    pub max_bytes: Option<u64>,
+    /// Faults to inject.
+    #[cfg(any(test, feature = "failpoints"))]
+    pub failpoints: super::Failpoints,
+}
+
+/// Refuses a SQLite that is too old.
+pub(super) fn check_version(number: i32, text: &str) -> Result<(), Error> {
+    if number < OLDEST_SQLITE.0 {
+        return Err(Error::TooOld { found: text.to_owned(), needed: OLDEST_SQLITE.1 });
+    }
+    Ok(())
+}
+
+/// Opens the connection that writes, and checks that each promise-bearing setting took hold.
+pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Connection, Error> {
+    let failed = |error: rusqlite::Error| open_error(file, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    // Only a file without tables yet takes it; it is what lets pruning give space back.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(failed)?;
+    expect(&connection, file, "journal_mode", "wal", "WAL")?;
+    let (name, number) = match options.durability {
+        Durability::Full => ("FULL", 2),
+        Durability::Relaxed => ("NORMAL", 1),
+    };
+    connection.pragma_update(None, "synchronous", name).map_err(failed)?;
+    let found: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(failed)?;
+    if found != number {
+        return Err(refused(file, "synchronous", &found.to_string()));
+    }
+    sync_through_the_drive(&connection).map_err(failed)?;
+    common(&connection, WRITER_CACHE_KIB).map_err(failed)?;
+    // Checkpoints are the checkpointer's, which holds up no commit.
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT).map_err(failed)?;
+    if let Some(bytes) = options.max_bytes {
+        limit_size(&connection, bytes).map_err(failed)?;
+    }
+    Ok(connection)
+}
+
+/// Opens the connection that copies the write-ahead log into the file.
+pub(super) fn open_checkpointer(file: &Path, options: &Options) -> Result<Connection, Error> {
+    let failed = |error: rusqlite::Error| open_error(file, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    let synchronous = if options.durability == Durability::Full { "FULL" } else { "NORMAL" };
+    connection.pragma_update(None, "synchronous", synchronous).map_err(failed)?;
+    sync_through_the_drive(&connection).map_err(failed)?;
+    common(&connection, READER_CACHE_KIB).map_err(failed)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
+    Ok(connection)
+}
+
+/// Opens a connection that only reads.
+pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
+    let failed = |error: rusqlite::Error| open_error(file, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    connection.pragma_update(None, "query_only", true).map_err(failed)?;
+    common(&connection, READER_CACHE_KIB).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// What every connection has in common.
+fn common(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -cache_kib)?;
+    // With memory mapping a failing disk is a SIGBUS that ends the process, without it an error that can be told.
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // A damaged or hostile file cannot make the schema run functions, nor SQL damage the file.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    Ok(())
+}
+
+/// On macOS a plain sync stops at the drive's cache.
+fn sync_through_the_drive(connection: &Connection) -> rusqlite::Result<()> {
+    if cfg!(target_os = "macos") {
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    }
+    Ok(())
+}
+
+fn limit_size(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
+    let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(1);
+    connection.pragma_update(None, "max_page_count", pages.clamp(1, i64::from(u32::MAX) - 1))
+}
+
+fn expect(
+    connection: &Connection,
+    file: &Path,
+    pragma: &str,
+    wanted: &str,
+    value: &str,
+) -> Result<(), Error> {
+    let found: String = connection
+        .pragma_update_and_check(None, pragma, value, |row| row.get(0))
+        .map_err(|error| open_error(file, &error))?;
+    if found != wanted {
+        return Err(refused(file, pragma, &found));
+    }
+    Ok(())
+}
+
+fn refused(file: &Path, pragma: &str, found: &str) -> Error {
+    let reason =
+        format!("SQLite keeps `{pragma}` at `{found}` here, and the store cannot promise anything then");
+    Error::Open { path: file.to_owned(), reason }
+}
+
+pub(super) fn open_error(file: &Path, error: &rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => Error::NotAStore { path: file.to_owned() },
+        _ => Error::Open { path: file.to_owned(), reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sqlite_that_is_linked_is_not_below_the_floor() {
+        check_version(rusqlite::version_number(), rusqlite::version()).expect("the bundled SQLite is recent");
+    }
+
+    #[test]
+    fn a_sqlite_below_the_floor_is_refused() {
+        let error = check_version(3_051_002, "3.51.2").expect_err("it is too old");
+        assert!(matches!(error, Error::TooOld { .. }));
+        assert!(check_version(OLDEST_SQLITE.0, OLDEST_SQLITE.1).is_ok());
+    }
+
+    #[test]
+    fn the_writer_has_the_settings_that_the_promises_rest_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("settings.db");
+        for (durability, synchronous) in [(Durability::Full, 2), (Durability::Relaxed, 1)] {
+            std::fs::write(&file, "").expect("an empty file");
+            let options = Options { durability, ..Options::default() };
+            let connection = open_writer(&file, &options).expect("it opens");
+            let number = |name| {
+                connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).expect("a number")
+            };
+            assert_eq!(number("synchronous"), synchronous);
+            assert_eq!(number("auto_vacuum"), 2);
+            assert_eq!(number("wal_autocheckpoint"), 0);
+            let mode: String =
+                connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).expect("a mode");
+            assert_eq!(mode, "wal");
+            drop(connection);
+            std::fs::remove_file(&file).expect("it goes");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The statements that every accept and append runs, prepared once for the life of the writer.
+
+use rusqlite::{Connection, Statement};
+
+/// Prepared statements of the writer's connection.
+pub(super) struct Statements<'connection> {
+    pub(super) begin: Statement<'connection>,
+    pub(super) commit: Statement<'connection>,
+    pub(super) find_definition: Statement<'connection>,
+    pub(super) count_definition: Statement<'connection>,
+    pub(super) take_key: Statement<'connection>,
+    pub(super) find_key: Statement<'connection>,
+    pub(super) new_execution: Statement<'connection>,
+    pub(super) new_events: Statement<'connection>,
+    pub(super) put_watermark: Statement<'connection>,
+    pub(super) advance: Statement<'connection>,
+    pub(super) move_shelf: Statement<'connection>,
+    pub(super) find_state: Statement<'connection>,
+    pub(super) new_logs: Statement<'connection>,
+}
+
+impl<'connection> Statements<'connection> {
+    /// Prepares all of them.
+    pub(super) fn prepare(connection: &'connection Connection) -> rusqlite::Result<Self> {
+        Ok(Self {
+            // Immediate, so that another program's lock is met here and not in the midst of a batch.
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
+            find_definition: connection.prepare("SELECT 1 FROM definitions WHERE hash = ?1")?,
+            count_definition: connection
+                .prepare("UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1")?,
+            take_key: connection.prepare(
+                "INSERT INTO keys (automation, key, execution) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            )?,
+            find_key: connection.prepare("SELECT execution FROM keys WHERE automation = ?1 AND key = ?2")?,
+            new_execution: connection.prepare(
+                "INSERT INTO executions \
+                   (id, automation, definition, origin, status, shelf, started_ns, events, logs) \
+                 VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, 1, 0) ON CONFLICT DO NOTHING",
+            )?,
+            new_events: connection
+                .prepare("INSERT INTO events (execution, first, body) VALUES (?1, ?2, ?3)")?,
+            put_watermark: connection.prepare(
+                "INSERT INTO watermarks (automation, schedule, instant_ns) VALUES (?1, ?2, ?3) \
+                 ON CONFLICT DO UPDATE SET schedule = excluded.schedule, instant_ns = excluded.instant_ns",
+            )?,
+            // The check of the index and the summary in one statement; no indexed column is named.
+            advance: connection.prepare(
+                "UPDATE executions SET events = events + ?3, logs = logs + ?4, status = ?5 \
+                 WHERE id = ?1 AND events = ?2 AND shelf IN (0, 8)",
+            )?,
+            move_shelf: connection.prepare(
+                "UPDATE executions SET events = events + ?3, logs = logs + ?4, status = ?5, \
+                   shelf = (shelf & 8) + ?6, \
+                   finished_ns = iif(?6 = 0, NULL, coalesce(?7, finished_ns)), \
+                   error = iif(?6 = 0, NULL, iif(?7 IS NULL, error, ?8)) \
+                 WHERE id = ?1 AND events = ?2",
+            )?,
+            find_state: connection.prepare("SELECT events FROM executions WHERE id = ?1")?,
+            new_logs: connection.prepare(
+                "INSERT INTO logs (execution, first, lines) \
+                 SELECT id, logs - ?2, ?3 FROM executions WHERE id = ?1",
+            )?,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! What each kind of work writes, inside the writer's transaction.
+
+use std::collections::HashMap;
+
+use model::{DefinitionHash, ExecutionId};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::encode::{AppendRow, Done, NewRow, Work, shelf, status_code, to_ns};
+use super::forget;
+use super::statements::Statements;
+use crate::contract::{Address, Definition, Watermark};
+use crate::{Accepted, Error};
+
+/// Why a write could not be made.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It is refused, and wrote nothing.
+    Refused(Error),
+    /// It is refused after it wrote something, which has to be undone.
+    Undo(Error),
+    /// SQLite failed.
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// How many more executions refer to a definition, in the transaction that is open. It holds only definitions
+/// that are there, and is written once at the end of the batch.
+pub(super) type Uses = HashMap<DefinitionHash, i64>;
+
+/// Does one piece of work.
+pub(super) fn write(
+    connection: &Connection,
+    statements: &mut Statements<'_>,
+    uses: &mut Uses,
+    work: &Work,
+) -> Result<Done, Fault> {
+    match work {
+        Work::Accept { executions, watermark } => accept(statements, uses, executions, watermark.as_ref()),
+        Work::Append(row) => append(statements, row),
+        Work::PutDefinition(definition) => put_definition(connection, definition),
+        Work::PutAddresses(addresses) => put_addresses(connection, addresses),
+        Work::Forget(ids) => forget::forget(connection, uses, ids),
+        Work::Sweep => forget::sweep(connection),
+        Work::ForgetDefinitions => forget::forget_definitions(connection, uses),
+        Work::ForgetKeys { before, limit } => forget::forget_keys(connection, before, *limit),
+        Work::GiveBack => forget::give_back(connection),
+    }
+}
+
+/// Writes how many more executions refer to each definition.
+pub(super) fn write_uses(statements: &mut Statements<'_>, uses: &mut Uses) -> rusqlite::Result<()> {
+    for (hash, count) in uses.drain() {
+        if count != 0 {
+            statements.count_definition.execute(params![hash.as_bytes(), count])?;
+        }
+    }
+    Ok(())
+}
+
+fn accept(
+    statements: &mut Statements<'_>,
+    uses: &mut Uses,
+    executions: &[NewRow],
+    watermark: Option<&Watermark>,
+) -> Result<Done, Fault> {
+    for row in executions {
+        if !uses.contains_key(&row.definition) {
+            if !statements.find_definition.exists([row.definition.as_bytes()])? {
+                return Err(Fault::Refused(Error::NoSuchDefinition(row.definition)));
+            }
+            uses.insert(row.definition, 0);
+        }
+    }
+    let mut accepted = Vec::with_capacity(executions.len());
+    for row in executions {
+        accepted.push(accept_one(statements, row)?);
+    }
+    if let Some(watermark) = watermark {
+        let Watermark { automation, schedule, instant } = watermark;
+        statements.put_watermark.execute(params![automation.as_str(), schedule, to_ns(*instant)])?;
+    }
+    // Only now, when nothing of it can be refused any more.
+    for (row, accepted) in executions.iter().zip(&accepted) {
+        if *accepted == Accepted::New {
+            *uses.entry(row.definition).or_default() += 1;
+        }
+    }
+    Ok(Done::Accepted(accepted))
+}
+
+fn accept_one(statements: &mut Statements<'_>, row: &NewRow) -> Result<Accepted, Fault> {
+    let id = row.id.as_bytes();
+    let automation = row.automation.as_str();
+    if let Some(key) = &row.key
+        && statements.take_key.execute(params![automation, key, id])? == 0
+    {
+        let owner = statements.find_key.query_row(params![automation, key], |row| row.get(0))?;
+        return Ok(Accepted::Duplicate(ExecutionId::from_bytes(owner)));
+    }
+    let definition = row.definition.as_bytes();
+    let values = params![id, automation, definition, row.origin, row.shelf, row.started_ns];
+    if statements.new_execution.execute(values)? == 0 {
+        return Err(Fault::Undo(Error::Exists(row.id)));
+    }
+    statements.new_events.execute(params![id, 0, row.body])?;
+    Ok(Accepted::New)
+}
+
+fn append(statements: &mut Statements<'_>, row: &AppendRow) -> Result<Done, Fault> {
+    let id = row.execution.as_bytes();
+    let lines = row.lines.as_ref().map_or(0, |(count, _)| *count);
+    let status = status_code(row.status);
+    let mut changed = 0;
+    if !row.status.is_terminal() {
+        changed = statements.advance.execute(params![id, row.first, row.count, lines, status])?;
+    }
+    // Either it comes to its end, or it had come to its end before.
+    if changed == 0 {
+        let shelf = shelf(row.status, false);
+        let values = params![id, row.first, row.count, lines, status, shelf, row.finished_ns, row.error];
+        changed = statements.move_shelf.execute(values)?;
+    }
+    if changed == 0 {
+        let found = statements.find_state.query_row([id], |row| row.get(0)).optional()?;
+        return Err(Fault::Refused(match found {
+            Some(found) => Error::Conflict { execution: row.execution, expected: row.first, found },
+            None => Error::NoSuchExecution(row.execution),
+        }));
+    }
+    if let Some(body) = &row.body {
+        statements.new_events.execute(params![id, row.first, body])?;
+    }
+    if let Some((count, lines)) = &row.lines {
+        statements.new_logs.execute(params![id, count, lines])?;
+    }
+    Ok(Done::Nothing)
+}
+
+fn put_definition(connection: &Connection, definition: &Definition) -> Result<Done, Fault> {
+    let Definition { hash, automation, path, text } = definition;
+    let newest = "SELECT coalesce(max(put), 0) FROM definitions WHERE automation = ?1";
+    let newest: i64 =
+        connection.prepare_cached(newest)?.query_row([automation.as_str()], |row| row.get(0))?;
+    let put = "SELECT put FROM definitions WHERE hash = ?1";
+    let put: Option<i64> =
+        connection.prepare_cached(put)?.query_row([hash.as_bytes()], |row| row.get(0)).optional()?;
+    match put {
+        Some(put) if put == newest => {}
+        Some(_) => {
+            let sql = "UPDATE definitions SET put = ?2 WHERE hash = ?1";
+            connection.prepare_cached(sql)?.execute(params![hash.as_bytes(), newest + 1])?;
+        }
+        None => {
+            let sql = "INSERT INTO definitions (hash, automation, put, executions) VALUES (?1, ?2, ?3, 0)";
+            connection.prepare_cached(sql)?.execute(params![
+                hash.as_bytes(),
+                automation.as_str(),
+                newest + 1
+            ])?;
+            let sql = "INSERT INTO definition_texts (hash, path, text) VALUES (?1, ?2, ?3)";
+            connection.prepare_cached(sql)?.execute(params![hash.as_bytes(), path, text])?;
+        }
+    }
+    Ok(Done::Nothing)
+}
+
+fn put_addresses(connection: &Connection, addresses: &[Address]) -> Result<Done, Fault> {
+    let sql = "INSERT INTO addresses (automation, live, test) VALUES (?1, ?2, ?3) \
+               ON CONFLICT DO UPDATE SET live = excluded.live, test = excluded.test";
+    let mut statement = connection.prepare_cached(sql)?;
+    for address in addresses {
+        statement.execute(params![address.automation.as_str(), address.live, address.test])?;
+    }
+    Ok(Done::Nothing)
+}

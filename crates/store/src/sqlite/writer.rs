@@ -1,0 +1,347 @@
+//! The one thread that writes. It takes all that has queued up, writes it in one transaction, commits with one
+//! sync, and only then answers. No delay is added: while one batch is synced, the next queues up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{mpsc, oneshot};
+
+use super::checkpoint::{self, Checkpointer, Due, Schedule};
+use super::counters::Counters;
+use super::encode::Done;
+#[cfg(any(test, feature = "failpoints"))]
+use super::failpoint::{CommitFault, Failpoints};
+use super::place::Lock;
+use super::poison::Poison;
+use super::queue::{Message, Write};
+use super::statements::Statements;
+use super::write::{self, Fault, Uses};
+use crate::Error;
+
+/// The most writes of one transaction.
+const BATCH_WRITES: usize = 512;
+
+/// About the most bytes of one transaction.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// How long closing waits for other programs that read, so that the log can be emptied.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// All that the writer's thread owns.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) receiver: mpsc::Receiver<Message>,
+    pub(super) checkpointer: Checkpointer,
+    pub(super) poison: Poison,
+    pub(super) counters: Counters,
+    pub(super) lock: Lock,
+    #[cfg(any(test, feature = "failpoints"))]
+    pub(super) failpoints: Failpoints,
+}
+
+/// What came of each write of a batch, in order.
+type Results = Vec<Result<Done, Error>>;
+
+/// Why a whole transaction came to nothing.
+enum Setback {
+    /// One write of it failed: they are to be tried again, each by itself.
+    Isolate,
+    /// This holds for all of them.
+    All(Error),
+}
+
+impl Writer {
+    /// Starts the thread, which ends when it is told to close or nobody can write to it any more.
+    pub(super) fn start(self) -> std::io::Result<JoinHandle<()>> {
+        std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || self.run())
+    }
+
+    fn run(mut self) {
+        let pages = Arc::new(AtomicU32::new(0));
+        if let Err(error) = checkpoint::count_pages(&mut self.connection, pages.clone()) {
+            self.poison.set(&error.to_string());
+        }
+        let mut closers = Vec::new();
+        match Statements::prepare(&self.connection) {
+            Ok(statements) => {
+                let mut session = Session {
+                    connection: &self.connection,
+                    statements,
+                    uses: Uses::new(),
+                    checkpointer: &self.checkpointer,
+                    schedule: Schedule::new(),
+                    pages,
+                    poison: &self.poison,
+                    counters: &self.counters,
+                    #[cfg(any(test, feature = "failpoints"))]
+                    failpoints: &self.failpoints,
+                };
+                session.serve(&mut self.receiver, &mut closers);
+            }
+            Err(error) => self.poison.set(&error.to_string()),
+        }
+        // In this order: once the callers of `close` are told, the file and the lock are free.
+        self.checkpointer.stop();
+        close(self.connection, &self.poison);
+        drop(self.lock);
+        for closer in closers {
+            let _ = closer.send(());
+        }
+    }
+}
+
+/// Empties the log and closes the file. A store that may be damaged is left as it is.
+fn close(connection: Connection, poison: &Poison) {
+    if poison.reason().is_none() {
+        // Without it the log would only be longer.
+        let _ = connection.busy_timeout(CLOSE_TIMEOUT);
+        checkpoint::checkpoint(&connection, CheckpointMode::TRUNCATE, poison);
+    } else if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+        tracing::warn!(%error, "the store's log may be copied on closing");
+    }
+    if let Err((_, error)) = connection.close() {
+        tracing::warn!(%error, "the store's file was not closed cleanly");
+    }
+}
+
+/// The writer at work.
+struct Session<'writer> {
+    connection: &'writer Connection,
+    statements: Statements<'writer>,
+    uses: Uses,
+    checkpointer: &'writer Checkpointer,
+    schedule: Schedule,
+    pages: Arc<AtomicU32>,
+    poison: &'writer Poison,
+    counters: &'writer Counters,
+    #[cfg(any(test, feature = "failpoints"))]
+    failpoints: &'writer Failpoints,
+}
+
+impl Session<'_> {
+    fn serve(&mut self, receiver: &mut mpsc::Receiver<Message>, closers: &mut Vec<oneshot::Sender<()>>) {
+        let mut received = Vec::with_capacity(BATCH_WRITES);
+        let mut writes = Vec::with_capacity(BATCH_WRITES);
+        while receiver.blocking_recv_many(&mut received, BATCH_WRITES) > 0 {
+            for message in received.drain(..) {
+                match message {
+                    Message::Write(write) => writes.push(write),
+                    Message::Close(reply) => {
+                        // What is queued already is still written.
+                        receiver.close();
+                        closers.push(reply);
+                    }
+                }
+            }
+            #[cfg(any(test, feature = "failpoints"))]
+            self.failpoints.wait_until_released();
+            while !writes.is_empty() {
+                let results = self.commit(&writes[..batch_length(&writes)]);
+                for (write, result) in writes.drain(..results.len()).zip(results) {
+                    // Whoever waits no longer does not need the answer.
+                    let _ = write.reply.send(result);
+                }
+            }
+        }
+    }
+
+    /// Writes a batch, and gives what came of each write.
+    fn commit(&mut self, batch: &[Write]) -> Results {
+        if let Some(reason) = self.poison.reason() {
+            return all(batch, &Error::Poisoned { reason: reason.to_owned() });
+        }
+        let results = match self.together(batch) {
+            Err(Setback::Isolate) => self.apart(batch),
+            other => other,
+        };
+        match results {
+            Ok(results) => {
+                self.checkpoint_if_due();
+                results
+            }
+            Err(Setback::Isolate) => {
+                all(batch, &Error::Write { reason: "the transaction was undone".to_owned() })
+            }
+            Err(Setback::All(error)) => all(batch, &error),
+        }
+    }
+
+    /// All writes in one go. One that is refused wrote nothing, so the others need not know.
+    fn together(&mut self, batch: &[Write]) -> Result<Results, Setback> {
+        self.begin()?;
+        let mut results = Vec::with_capacity(batch.len());
+        for item in batch {
+            match write::write(self.connection, &mut self.statements, &mut self.uses, &item.work) {
+                Ok(done) => results.push(Ok(done)),
+                Err(Fault::Refused(error)) => results.push(Err(error)),
+                Err(Fault::Undo(_)) => {
+                    self.roll_back();
+                    return Err(Setback::Isolate);
+                }
+                Err(Fault::Sqlite(error)) => return Err(self.setback(&error)),
+            }
+        }
+        self.end(batch.len())?;
+        Ok(results)
+    }
+
+    /// As [`Self::together`], but with a savepoint around each write, so that one that fails takes no other along.
+    fn apart(&mut self, batch: &[Write]) -> Result<Results, Setback> {
+        self.begin()?;
+        let mut results = Vec::with_capacity(batch.len());
+        for item in batch {
+            let uses = self.uses.clone();
+            self.run("SAVEPOINT one")?;
+            let result = write::write(self.connection, &mut self.statements, &mut self.uses, &item.work);
+            let error = match result {
+                Ok(done) => {
+                    results.push(Ok(done));
+                    self.run("RELEASE one")?;
+                    continue;
+                }
+                Err(Fault::Refused(error) | Fault::Undo(error)) => error,
+                Err(Fault::Sqlite(error)) => match kind(&error) {
+                    Kind::Other if !self.connection.is_autocommit() => {
+                        Error::Write { reason: error.to_string() }
+                    }
+                    _ => return Err(self.setback(&error)),
+                },
+            };
+            self.run("ROLLBACK TO one")?;
+            self.run("RELEASE one")?;
+            self.uses = uses;
+            results.push(Err(error));
+        }
+        self.end(batch.len())?;
+        Ok(results)
+    }
+
+    fn begin(&mut self) -> Result<(), Setback> {
+        self.uses.clear();
+        self.statements.begin.execute([]).map(drop).map_err(|error| self.setback(&error))
+    }
+
+    fn run(&mut self, sql: &str) -> Result<(), Setback> {
+        self.connection.execute_batch(sql).map_err(|error| self.setback(&error))
+    }
+
+    /// Commits. Only after it may anybody be told.
+    fn end(&mut self, writes: usize) -> Result<(), Setback> {
+        write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.setback(&error))?;
+        let started = Instant::now();
+        let Err(error) = self.commit_transaction() else {
+            self.counters.committed(writes, started.elapsed());
+            return Ok(());
+        };
+        match kind(&error) {
+            // A frame that marks a commit is the last that a commit writes, so where it found no room there is
+            // none; the next commit writes over whatever came before it.
+            Kind::Full | Kind::Busy => Err(self.setback(&error)),
+            Kind::Fatal | Kind::Other => Err(self.poisoned(&error)),
+        }
+    }
+
+    #[cfg(not(any(test, feature = "failpoints")))]
+    fn commit_transaction(&mut self) -> rusqlite::Result<()> {
+        self.statements.commit.execute([]).map(drop)
+    }
+
+    #[cfg(any(test, feature = "failpoints"))]
+    fn commit_transaction(&mut self) -> rusqlite::Result<()> {
+        let fault = self.failpoints.take_commit_fault();
+        if matches!(fault, None | Some(CommitFault::Written)) {
+            self.statements.commit.execute([])?;
+        }
+        let code = match fault {
+            None => return Ok(()),
+            Some(CommitFault::Full) => rusqlite::ffi::SQLITE_FULL,
+            Some(CommitFault::NotWritten | CommitFault::Written) => rusqlite::ffi::SQLITE_IOERR_FSYNC,
+        };
+        Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None))
+    }
+
+    /// Undoes the transaction after an error, and says what that means.
+    fn setback(&mut self, error: &rusqlite::Error) -> Setback {
+        let meaning = match kind(error) {
+            Kind::Fatal => return self.poisoned(error),
+            Kind::Full => Setback::All(Error::Full),
+            Kind::Busy => Setback::All(Error::Busy),
+            Kind::Other => Setback::Isolate,
+        };
+        self.roll_back();
+        match self.poison.reason() {
+            Some(reason) => Setback::All(Error::Commit { reason: reason.to_owned() }),
+            None => meaning,
+        }
+    }
+
+    fn poisoned(&mut self, error: &rusqlite::Error) -> Setback {
+        let reason = error.to_string();
+        self.poison.set(&reason);
+        self.roll_back();
+        Setback::All(Error::Commit { reason })
+    }
+
+    fn roll_back(&mut self) {
+        // SQLite may have done so itself.
+        if self.connection.is_autocommit() {
+            return;
+        }
+        if let Err(error) = self.connection.execute_batch("ROLLBACK") {
+            self.poison.set(&format!("rollback: {error}"));
+        }
+    }
+
+    fn checkpoint_if_due(&mut self) {
+        match self.schedule.after_commit(self.pages.load(Ordering::Relaxed)) {
+            Due::Nothing => {}
+            Due::Wake => self.checkpointer.wake(),
+            Due::Now => {
+                checkpoint::checkpoint(self.connection, CheckpointMode::PASSIVE, self.poison);
+            }
+        }
+    }
+}
+
+/// How many of the writes go into the next transaction: at least one, and about so many bytes.
+fn batch_length(writes: &[Write]) -> usize {
+    let mut bytes = 0;
+    let fits = |write: &&Write| {
+        bytes += write.work.bytes();
+        bytes <= BATCH_BYTES
+    };
+    writes.iter().take(BATCH_WRITES).take_while(fits).count().max(1)
+}
+
+fn all(batch: &[Write], error: &Error) -> Results {
+    batch.iter().map(|_| Err(error.clone())).collect()
+}
+
+/// What an error of SQLite means for the writer.
+enum Kind {
+    /// There is no space.
+    Full,
+    /// Another program holds the lock.
+    Busy,
+    /// The disk or the file cannot be trusted.
+    Fatal,
+    /// Something about the write itself.
+    Other,
+}
+
+fn kind(error: &rusqlite::Error) -> Kind {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Kind::Full,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Kind::Busy,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Kind::Fatal
+        }
+        _ => Kind::Other,
+    }
+}

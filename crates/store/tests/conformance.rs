@@ -1,0 +1,32 @@
+//! The behaviour suite, run on SQLite.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store::conformance::{Place, RULES};
+use store::{Options, SqliteStore, Store};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+struct Directory(TempDir);
+
+#[async_trait]
+impl Place for Directory {
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(SqliteStore::open(self.0.path(), Options::default()).expect("it opens"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_keeps_every_rule() {
+    let mut running = JoinSet::new();
+    for (text, rule) in RULES {
+        running.spawn(async move {
+            let place = Directory(tempfile::tempdir().expect("a directory"));
+            let kept = tokio::spawn(async move { rule(&place).await }).await;
+            kept.err().map(|error| format!("not kept: {text}: {error}"))
+        });
+    }
+    let broken: Vec<String> = running.join_all().await.into_iter().flatten().collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}

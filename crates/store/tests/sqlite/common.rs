@@ -1,0 +1,61 @@
+//! Executions to test with.
+
+use jiff::Timestamp;
+use model::{
+    AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
+    Value,
+};
+use store::{Accept, Append, Definition, NewExecution, Store};
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
+}
+
+pub(crate) fn id(number: u32) -> ExecutionId {
+    let mut random = [0; 10];
+    random[..4].copy_from_slice(&number.to_be_bytes());
+    ExecutionId::new(at(i64::from(number)), random)
+}
+
+pub(crate) fn definition() -> Definition {
+    let automation = AutomationId::parse("orders").expect("an id");
+    let text = "steps: []".to_owned();
+    let hash = DefinitionHash::of(&automation, &text);
+    Definition { hash, automation, path: "automations/orders.yaml".to_owned(), text }
+}
+
+/// The numbered execution, with an input of so many bytes.
+pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
+    let definition = definition();
+    let inputs: Map = [("text", Value::from("x".repeat(bytes)))].into_iter().collect();
+    let started = Event::Started {
+        at: at(i64::from(number)),
+        automation: definition.automation,
+        definition: definition.hash,
+        origin: Origin::Manual,
+        payload: Payload::manual(inputs),
+    };
+    NewExecution { id: id(number), started, key: None }
+}
+
+pub(crate) fn accept(number: u32, bytes: usize) -> Accept {
+    Accept { executions: vec![new(number, bytes)], watermark: None }
+}
+
+/// One step that ended.
+pub(crate) fn step(number: u32, first: u32, bytes: usize) -> Append {
+    let outcome = StepOutcome::Succeeded { result: Value::from("x".repeat(bytes)) };
+    let event = Event::StepFinished { at: at(1), step: format!("s[{first}]"), took_us: 1, outcome };
+    Append { execution: id(number), first, events: vec![event], logs: Vec::new(), status: Status::Running }
+}
+
+pub(crate) fn end(number: u32, first: u32) -> Append {
+    let event = Event::Finished { at: at(1000), outcome: Outcome::Succeeded { result: Value::Null } };
+    let (execution, status) = (id(number), Status::Succeeded);
+    Append { execution, first, events: vec![event], logs: Vec::new(), status }
+}
+
+/// Puts the definition that all of them refer to.
+pub(crate) async fn prepare(store: &dyn Store) {
+    store.put_definition(definition()).await.expect("it is put");
+}

@@ -1,0 +1,226 @@
+//! The file: who may open it, what is refused, and how its space is given back.
+
+use crate::common::{accept, at, end, id, prepare, step};
+use rusqlite::Connection;
+use store::{Durability, Error, ExecutionFilter, Options, Page, Prune, SqliteStore, Store};
+
+fn relaxed() -> Options {
+    Options { durability: Durability::Relaxed, ..Options::default() }
+}
+
+#[tokio::test]
+async fn a_second_daemon_is_refused_by_name_until_the_first_is_gone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
+    prepare(&first).await;
+    let refused = SqliteStore::open(directory.path(), Options::default()).expect_err("it is taken");
+    let Error::Locked { path, pid } = refused else { panic!("{refused}") };
+    assert_eq!(path, directory.path().join("cogwork.db.lock"));
+    assert_eq!(pid, Some(std::process::id()));
+    first.accept(accept(1, 10)).await.expect("the first is not disturbed");
+    first.close().await.expect("it closes");
+    let second =
+        SqliteStore::open(directory.path(), Options::default()).expect("closing lets go of the lock");
+    drop(second);
+    let third = SqliteStore::open(directory.path(), Options::default()).expect("dropping lets go of it too");
+    assert!(third.execution(id(1)).await.expect("it is read").is_some());
+}
+
+#[tokio::test]
+async fn a_reader_beside_the_daemon_sees_what_is_committed_and_writes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let missing = SqliteStore::open_read_only(directory.path());
+    assert!(matches!(missing, Err(Error::Open { .. })), "a reader makes no store");
+    let daemon = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
+    prepare(&daemon).await;
+    let reader = SqliteStore::open_read_only(directory.path()).expect("it opens beside");
+    daemon.accept(accept(1, 10)).await.expect("it is accepted");
+    assert!(reader.execution(id(1)).await.expect("it is read").is_some());
+    assert!(matches!(reader.accept(accept(2, 10)).await, Err(Error::ReadOnly)));
+    daemon.close().await.expect("a reader does not keep it from closing");
+    assert!(reader.execution(id(1)).await.expect("it is still read").is_some());
+    let alone = SqliteStore::open_read_only(directory.path().join("cogwork.db")).expect("it opens alone");
+    let page = Page { before: None, limit: 10 };
+    assert_eq!(alone.executions(&ExecutionFilter::default(), page).await.expect("it is listed").len(), 1);
+    alone.close().await.expect("it closes");
+    assert!(matches!(alone.execution(id(1)).await, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn dropping_the_last_handle_writes_what_is_queued_and_empties_the_log() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
+    prepare(&store).await;
+    store.accept(accept(1, 10)).await.expect("it is accepted");
+    drop(store);
+    assert!(!directory.path().join("cogwork.db-wal").exists());
+    let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
+    let sound: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("it is checked");
+    assert_eq!(sound, "ok");
+}
+
+#[tokio::test]
+async fn a_weakened_promise_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    let info = store.info().await.expect("it is read");
+    assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
+    assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
+    assert!(info.bytes > 0 && info.schema == 1 && info.location.ends_with("cogwork.db"), "{info:?}");
+}
+
+#[test]
+fn a_file_that_is_something_else_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = directory.path().join("text.db");
+    std::fs::write(&text, "not a database at all, but long enough to look at ".repeat(100))
+        .expect("it is written");
+    let refused = SqliteStore::open(&text, Options::default());
+    assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
+    let foreign = directory.path().join("foreign.db");
+    let connection = Connection::open(&foreign).expect("it opens");
+    connection.execute_batch("CREATE TABLE notes (text TEXT)").expect("it is made");
+    drop(connection);
+    let refused = SqliteStore::open(&foreign, Options::default());
+    assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
+    let refused = SqliteStore::open_read_only(&foreign);
+    assert!(matches!(refused, Err(Error::NotAStore { .. })), "{refused:?}");
+}
+
+#[test]
+fn tables_of_a_later_release_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cogwork.db");
+    drop(SqliteStore::open(&file, Options::default()).expect("it opens"));
+    let connection = Connection::open(&file).expect("it opens");
+    connection.execute_batch("UPDATE refinery_schema_history SET version = 99").expect("it is changed");
+    drop(connection);
+    for refused in [SqliteStore::open(&file, Options::default()), SqliteStore::open_read_only(&file)] {
+        let error = refused.expect_err("it is refused");
+        assert!(matches!(error, Error::NewerSchema { found: 99, known: 1, .. }), "{error}");
+    }
+}
+
+/// A file as version 1 wrote it, in the words it stored, whatever the code has become since.
+#[tokio::test]
+async fn a_file_of_version_1_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cogwork.db");
+    let sql = include_str!("../../migrations/V1__initial.sql");
+    let migration = refinery::Migration::unapplied("V1__initial", sql).expect("it has a version");
+    let connection = Connection::open(&file).expect("it opens");
+    connection.execute_batch(sql).expect("it has tables");
+    connection
+        .execute_batch(&format!(
+            "CREATE TABLE refinery_schema_history (version INTEGER PRIMARY KEY, name VARCHAR(255), \
+               applied_on VARCHAR(255), checksum VARCHAR(255)); \
+             INSERT INTO refinery_schema_history VALUES (1, 'initial', '2026-11-21T10:00:00Z', '{}');",
+            migration.checksum()
+        ))
+        .expect("it has a history");
+    let hash = "ab".repeat(32);
+    connection
+        .execute_batch(&format!(
+            r#"INSERT INTO definitions VALUES (X'{hash}', 'orders', 1, 1);
+            INSERT INTO definition_texts VALUES (1, X'{hash}', 'automations/orders.yaml', 'steps: []');
+            INSERT INTO executions VALUES (X'019A9D1C4C0070008000000000000001', 'orders', X'{hash}',
+              '{{"kind":"schedule","instant":"2026-11-21T09:00:00Z"}}', 3, 3, 1795251600000000000,
+              1795251601000000000, 'no', 2, 1);
+            INSERT INTO events VALUES (1, X'019A9D1C4C0070008000000000000001', 0,
+              '[{{"event":"started","at":"2026-11-21T09:00:00Z","automation":"orders","definition":"{hash}",
+                "origin":{{"kind":"schedule","instant":"2026-11-21T09:00:00Z"}},
+                "payload":{{"kind":"manual","inputs":{{}}}}}}]');
+            INSERT INTO events VALUES (2, X'019A9D1C4C0070008000000000000001', 1,
+              '[{{"event":"finished","at":"2026-11-21T09:00:01Z",
+                "outcome":{{"outcome":"failed","error":{{"kind":"failed","message":"no"}}}}}}]');
+            INSERT INTO logs VALUES (1, X'019A9D1C4C0070008000000000000001', 0,
+              '[{{"at":"2026-11-21T09:00:00Z","level":"warn","message":"hm"}}]');
+            INSERT INTO watermarks VALUES ('orders', 'hourly', 1795251600000000000);
+            INSERT INTO keys VALUES ('orders', 'tick', X'019A9D1C4C0070008000000000000001');
+            INSERT INTO addresses VALUES ('orders', 'live', 'test');"#
+        ))
+        .expect("it has rows");
+    drop(connection);
+
+    let store = SqliteStore::open(&file, Options::default()).expect("it opens");
+    let page = Page { before: None, limit: 10 };
+    let rows = store.executions(&ExecutionFilter::default(), page).await.expect("it is listed");
+    let [row] = rows.as_slice() else { panic!("one execution, not {rows:?}") };
+    assert_eq!((row.error.as_deref(), row.events, row.status), (Some("no"), 2, model::Status::Failed));
+    assert_eq!(row.finished_at.map(|at| at.to_string()).as_deref(), Some("2026-11-21T09:00:01Z"));
+    let events = store.events(row.id).await.expect("it is read").expect("it is there");
+    let execution = model::Execution::fold(row.id, events).expect("it folds");
+    assert_eq!(execution.status(), model::Status::Failed);
+    assert_eq!(store.logs(row.id, 0, 10).await.expect("they are read")[0].message, "hm");
+    assert_eq!(
+        store.definition(row.definition).await.expect("it is read").expect("it is there").text,
+        "steps: []"
+    );
+    assert_eq!(store.watermarks().await.expect("they are read").len(), 1);
+    assert_eq!(store.addresses().await.expect("they are read")[0].live, "live");
+}
+
+#[tokio::test]
+async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    prepare(&store).await;
+    // One with more events than a step deletes, some with large payloads.
+    store.accept(accept(1, 10)).await.expect("it is accepted");
+    for first in 1..=2500 {
+        store.append(step(1, first, 10)).await.expect("it is appended");
+    }
+    store.append(end(1, 2501)).await.expect("it ends");
+    for number in 2..=30 {
+        store.accept(accept(number, 400_000)).await.expect("it is accepted");
+        store.append(end(number, 1)).await.expect("it ends");
+    }
+    store.accept(accept(31, 10)).await.expect("it is accepted");
+    drop(store);
+    let file = directory.path().join("cogwork.db");
+    let size = || std::fs::metadata(&file).expect("it is there").len();
+    let before = size();
+    assert!(before > 29 * 400_000, "{before}");
+
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    let all = Prune { before: at(5000), automation: None, except: Vec::new(), keep_failed: false };
+    assert_eq!(store.prune(all, 1000).await.expect("it prunes"), 30);
+    drop(store);
+    assert!(size() < before / 4, "{} of {before}", size());
+    let connection = Connection::open(&file).expect("it opens");
+    let left = |table: &str| {
+        let sql = format!("SELECT count(*) FROM {table}");
+        connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).expect("it is counted")
+    };
+    assert_eq!((left("executions"), left("events"), left("logs"), left("remains")), (1, 1, 0, 0));
+    let uses: i64 =
+        connection.query_row("SELECT executions FROM definitions", [], |row| row.get(0)).expect("it is read");
+    assert_eq!(uses, 1);
+}
+
+#[tokio::test]
+async fn a_damaged_history_is_told_and_not_read_around() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    prepare(&store).await;
+    for number in [1, 2] {
+        store.accept(accept(number, 10)).await.expect("it is accepted");
+        store.append(step(number, 1, 10)).await.expect("it is appended");
+        store.append(step(number, 2, 10)).await.expect("it is appended");
+    }
+    drop(store);
+    let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
+    connection
+        .execute("DELETE FROM events WHERE execution = ?1 AND first = 1", [id(1).as_bytes()])
+        .expect("it goes");
+    connection
+        .execute("UPDATE events SET body = '[{' WHERE execution = ?1 AND first = 2", [id(2).as_bytes()])
+        .expect("it is changed");
+    drop(connection);
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    for number in [1, 2] {
+        let found = store.events(id(number)).await;
+        assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
+    }
+}
