@@ -1,1 +1,25 @@
-//! placeholder
+//! The only crate that calls other systems; it does not know what an automation is.
+//!
+//! A [`Registry`] holds [`Connector`]s. A connector is data: a manifest in YAML that declares connection types and
+//! actions, interpreted here once for all of them; what needs more than data is a native action in Rust behind the
+//! same [`Action`] trait. Every request leaves through one [`Http`], whose guard decides where calls may go.
+
+mod error;
+
+pub mod action;
+pub mod connection;
+pub mod input;
+
+pub mod http;
+
+mod manifest;
+mod native;
+
+pub mod registry;
+
+pub use action::{Action, Call, LogSink, TRACE_HEADER, Trace};
+pub use connection::{BaseUrl, ConnectionInput, ConnectionType, ConnectionValue, ResolvedConnection};
+pub use error::Error;
+pub use http::{AllowList, Http, HttpOptions, Lookup, Timer, install_crypto};
+pub use input::{check_inputs, check_value};
+pub use registry::{Connector, Registry};

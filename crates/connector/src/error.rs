@@ -1,0 +1,18 @@
+//! What can go wrong before any action is called. A call itself fails with [`model::ActionError`].
+
+/// Why the crate cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An entry of the outbound allow list is of no known form.
+    #[error(
+        "`{entry}` cannot be allowed: write an address (`127.0.0.1`), a network (`10.0.0.0/8`) or a host name \
+         (`wiki.internal`, `*.internal`)"
+    )]
+    AllowList {
+        /// The entry.
+        entry: String,
+    },
+    /// The HTTP client cannot be built, for example because the system has no certificates.
+    #[error("the HTTP client cannot be built: {0}")]
+    Client(#[from] reqwest::Error),
+}

@@ -1,0 +1,200 @@
+//! The one way out: every request of every action passes the guard, the limits and the redirect rules here.
+
+pub mod guard;
+
+mod debug;
+mod failure;
+mod multipart;
+mod request;
+mod resolve;
+mod response;
+mod send;
+mod slots;
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::{ActionError, LogLevel};
+
+use crate::action::{LogSink, Trace};
+use crate::connection::ResolvedConnection;
+use crate::error::Error;
+use guard::Guard;
+
+pub use guard::AllowList;
+pub use multipart::Part;
+pub use request::{Body, Request};
+pub use resolve::{Lookup, SystemLookup};
+pub use response::Response;
+
+pub(crate) use failure::{ErrorShape, dig};
+pub(crate) use request::{decode, encode};
+pub(crate) use response::Reading;
+
+/// How many redirects of a GET or HEAD are followed (threat model 4.4).
+pub const MAX_REDIRECTS: usize = 5;
+/// The most bytes that the headers of an answer may have (threat model 4.4).
+pub const MAX_RESPONSE_HEADERS: usize = 64 * 1024;
+/// The longest time that an input may ask a request to be given.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Installs the cryptography that TLS uses. Call it first thing in `main`; calling it again does nothing.
+///
+/// Without it the first HTTPS request of the process would panic, so [`Http::new`] calls it too.
+pub fn install_crypto() {
+    // An error means that one is installed already, which is just as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// The limits and rules of outgoing requests.
+#[derive(Clone)]
+pub struct HttpOptions {
+    /// What the guard lets through although it is private.
+    pub allow: AllowList,
+    /// The addresses of our own listeners and of the database: never called, whatever `allow` says.
+    pub blocked_own: Vec<SocketAddr>,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long a request may take in all, redirects and body included, unless an input says otherwise.
+    pub timeout: Duration,
+    /// How long an answer may pause between two pieces of its body.
+    pub idle_timeout: Duration,
+    /// The most bytes that a body may have, after inflating.
+    pub max_response: usize,
+    /// How many requests go to one host at once; further ones wait.
+    pub per_host: usize,
+    /// Whether Debug Request of a raw GraphQL request shows credentials, as its specification has it.
+    pub allow_credential_debug: bool,
+    /// How names become addresses.
+    pub lookup: Arc<dyn Lookup>,
+    /// The clock, and how retries inside an action wait.
+    pub timer: Arc<dyn Timer>,
+}
+
+impl Default for HttpOptions {
+    /// The limits of threat model 4.4: 5 s to connect, 60 s in all, 15 s idle, 10 MiB, 16 a host, nothing private.
+    fn default() -> Self {
+        Self {
+            allow: AllowList::default(),
+            blocked_own: Vec::new(),
+            connect_timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(15),
+            max_response: 10 << 20,
+            per_host: 16,
+            allow_credential_debug: false,
+            lookup: Arc::new(SystemLookup),
+            timer: Arc::new(SystemTimer),
+        }
+    }
+}
+
+/// The clock of an action, so that tests need not wait.
+#[async_trait]
+pub trait Timer: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+    /// Returns after this long.
+    async fn pause(&self, wait: Duration);
+}
+
+/// The clock of the system.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemTimer;
+
+#[async_trait]
+impl Timer for SystemTimer {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    async fn pause(&self, wait: Duration) {
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Sends requests. One for the whole process: it holds the pool of connections.
+pub struct Http {
+    client: reqwest::Client,
+    guard: Arc<Guard>,
+    slots: slots::Slots,
+    options: HttpOptions,
+}
+
+impl Http {
+    /// A way out under these rules.
+    ///
+    /// # Errors
+    /// The TLS set-up of the system cannot be used.
+    pub fn new(options: HttpOptions) -> Result<Self, Error> {
+        install_crypto();
+        let guard =
+            Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("cogwork/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(options.connect_timeout)
+            .dns_resolver(resolve::Resolver(guard.clone()))
+            // A proxy from the environment would resolve names behind the guard's back.
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .http2_max_header_list_size(u32::try_from(MAX_RESPONSE_HEADERS).unwrap_or(u32::MAX))
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(options.per_host)
+            .build()?;
+        let slots = slots::Slots::new(options.per_host);
+        Ok(Self { client, guard, slots, options })
+    }
+
+    /// The rules it was made with.
+    #[must_use]
+    pub fn options(&self) -> &HttpOptions {
+        &self.options
+    }
+
+    pub(crate) fn timer(&self) -> &dyn Timer {
+        &*self.options.timer
+    }
+
+    pub(crate) fn may_reveal_credentials(&self) -> bool {
+        self.options.allow_credential_debug
+    }
+}
+
+/// What surrounds one request: who is spoken to, on whose behalf, and what is logged of it.
+pub(crate) struct Context<'a> {
+    /// Who is called, in the words of messages: `the wiki`.
+    pub subject: &'a str,
+    pub connection: Option<&'a ResolvedConnection>,
+    pub idempotency_key: &'a str,
+    pub detail: Detail,
+    pub log: &'a dyn LogSink,
+    pub trace: Option<&'a Trace>,
+}
+
+/// How much of a request is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    Nothing,
+    /// Everything but credentials.
+    Masked,
+    /// Everything.
+    Everything,
+}
+
+impl Context<'_> {
+    fn note(&self, text: impl FnOnce() -> String) {
+        if self.detail != Detail::Nothing {
+            self.log.line(LogLevel::Info, &text());
+        }
+    }
+}
+
+/// What sending gives.
+type Sent = Result<Response, ActionError>;

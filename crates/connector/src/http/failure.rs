@@ -1,0 +1,330 @@
+//! From what went wrong on the wire, or what the other side said, to a record for people and programs.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use model::{ActionError, ErrorKind, RetryPolicy, Value};
+use url::Url;
+
+use super::guard::Refused;
+use super::response::Response;
+
+/// The most characters of an answer's own words in a message.
+const MAX_WORDS: usize = 400;
+/// The most bytes of an answer's body that an error carries on.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+
+/// Where the answers of a service say what went wrong. Each list is tried in order; the first non-empty text counts.
+#[derive(Clone, Debug)]
+pub(crate) struct ErrorShape {
+    /// Paths in the body.
+    pub message: Vec<String>,
+    /// Paths in the body, for a second sentence.
+    pub detail: Vec<String>,
+    /// Paths in the body.
+    pub code: Vec<String>,
+    /// Names of headers.
+    pub request_id: Vec<String>,
+}
+
+impl Default for ErrorShape {
+    /// The shapes that are met most.
+    fn default() -> Self {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            message: list(&[
+                "message",
+                "error.message",
+                "error_description",
+                "errors.0.message",
+                "errors.0.title",
+                "detail",
+                "title",
+                "error",
+            ]),
+            detail: list(&["errors.0.detail"]),
+            code: list(&["code", "error.code", "errors.0.code", "error.type"]),
+            request_id: list(&["x-request-id", "request-id", "x-correlation-id", "x-amzn-requestid"]),
+        }
+    }
+}
+
+/// Why a body is not the JSON it should be.
+#[derive(Debug)]
+pub(crate) struct NotJson(pub(crate) String);
+
+impl ErrorShape {
+    /// The error for an answer whose status is one.
+    pub(crate) fn status_error(&self, subject: &str, response: &Response, now: Timestamp) -> ActionError {
+        let status = response.status.as_u16();
+        let json = response.json().ok().filter(|value| matches!(value, Value::Map(_) | Value::List(_)));
+        let code = json.as_ref().and_then(|body| first_text(body, &self.code));
+        // A code that only repeats the status says nothing.
+        let code = code.filter(|code| *code != status.to_string());
+        let name = code.clone().or_else(|| response.status.canonical_reason().map(str::to_owned));
+        let mut message = format!("{subject} answered {status}");
+        if let Some(name) = &name {
+            message.push(' ');
+            message.push_str(name);
+        }
+        if let Some(words) = self.words(json.as_ref(), response) {
+            message.push_str(&words);
+        }
+        let wait = retry_after(response, now);
+        if let Some(wait) = wait {
+            message.push_str(&format!("; it asks to wait {}", model::units::format_duration(wait)));
+        }
+        let mut error = self.about(ErrorKind::Status, message, response);
+        if let Some(code) = code {
+            error = error.with_code(code);
+        }
+        if let Some(wait) = wait {
+            error = error.with_retry_after(wait);
+        }
+        error
+    }
+
+    /// The error for an answer that should have been JSON.
+    pub(crate) fn not_json(&self, subject: &str, response: &Response, reason: &NotJson) -> ActionError {
+        let found = if is_html(response) {
+            "an HTML page".to_owned()
+        } else {
+            format!("something else ({})", reason.0)
+        };
+        let message =
+            format!("{subject} answered {} with {found} where JSON was expected", response.status.as_u16());
+        self.about(ErrorKind::Response, message, response)
+    }
+
+    /// An error that carries what the answer says of itself: status, request id and body.
+    pub(crate) fn about(&self, kind: ErrorKind, message: String, response: &Response) -> ActionError {
+        let mut error = ActionError::new(kind, message).with_status(response.status.as_u16());
+        if let Some(id) = self.request_id.iter().find_map(|name| response.header(name)) {
+            error = error.with_request_id(id);
+        }
+        if response.body.is_empty() {
+            return error;
+        }
+        let body = match response.json() {
+            Ok(value) if response.body.len() <= MAX_ERROR_BODY => value,
+            _ => Value::from(cut(&response.text(), MAX_ERROR_BODY)),
+        };
+        error.with_body(body)
+    }
+
+    /// What the other side says, ready to be put behind the status.
+    fn words(&self, json: Option<&Value>, response: &Response) -> Option<String> {
+        let Some(body) = json else {
+            if is_html(response) {
+                return Some(" with an HTML page".to_owned());
+            }
+            let text = response.text();
+            let text = text.trim();
+            let readable = !text.is_empty() && std::str::from_utf8(&response.body).is_ok();
+            return readable.then(|| format!(": {}", one_line(text)));
+        };
+        let message = first_text(body, &self.message)?;
+        let detail = first_text(body, &self.detail).filter(|detail| *detail != message);
+        let detail = detail.map(|detail| format!(" ({})", one_line(&detail))).unwrap_or_default();
+        Some(format!(": {}{detail}", one_line(&message)))
+    }
+}
+
+/// The value at a dotted path, whose numbers are places in lists.
+pub(crate) fn dig(value: &Value, path: &str) -> Option<Value> {
+    path.split('.').try_fold(value.clone(), |value, key| match (&value, key.parse::<i64>()) {
+        (Value::List(_), Ok(index)) => value.at(index).cloned(),
+        _ => value.get(key),
+    })
+}
+
+fn first_text(body: &Value, paths: &[String]) -> Option<String> {
+    paths.iter().find_map(|path| match dig(body, path)? {
+        text @ (Value::String(_) | Value::Number(_)) => {
+            Some(text.to_text()).filter(|text| !text.trim().is_empty())
+        }
+        _ => None,
+    })
+}
+
+fn is_html(response: &Response) -> bool {
+    response.media_type() == "text/html" || response.body.trim_ascii_start().starts_with(b"<!")
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&line, MAX_WORDS)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        text.to_owned()
+    } else {
+        format!("{}…", &text[..text.floor_char_boundary(most)])
+    }
+}
+
+/// How long the answer asks to wait (RFC 9110, 10.2.3): whole seconds, or a date, which counts from the answer's own
+/// `Date` so that a wrong clock on either side does not matter. At most an hour is believed.
+fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
+    let text = response.header("retry-after")?.trim();
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let until = http_date(text)?;
+            let since = response.header("date").and_then(http_date).unwrap_or(now);
+            Duration::try_from(until.duration_since(since)).unwrap_or_default()
+        }
+    };
+    Some(wait.min(RetryPolicy::MAX_RETRY_AFTER))
+}
+
+fn http_date(text: &str) -> Option<Timestamp> {
+    static PARSER: DateTimeParser = DateTimeParser::new();
+    PARSER.parse_timestamp(text).ok()
+}
+
+/// The error for a request that did not end in time.
+pub(super) fn timed_out(subject: &str, limit: Duration) -> ActionError {
+    let limit = model::units::format_duration(limit);
+    ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
+}
+
+/// The error for an address that the guard refuses.
+pub(super) fn refused(reason: &Refused) -> ActionError {
+    let kind = match reason {
+        Refused::Scheme(_) | Refused::NoHost | Refused::UserInfo => ErrorKind::Input,
+        Refused::Private { .. } | Refused::Own { .. } => ErrorKind::Blocked,
+    };
+    ActionError::new(kind, reason.to_string())
+}
+
+/// The error for a failure of the HTTP client.
+pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionError {
+    // The address may hold secrets in its query; host and port are enough to find the fault.
+    let error = error.without_url();
+    let mut cause: &(dyn std::error::Error + 'static) = &error;
+    let mut is_garbled = false;
+    while let Some(source) = cause.source() {
+        if let Some(reason) = source.downcast_ref::<Refused>() {
+            return refused(reason);
+        }
+        // The client calls every failure in a body one of decoding; of those only the decoder's own are.
+        is_garbled |= source
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
+        cause = source;
+    }
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    if error.is_timeout() {
+        return ActionError::new(
+            ErrorKind::Timeout,
+            format!("{subject} at `{host}{port}` did not answer in time"),
+        );
+    }
+    if error.is_builder() {
+        return ActionError::new(ErrorKind::Input, format!("the request cannot be sent: {cause}"));
+    }
+    if error.is_decode() && is_garbled {
+        let message = format!("the answer of {subject} cannot be decoded: {cause}");
+        return ActionError::new(ErrorKind::Response, message);
+    }
+    let what = if error.is_connect() {
+        format!("{subject} at `{host}{port}` cannot be reached")
+    } else {
+        format!("the connection to {subject} at `{host}{port}` broke")
+    };
+    ActionError::new(ErrorKind::Network, format!("{what}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ::http::{HeaderMap, HeaderValue, StatusCode};
+    use bytes::Bytes;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn response(status: u16, headers: &[(&'static str, &'static str)], body: &'static str) -> Response {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        Response {
+            status: StatusCode::from_u16(status).expect("a status"),
+            headers: map,
+            body: Bytes::from_static(body.as_bytes()),
+            url: Url::parse("https://x.example/").expect("a URL"),
+        }
+    }
+
+    fn error(status: u16, headers: &[(&'static str, &'static str)], body: &'static str) -> ActionError {
+        let now = "2026-11-21T08:00:00Z".parse().expect("a time");
+        ErrorShape::default().status_error("the wiki", &response(status, headers, body), now)
+    }
+
+    fn check(status: u16, headers: &[(&'static str, &'static str)], body: &'static str, expected: &str) {
+        assert_eq!(error(status, headers, body).message, expected);
+    }
+
+    #[test]
+    fn the_message_takes_the_words_of_the_answer() {
+        let v2 = r#"{"errors":[{"status":404,"code":"NOT_FOUND","title":"Not Found","detail":null}]}"#;
+        check(404, &[], v2, "the wiki answered 404 NOT_FOUND: Not Found");
+        let cursor = r#"{"errors":[{"code":"BAD","title":"wrong cursor","detail":"start again"}]}"#;
+        check(400, &[], cursor, "the wiki answered 400 BAD: wrong cursor (start again)");
+        check(
+            401,
+            &[],
+            r#"{"code":401,"message":"Unauthorized"}"#,
+            "the wiki answered 401 Unauthorized: Unauthorized",
+        );
+        let oauth = r#"{"error":"access_denied","error_description":"no"}"#;
+        check(403, &[], oauth, "the wiki answered 403 Forbidden: no");
+        check(401, &[], "  plain\n text ", "the wiki answered 401 Unauthorized: plain text");
+        let html = &[("content-type", "text/html")];
+        check(502, html, "<html>", "the wiki answered 502 Bad Gateway with an HTML page");
+        check(599, &[], "", "the wiki answered 599");
+    }
+
+    #[test]
+    fn the_record_carries_code_request_id_and_body() {
+        let body = r#"{"errors":[{"code":"CONFLICT","title":"t"}]}"#;
+        let error = error(409, &[("x-request-id", "r-1")], body);
+        assert_eq!(
+            (error.kind, error.status, error.code.as_deref(), error.request_id.as_deref()),
+            (ErrorKind::Status, Some(409), Some("CONFLICT"), Some("r-1"))
+        );
+        assert_eq!(error.body.map(|body| body.to_json()).as_deref(), Some(body));
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date_and_never_over_an_hour() {
+        let wait = |headers: &[(&'static str, &'static str)]| error(429, headers, "").retry_after_ms;
+        assert_eq!(wait(&[("retry-after", "7")]), Some(7_000));
+        assert_eq!(wait(&[("retry-after", "999999999")]), Some(3_600_000));
+        assert_eq!(wait(&[("retry-after", "Sat, 21 Nov 2026 08:00:30 GMT")]), Some(30_000));
+        let own_date = ("date", "Sat, 21 Nov 2026 08:00:20 GMT");
+        assert_eq!(wait(&[("retry-after", "Sat, 21 Nov 2026 08:00:30 GMT"), own_date]), Some(10_000));
+        assert_eq!(wait(&[("retry-after", "Sat, 21 Nov 2020 08:00:30 GMT")]), Some(0));
+        assert_eq!(wait(&[("retry-after", "soon")]), None);
+        assert_eq!(wait(&[]), None);
+        check(
+            429,
+            &[("retry-after", "90")],
+            "",
+            "the wiki answered 429 Too Many Requests; it asks to wait 1m30s",
+        );
+    }
+
+    #[test]
+    fn a_path_walks_maps_and_lists() {
+        let value = Value::from_serde(serde_json::json!({"a": [{"b": 1}], "0": "zero"}));
+        assert_eq!(dig(&value, "a.0.b"), Some(Value::from(1_i64)));
+        assert_eq!(dig(&value, "0"), Some(Value::from("zero")));
+        assert_eq!(dig(&value, "a.1.b"), None);
+    }
+}

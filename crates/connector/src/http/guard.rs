@@ -1,0 +1,277 @@
+//! Which addresses calls may go to (threat model 4.4).
+//!
+//! By default only public unicast addresses. An allow list lets private ones through; our own listeners and the
+//! database stay closed whatever it says. Names are judged by all of their addresses, at the moment of connecting,
+//! so that a name cannot point elsewhere between check and use.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use url::{Host, Url};
+
+use super::resolve::Lookup;
+use crate::error::Error;
+
+/// IPv4 networks that calls may not go to. Source: the IANA registry of special-purpose addresses.
+const BLOCKED_V4: [(Network, &str); 17] = [
+    (Network::v4([0, 0, 0, 0], 8), "this network"),
+    (Network::v4([10, 0, 0, 0], 8), "a private network"),
+    (Network::v4([100, 64, 0, 0], 10), "a carrier's shared network"),
+    (Network::v4([127, 0, 0, 0], 8), "this machine"),
+    (Network::v4([169, 254, 0, 0], 16), "the link, where clouds keep credentials"),
+    (Network::v4([172, 16, 0, 0], 12), "a private network"),
+    (Network::v4([192, 0, 0, 0], 24), "a network reserved for protocols"),
+    (Network::v4([192, 0, 2, 0], 24), "a network for documentation"),
+    (Network::v4([192, 31, 196, 0], 24), "a reserved network"),
+    (Network::v4([192, 52, 193, 0], 24), "a reserved network"),
+    (Network::v4([192, 88, 99, 0], 24), "a 6to4 relay"),
+    (Network::v4([192, 168, 0, 0], 16), "a private network"),
+    (Network::v4([198, 18, 0, 0], 15), "a network for benchmarks"),
+    (Network::v4([198, 51, 100, 0], 24), "a network for documentation"),
+    (Network::v4([203, 0, 113, 0], 24), "a network for documentation"),
+    (Network::v4([224, 0, 0, 0], 4), "a multicast group"),
+    (Network::v4([240, 0, 0, 0], 4), "a reserved network"),
+];
+
+/// IPv6 networks that calls may not go to, among them all that carry an IPv4 address inside.
+const BLOCKED_V6: [(Network, &str); 15] = [
+    (Network::v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
+    (Network::v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96), "an IPv4 address in disguise"),
+    (Network::v6([0, 0, 0, 0, 0, 0, 0, 0], 96), "an IPv4 address in disguise"),
+    (Network::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96), "an IPv4 address behind NAT64"),
+    (Network::v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), "an IPv4 address behind NAT64"),
+    (Network::v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), "a network that discards"),
+    (Network::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32), "a Teredo tunnel"),
+    (Network::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), "a network reserved for protocols"),
+    (Network::v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "a network for documentation"),
+    (Network::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), "a 6to4 tunnel"),
+    (Network::v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), "a network for documentation"),
+    (Network::v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), "a private network"),
+    (Network::v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), "the link"),
+    (Network::v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10), "a private network"),
+    (Network::v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), "a multicast group"),
+];
+
+/// The only IPv6 addresses that are given out to the public: whatever lies outside is refused unnamed.
+const PUBLIC_V6: Network = Network::v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+
+/// Why an address may not be called. It travels through the HTTP client as the cause of its error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("only http and https addresses can be called, not `{0}`")]
+    Scheme(String),
+    #[error("the address names no host")]
+    NoHost,
+    #[error("an address with a user name or password in it is not called; use a connection")]
+    UserInfo,
+    #[error(
+        "`{host}` may not be called: {address} is {what}; if it is meant, add it to `outbound.allow` in the settings"
+    )]
+    Private { host: String, address: IpAddr, what: &'static str },
+    #[error("`{host}` may not be called: {address} is an address of this daemon itself")]
+    Own { host: String, address: IpAddr },
+}
+
+/// A range of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Network {
+    /// The first address, IPv4 in the low 32 bits.
+    first: u128,
+    /// How many leading bits count, of 32 or 128.
+    prefix: u8,
+    is_v6: bool,
+}
+
+impl Network {
+    const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> Self {
+        Self { first: Ipv4Addr::new(a, b, c, d).to_bits() as u128, prefix, is_v6: false }
+    }
+
+    const fn v6([a, b, c, d, e, f, g, h]: [u16; 8], prefix: u8) -> Self {
+        Self { first: Ipv6Addr::new(a, b, c, d, e, f, g, h).to_bits(), prefix, is_v6: true }
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let (bits, width) = match address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
+            IpAddr::V6(address) => (address.to_bits(), 128),
+        };
+        // A prefix of 0 would shift by the whole width, which has no meaning to the machine.
+        let ignored = u32::from(width - self.prefix);
+        address.is_ipv6() == self.is_v6
+            && (bits.checked_shr(ignored).unwrap_or(0) == self.first.checked_shr(ignored).unwrap_or(0))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix.parse::<u8>().ok()?)),
+            None => (text, None),
+        };
+        let address = address.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok()?;
+        let (first, width) = match address {
+            IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
+            IpAddr::V6(address) => (address.to_bits(), 128),
+        };
+        let prefix = prefix.unwrap_or(width);
+        (prefix <= width).then_some(Self { first, prefix, is_v6: width == 128 })
+    }
+}
+
+/// The private addresses and host names that calls may go to all the same.
+#[derive(Clone, Debug, Default)]
+pub struct AllowList {
+    networks: Vec<Network>,
+    names: Vec<String>,
+}
+
+impl AllowList {
+    /// Reads entries: an address (`127.0.0.1`, `::1`), a network (`10.0.0.0/8`), a host name (`wiki.internal`), or all
+    /// names below one (`*.internal`). Empty entries are skipped.
+    ///
+    /// # Errors
+    /// The first entry that is none of these.
+    pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
+        let mut list = Self::default();
+        for entry in entries.into_iter().map(str::trim).filter(|entry| !entry.is_empty()) {
+            if let Some(network) = Network::parse(entry) {
+                list.networks.push(network);
+                continue;
+            }
+            let name = entry.strip_prefix("*.").unwrap_or(entry);
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let refused = || Error::AllowList { entry: entry.to_owned() };
+            if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(plain) {
+                return Err(refused());
+            }
+            // Something like `1.2.3.4.5` or `10.0.0.1e` would be taken for a name that never matches.
+            if name.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_digit())) {
+                return Err(refused());
+            }
+            list.names.push(normal_name(entry));
+        }
+        Ok(list)
+    }
+
+    fn allows(&self, name: Option<&str>, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(address))
+            || name.is_some_and(|name| self.names(name))
+    }
+
+    fn names(&self, name: &str) -> bool {
+        let name = normal_name(name);
+        self.names.iter().any(|allowed| match allowed.strip_prefix('*') {
+            Some(suffix) => name.ends_with(suffix) && name.len() > suffix.len(),
+            None => *allowed == name,
+        })
+    }
+}
+
+fn normal_name(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+/// The judge of every address, shared by the sender and the resolver of names.
+pub(crate) struct Guard {
+    allow: AllowList,
+    own: Vec<SocketAddr>,
+    pub(super) lookup: Arc<dyn Lookup>,
+    /// The ports that requests in flight go to, by name: the resolver is told the name alone.
+    in_flight: Mutex<HashMap<String, Vec<u16>>>,
+}
+
+/// Until it is dropped, a request to this name and port is in flight.
+pub(crate) struct InFlight<'g> {
+    guard: &'g Guard,
+    target: Option<(String, u16)>,
+}
+
+impl Guard {
+    pub(super) fn new(allow: AllowList, own: Vec<SocketAddr>, lookup: Arc<dyn Lookup>) -> Self {
+        Self { allow, own, lookup, in_flight: Mutex::default() }
+    }
+
+    /// Judges the address of a request as far as it can be without asking for names, and notes its port.
+    pub(super) fn enter(&self, url: &Url) -> Result<InFlight<'_>, Refused> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Refused::Scheme(url.scheme().to_owned()));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refused::UserInfo);
+        }
+        let port = url.port_or_known_default().unwrap_or(0);
+        let literal = match url.host().ok_or(Refused::NoHost)? {
+            Host::Ipv4(address) => IpAddr::V4(address),
+            Host::Ipv6(address) => IpAddr::V6(address),
+            Host::Domain(name) => {
+                let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+                in_flight.entry(name.to_owned()).or_default().push(port);
+                return Ok(InFlight { guard: self, target: Some((name.to_owned(), port)) });
+            }
+        };
+        self.judge(None, literal, |own| own == port)?;
+        Ok(InFlight { guard: self, target: None })
+    }
+
+    /// Judges one address that a name has. Which of the ports in flight the connection is for is not known here, so
+    /// one of ours among them is enough to refuse; with none in flight every port may be meant.
+    pub(super) fn check_resolved(&self, name: &str, address: IpAddr) -> Result<(), Refused> {
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports = in_flight.get(name);
+        self.judge(Some(name), address, |own| ports.is_none_or(|ports| ports.contains(&own)))
+    }
+
+    fn judge(
+        &self,
+        name: Option<&str>,
+        address: IpAddr,
+        is_port: impl Fn(u16) -> bool,
+    ) -> Result<(), Refused> {
+        let host = || name.map_or_else(|| address.to_string(), str::to_owned);
+        if self.own.iter().any(|own| is_port(own.port()) && is_same_machine(own.ip(), address)) {
+            return Err(Refused::Own { host: host(), address });
+        }
+        match private(address) {
+            Some(what) if !self.allow.allows(name, address) => {
+                Err(Refused::Private { host: host(), address, what })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        let Some((name, port)) = &self.target else { return };
+        let mut in_flight = self.guard.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ports) = in_flight.get_mut(name) {
+            if let Some(position) = ports.iter().position(|noted| noted == port) {
+                ports.swap_remove(position);
+            }
+            if ports.is_empty() {
+                in_flight.remove(name);
+            }
+        }
+    }
+}
+
+/// What makes the address one that calls may not go to by default, in words; nothing for a public one.
+fn private(address: IpAddr) -> Option<&'static str> {
+    let table: &[(Network, &str)] = if address.is_ipv4() { &BLOCKED_V4 } else { &BLOCKED_V6 };
+    let named = table.iter().find(|(network, _)| network.contains(address)).map(|(_, what)| *what);
+    named.or_else(|| (address.is_ipv6() && !PUBLIC_V6.contains(address)).then_some("no public address"))
+}
+
+/// Whether a connection to `target` can end at a listener on `own`.
+fn is_same_machine(own: IpAddr, target: IpAddr) -> bool {
+    let (own, target) = (own.to_canonical(), target.to_canonical());
+    if target.is_unspecified() {
+        return true;
+    }
+    // A listener on 0.0.0.0 hears on every address of the machine. Binding to an address is how to ask the system
+    // whether it is one.
+    own == target || (own.is_unspecified() && (target.is_loopback() || UdpSocket::bind((target, 0)).is_ok()))
+}
+
+#[cfg(test)]
+mod tests;

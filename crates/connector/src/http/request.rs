@@ -1,0 +1,247 @@
+//! A request before it is sent, and the encodings that no input can break out of.
+
+use std::time::Duration;
+
+use ::http::header::CONTENT_TYPE;
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use bytes::Bytes;
+use model::{ActionError, ErrorKind, Map, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
+
+use super::multipart::Part;
+
+/// Everything but the letters, digits and marks that never mean anything in a URL (RFC 3986, section 2.3).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Headers that belong to the connection itself or to the client, and that no input may set.
+const RESERVED: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// One request, without credentials. It can be sent any number of times.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// Where to, query included.
+    pub url: Url,
+    /// The headers, credentials not among them.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Body,
+    /// How long it may take in all; the daemon's default if not given.
+    pub timeout: Option<Duration>,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// These bytes; their `Content-Type` is among the headers.
+    Bytes(Bytes),
+    /// A form with parts, `multipart/form-data`.
+    Multipart(Vec<Part>),
+}
+
+impl Request {
+    /// A request without headers and body.
+    #[must_use]
+    pub fn new(method: Method, url: Url) -> Self {
+        Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None }
+    }
+
+    /// Adds a header that an input gives.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`]: a name or value that HTTP cannot carry, or a header that no input may set.
+    pub fn set_header(&mut self, name: &str, value: &Value) -> Result<(), ActionError> {
+        let wrong = |words: String| Err(ActionError::new(ErrorKind::Input, words));
+        if matches!(value, Value::Null) {
+            return Ok(());
+        }
+        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+            return wrong(format!("`{}` is not the name of a header", name.escape_debug()));
+        };
+        if RESERVED.contains(&header.as_str()) {
+            return wrong(format!("the header `{header}` is set by the client itself; leave it out"));
+        }
+        match HeaderValue::from_bytes(value.to_text().as_bytes()) {
+            Ok(value) => self.headers.insert(header, value),
+            Err(_) => {
+                return wrong(format!(
+                    "the header `{header}` holds a line break or another control character"
+                ));
+            }
+        };
+        Ok(())
+    }
+
+    /// Sets the body to bytes of a media type, unless a header names another.
+    pub fn set_bytes(&mut self, content_type: &str, data: impl Into<Bytes>) {
+        if !self.headers.contains_key(CONTENT_TYPE)
+            && let Ok(value) = HeaderValue::from_str(content_type)
+        {
+            self.headers.insert(CONTENT_TYPE, value);
+        }
+        self.body = Body::Bytes(data.into());
+    }
+
+    /// Sets the body to a value: a file is its bytes, a text itself, anything else JSON.
+    pub fn set_value(&mut self, value: &Value) {
+        match value {
+            Value::File(file) => self.set_bytes(&file.content_type, file.data.clone()),
+            Value::String(text) => self.set_bytes(text_type(text), text.as_bytes().to_vec()),
+            other => self.set_bytes("application/json", other.to_json()),
+        }
+    }
+
+    /// Sets the body to fields as a browser's form sends them.
+    pub fn set_form(&mut self, fields: &[(String, Value)]) {
+        let pairs =
+            fields.iter().flat_map(|(name, value)| texts(value).map(move |text| (name.clone(), text)));
+        self.set_bytes("application/x-www-form-urlencoded", encode_pairs(pairs));
+    }
+
+    /// Adds a parameter to the query: a list once for each item, a map as JSON, `null` not at all.
+    pub fn add_query(&mut self, name: &str, value: &Value) {
+        let added = encode_pairs(texts(value).map(|text| (name.to_owned(), text)));
+        if added.is_empty() {
+            return;
+        }
+        let query = match self.url.query() {
+            Some(query) if !query.is_empty() => format!("{query}&{added}"),
+            _ => added,
+        };
+        self.url.set_query(Some(&query));
+    }
+
+    /// Adds parameters to the query, each in the place of all of that name that are there.
+    pub fn merge_query(&mut self, parameters: &Map) {
+        let kept: Vec<&str> =
+            self.url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()).collect();
+        let name_of = |pair: &str| decode(pair.split_once('=').map_or(pair, |(name, _)| name));
+        let kept: Vec<&str> =
+            kept.into_iter().filter(|pair| !parameters.contains_key(&name_of(pair))).collect();
+        let query = kept.join("&");
+        self.url.set_query((!query.is_empty()).then_some(query.as_str()));
+        for (name, value) in parameters.iter() {
+            self.add_query(name, value);
+        }
+    }
+}
+
+/// The media type of a text that an author gave as a body: JSON if it is some, which is what APIs mostly take.
+fn text_type(text: &str) -> &'static str {
+    let is_json = text.trim_start().starts_with(['{', '['])
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    if is_json { "application/json" } else { "text/plain; charset=utf-8" }
+}
+
+/// The texts that a value is sent as: a list one by one, `null` not at all.
+fn texts(value: &Value) -> impl Iterator<Item = String> {
+    let items = match value {
+        Value::List(list) => list.0.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    items.iter().filter(|item| !item.is_null()).map(Value::to_text)
+}
+
+fn encode_pairs(pairs: impl Iterator<Item = (String, String)>) -> String {
+    let pairs: Vec<String> =
+        pairs.map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect();
+    pairs.join("&")
+}
+
+/// A text as one segment of a path, or as one name or value of a query: nothing in it can end that.
+pub(crate) fn encode(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// The text that was encoded as a name or value of a query. `+` stays `+`: cursors hold some that nobody escaped.
+pub(crate) fn decode(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(url: &str) -> Request {
+        Request::new(Method::GET, Url::parse(url).expect("a URL"))
+    }
+
+    #[test]
+    fn query_values_cannot_become_other_parameters() {
+        let mut request = request("https://x.example/a?k=1");
+        request.add_query("title", &Value::from("a&b=c#d e+é"));
+        request.add_query("ids", &Value::from(vec![Value::from(1_i64), Value::Null, Value::from("2,3")]));
+        request.add_query("none", &Value::Null);
+        assert_eq!(
+            request.url.as_str(),
+            "https://x.example/a?k=1&title=a%26b%3Dc%23d%20e%2B%C3%A9&ids=1&ids=2%2C3"
+        );
+    }
+
+    #[test]
+    fn merged_parameters_take_the_place_of_those_of_their_name() {
+        let mut request = request("https://x.example/a?limit=25&limit=26&sp%61ce=1&cursor=x%3D");
+        let more: Map = [("limit", Value::from(5_i64)), ("space", Value::from("2")), ("cursor", Value::Null)]
+            .into_iter()
+            .collect();
+        request.merge_query(&more);
+        assert_eq!(request.url.as_str(), "https://x.example/a?limit=5&space=2");
+    }
+
+    #[test]
+    fn a_header_cannot_bring_another_with_it() {
+        let mut request = request("https://x.example/");
+        for (name, value) in
+            [("x-a", "1\r\nx-b: 2"), ("x-a", "1\n2"), ("x-a", "\u{0}"), ("x a", "1"), ("x-a\r\nb", "1")]
+        {
+            let error = request.set_header(name, &Value::from(value)).expect_err("refused");
+            assert_eq!(error.kind, ErrorKind::Input);
+            assert!(!error.message.contains('\n'), "{}", error.message);
+        }
+        for name in RESERVED {
+            assert!(request.set_header(name, &Value::from("x")).is_err(), "{name}");
+        }
+        assert!(request.headers.is_empty());
+        request.set_header("X-Ünder", &Value::from("x")).expect_err("names are ASCII");
+        request.set_header("X-Title", &Value::from("Ünder")).expect("values may be UTF-8");
+    }
+
+    #[test]
+    fn a_text_body_is_json_only_if_it_is() {
+        let type_of = |text: &str| {
+            let mut request = request("https://x.example/");
+            request.set_value(&Value::from(text));
+            request.headers[CONTENT_TYPE].to_str().expect("text").to_owned()
+        };
+        assert_eq!(type_of(r#" {"a": 1}"#), "application/json");
+        assert_eq!(type_of("{a: 1}"), "text/plain; charset=utf-8");
+        assert_eq!(type_of("hello"), "text/plain; charset=utf-8");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_encoded_is_read_back(text in "\\PC{0,20}|[\\x00-\\x7f]{0,20}") {
+            let encoded = encode(&text);
+            prop_assert!(encoded.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte)));
+            prop_assert_eq!(decode(&encoded), text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! An answer, read whole within its limits.
+
+use std::sync::Arc;
+
+use ::http::header::{CONTENT_TYPE, SET_COOKIE};
+use ::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use model::value::JsonLimits;
+use model::{File, Map, Value};
+use url::Url;
+
+use super::failure::NotJson;
+
+/// What the JSON of an answer may be at most. A page of 250 items with bodies stays far below.
+const JSON_LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
+
+/// An answer of any status, its body inflated and complete.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Where it came from, after redirects.
+    pub url: Url,
+}
+
+/// How a body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As JSON; an empty body is `null`.
+    Json,
+    /// As text.
+    Text,
+    /// As a file.
+    Binary,
+    /// As what its media type says: JSON, text, or else a file.
+    Auto,
+}
+
+impl Reading {
+    /// The words that inputs use, in the order they are documented.
+    pub(crate) const WORDS: [&'static str; 4] = ["json", "text", "binary", "auto"];
+
+    pub(crate) fn of(word: &str) -> Self {
+        match word {
+            "text" => Self::Text,
+            "binary" => Self::Binary,
+            "auto" => Self::Auto,
+            _ => Self::Json,
+        }
+    }
+}
+
+impl Response {
+    /// The value of a header as text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The media type without its parameters, in lower case; empty if there is none.
+    #[must_use]
+    pub fn media_type(&self) -> String {
+        let whole = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
+        whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Whether the media type is JSON or built on it.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        let media_type = self.media_type();
+        media_type == "application/json" || media_type.ends_with("+json")
+    }
+
+    /// The headers as a value: names in lower case, repeated ones joined with `, `, cookies as a list.
+    #[must_use]
+    pub fn headers_value(&self) -> Value {
+        let mut map = Map::headers();
+        for name in self.headers.keys() {
+            let values =
+                self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let value = if name == SET_COOKIE {
+                values.map(|value| Value::from(value.into_owned())).collect()
+            } else {
+                Value::from(values.collect::<Vec<_>>().join(", "))
+            };
+            map.insert(name.as_str(), value);
+        }
+        Value::from(map)
+    }
+
+    /// The body as JSON; an empty one is `null`.
+    ///
+    /// # Errors
+    /// It is not JSON, or more than an answer may be.
+    pub(crate) fn json(&self) -> Result<Value, NotJson> {
+        if self.body.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Value::Null);
+        }
+        Value::from_json(&self.body, JSON_LIMITS).map_err(|error| NotJson(error.to_string()))
+    }
+
+    /// The body as text; bytes that are no UTF-8 are replaced.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as a file under the name that the answer gives it.
+    #[must_use]
+    pub fn file(&self) -> File {
+        let content_type = self.header(CONTENT_TYPE.as_str()).unwrap_or("application/octet-stream");
+        File { content_type: content_type.into(), filename: self.file_name(), data: self.body.clone() }
+    }
+
+    /// The body, read as asked for.
+    ///
+    /// # Errors
+    /// JSON was asked for, and it is none.
+    pub(crate) fn read(&self, reading: Reading) -> Result<Value, NotJson> {
+        match reading {
+            Reading::Json => self.json(),
+            Reading::Text => Ok(Value::from(self.text())),
+            Reading::Binary => Ok(Value::from(self.file())),
+            Reading::Auto if self.body.is_empty() => Ok(Value::Null),
+            Reading::Auto if self.is_json() => self.json(),
+            Reading::Auto => {
+                let media_type = self.media_type();
+                let is_text =
+                    media_type.starts_with("text/") || media_type.ends_with("xml") || media_type.is_empty();
+                let readable = is_text && std::str::from_utf8(&self.body).is_ok();
+                Ok(if readable { Value::from(self.text()) } else { Value::from(self.file()) })
+            }
+        }
+    }
+
+    /// `{statusCode, headers, body}`: what raw requests give.
+    ///
+    /// # Errors
+    /// JSON was asked for, and it is none.
+    pub(crate) fn envelope(&self, reading: Reading) -> Result<Value, NotJson> {
+        let entries = [
+            ("statusCode", Value::from(self.status.as_u16())),
+            ("headers", self.headers_value()),
+            ("body", self.read(reading)?),
+        ];
+        Ok(Value::from(entries.into_iter().collect::<Map>()))
+    }
+
+    /// The name in `Content-Disposition`, without any folder: it is data, and nobody should take it for a path.
+    fn file_name(&self) -> Option<Arc<str>> {
+        let disposition = self.header("content-disposition")?;
+        let value = disposition.split(';').filter_map(|part| part.trim().strip_prefix("filename=")).next()?;
+        let name = value.trim().trim_matches('"').rsplit(['/', '\\']).next().unwrap_or_default();
+        (!name.is_empty()).then(|| name.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::http::HeaderValue;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn response(headers: &[(&'static str, &'static str)], body: &'static [u8]) -> Response {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        let url = Url::parse("https://x.example/").expect("a URL");
+        Response { status: StatusCode::OK, headers: map, body: Bytes::from_static(body), url }
+    }
+
+    #[test]
+    fn a_body_is_read_as_its_media_type_says() {
+        let read = |media_type, body| {
+            response(&[("content-type", media_type)], body).read(Reading::Auto).expect("readable")
+        };
+        assert_eq!(read("application/json; charset=utf-8", b"{\"a\":1}").to_json(), r#"{"a":1}"#);
+        assert_eq!(read("application/problem+json", b"[1]").to_json(), "[1]");
+        assert_eq!(read("text/html", b"<p>"), Value::from("<p>"));
+        assert_eq!(read("image/png", b"\x89PNG").kind(), "file");
+        assert_eq!(read("text/plain", b"\xff").kind(), "file");
+        assert_eq!(read("image/png", b""), Value::Null);
+    }
+
+    #[test]
+    fn repeated_headers_are_joined_and_cookies_are_not() {
+        let headers = [("vary", "a"), ("vary", "b"), ("set-cookie", "x=1; path=/"), ("set-cookie", "y=2")];
+        let value = response(&headers, b"").headers_value();
+        assert_eq!(value.to_json(), r#"{"vary":"a, b","set-cookie":["x=1; path=/","y=2"]}"#);
+        assert_eq!(value.get("Vary"), Some(Value::from("a, b")));
+    }
+
+    #[test]
+    fn an_attachments_name_is_never_a_path() {
+        let name = |text| response(&[("content-disposition", text)], b"x").file().filename;
+        assert_eq!(name("attachment; filename=\"a b.pdf\"").as_deref(), Some("a b.pdf"));
+        assert_eq!(name("attachment; filename=../../etc/passwd").as_deref(), Some("passwd"));
+        assert_eq!(name("attachment; filename=\"..\\\\x.exe\"").as_deref(), Some("x.exe"));
+        assert_eq!(name("inline"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! Sending: guard, slot, one exchange, and redirects followed by our own rules.
+
+use ::http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use bytes::{Bytes, BytesMut};
+use model::{ActionError, ErrorKind};
+use url::Url;
+
+use super::request::{Body, Request};
+use super::response::Response;
+use super::{
+    Context, Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, Sent, debug, failure, multipart,
+};
+use crate::action::TRACE_HEADER;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Headers that may follow a redirect to another host: they tell nothing about whoever asks.
+const HARMLESS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
+
+impl Http {
+    /// Sends a request once and gives the answer, whatever its status. Redirects of GET and HEAD are followed.
+    pub(crate) async fn send(&self, request: &Request, context: &Context<'_>) -> Sent {
+        let limit = request.timeout.unwrap_or(self.options.timeout).min(MAX_TIMEOUT);
+        match tokio::time::timeout(limit, Box::pin(self.follow(request, context))).await {
+            Ok(sent) => sent,
+            Err(_) => Err(failure::timed_out(context.subject, limit)),
+        }
+    }
+
+    async fn follow(&self, request: &Request, context: &Context<'_>) -> Sent {
+        let mut url = request.url.clone();
+        let mut headers = headers(request, context);
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.exchange(request, &url, &headers, context).await?;
+            let Some(next) = redirect(&request.method, &response, context.subject)? else {
+                return Ok(response);
+            };
+            if next.origin() != url.origin() {
+                headers.retain_harmless();
+            }
+            url = next;
+        }
+        let message = format!("{} redirects more than {MAX_REDIRECTS} times", context.subject);
+        Err(ActionError::new(ErrorKind::Response, message))
+    }
+
+    async fn exchange(
+        &self,
+        request: &Request,
+        url: &Url,
+        headers: &HeaderMap,
+        context: &Context<'_>,
+    ) -> Sent {
+        let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
+        let _slot = self.slots.take(url).await;
+        context.note(|| debug::request(request, url, headers, context));
+        let wrong = |error| failure::client(context.subject, url, error);
+        let mut builder = self.client.request(request.method.clone(), url.clone()).headers(headers.clone());
+        builder = match &request.body {
+            Body::Empty => builder,
+            Body::Bytes(data) => builder.body(data.clone()),
+            Body::Multipart(parts) => {
+                let boundary = multipart::boundary();
+                builder
+                    .header(CONTENT_TYPE, format!("multipart/form-data; boundary={boundary}"))
+                    .body(multipart::encode(parts, &boundary))
+            }
+        };
+        let answer = builder.send().await.map_err(wrong)?;
+        let status = answer.status();
+        let headers = answer.headers().clone();
+        let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        if size > MAX_RESPONSE_HEADERS {
+            let message =
+                format!("{} answered with {size} bytes of headers; at most 64KiB are read", context.subject);
+            return Err(ActionError::new(ErrorKind::Limit, message));
+        }
+        // What answers a HEAD has no body, whatever its headers promise.
+        let body = if request.method == Method::HEAD {
+            Bytes::new()
+        } else {
+            self.body(answer, url, context).await?
+        };
+        let response = Response { status, headers, body, url: url.clone() };
+        context.note(|| debug::response(&response, context));
+        Ok(response)
+    }
+
+    /// The whole body, inflated, up to the limit. What is announced to be larger is not even begun.
+    async fn body(
+        &self,
+        mut answer: reqwest::Response,
+        url: &Url,
+        context: &Context<'_>,
+    ) -> Result<Bytes, ActionError> {
+        let most = self.options.max_response;
+        let too_large = || {
+            let most = model::units::format_size(most as u64);
+            let message =
+                format!("the answer of {} is larger than {most}, the most that is read", context.subject);
+            Err(ActionError::new(ErrorKind::Limit, message))
+        };
+        if answer.content_length().is_some_and(|length| length > most as u64) {
+            return too_large();
+        }
+        let mut body = BytesMut::new();
+        loop {
+            let idle = self.options.idle_timeout;
+            match tokio::time::timeout(idle, answer.chunk()).await {
+                Err(_) => {
+                    let idle = model::units::format_duration(idle);
+                    let message =
+                        format!("the answer of {} stopped for {idle} in its middle", context.subject);
+                    return Err(ActionError::new(ErrorKind::Timeout, message));
+                }
+                Ok(Err(error)) => return Err(failure::client(context.subject, url, error)),
+                Ok(Ok(None)) => return Ok(body.freeze()),
+                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return too_large(),
+                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+            }
+        }
+    }
+}
+
+trait RetainHarmless {
+    fn retain_harmless(&mut self);
+}
+
+impl RetainHarmless for HeaderMap {
+    /// Keeps what tells nothing: a custom header of the author may be a credential as well as `Authorization` is.
+    fn retain_harmless(&mut self) {
+        let kept =
+            HARMLESS.into_iter().filter_map(|name| self.get(&name).cloned().map(|value| (name, value)));
+        *self = kept.collect();
+    }
+}
+
+/// The headers of the request with what every request carries: credentials, idempotency key, trace.
+fn headers(request: &Request, context: &Context<'_>) -> HeaderMap {
+    let mut headers = request.headers.clone();
+    if matches!(request.body, Body::Multipart(_)) {
+        // It names the boundary, which is known only when the body is written.
+        headers.remove(CONTENT_TYPE);
+    }
+    for (name, value) in context.connection.into_iter().flat_map(|connection| connection.credentials()) {
+        headers.insert(name.clone(), value.clone());
+    }
+    let is_safe = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if !is_safe
+        && !headers.contains_key(IDEMPOTENCY_KEY)
+        && let Ok(key) = HeaderValue::from_str(context.idempotency_key)
+    {
+        headers.insert(IDEMPOTENCY_KEY, key);
+    }
+    if let Some(trace) = context.trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok()) {
+        headers.insert(HeaderName::from_static(TRACE_HEADER), trace);
+    }
+    headers
+}
+
+/// Where the answer sends a GET or HEAD on to, if it does.
+fn redirect(method: &Method, response: &Response, subject: &str) -> Result<Option<Url>, ActionError> {
+    let is_redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    if !is_redirect || !matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers.get(LOCATION) else { return Ok(None) };
+    let next = std::str::from_utf8(location.as_bytes()).ok().and_then(|text| response.url.join(text).ok());
+    match next {
+        Some(mut next) => {
+            next.set_fragment(None);
+            Ok(Some(next))
+        }
+        None => {
+            let message = format!("{subject} redirects to something that is no address");
+            Err(ActionError::new(ErrorKind::Response, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::Map;
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::action::Trace;
+use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
+use crate::http::testing::{Answer, Lines, Names, Server, answer, http, local};
+use crate::http::{AllowList, Detail, HttpOptions};
+
+/// 64 KiB of zeros, gzipped to 99 bytes.
+const ZEROS: &str = "H4sIAAAAAAACA+3BAQEAAACAkP6v7ggKAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAauuOl9cAAAEA";
+
+fn request(method: Method, url: &str) -> Request {
+    Request::new(method, Url::parse(url).expect("a URL"))
+}
+
+async fn send_with(options: HttpOptions, request: &Request, connection: Option<&ResolvedConnection>) -> Sent {
+    let trace = Trace { chain: "chain".to_owned(), depth: 2 };
+    let context = Context {
+        subject: "the other",
+        connection,
+        idempotency_key: "execution.step",
+        detail: Detail::Nothing,
+        log: &Lines::default(),
+        trace: Some(&trace),
+    };
+    http(options).send(request, &context).await
+}
+
+async fn send(options: HttpOptions, request: &Request) -> Sent {
+    send_with(options, request, None).await
+}
+
+#[track_caller]
+fn check(sent: Sent, kind: ErrorKind, words: &str) {
+    let error = sent.expect_err("an error");
+    assert_eq!(error.kind, kind, "{}", error.message);
+    assert!(error.message.contains(words), "{}", error.message);
+}
+
+/// Bearer credentials bound to a server.
+fn connection(server: &Server) -> ResolvedConnection {
+    let input = model::InputSpec {
+        name: "token".to_owned(),
+        kind: model::InputType::Text,
+        required: true,
+        default: None,
+        description: None,
+    };
+    let kind = ConnectionType {
+        name: "test.bearer".to_owned(),
+        title: "Test".to_owned(),
+        description: None,
+        inputs: vec![ConnectionInput { spec: input, secret: true }],
+        base: Base::Fixed(BaseUrl::parse(&server.url(""), None).expect("an address")),
+        auth: Auth::Bearer { token: vec!["token".to_owned()] },
+    };
+    let inputs: Map = [("token", "secret-token")].into_iter().collect();
+    kind.resolve("main", &inputs).expect("it resolves")
+}
+
+#[tokio::test]
+async fn nothing_private_is_called_without_leave() {
+    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let request = request(Method::GET, &server.url("/"));
+    check(send(HttpOptions::default(), &request).await, ErrorKind::Blocked, "outbound.allow");
+    assert_eq!(server.requests().len(), 0);
+    assert!(send(local(), &request).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_name_is_judged_by_all_its_addresses() {
+    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let port = server.address.port();
+    let names = |allow: &'static str| {
+        let addresses = [
+            ("wiki.test", vec!["127.0.0.1"]),
+            ("mixed.test", vec!["8.8.8.8", "127.0.0.2"]),
+            ("metadata.test", vec!["169.254.169.254"]),
+            ("none.test", vec![]),
+        ];
+        let addresses = addresses.into_iter().map(|(name, addresses)| {
+            (name, addresses.into_iter().map(|text| text.parse().expect("an address")).collect())
+        });
+        let allow = AllowList::parse([allow]).expect("an entry");
+        HttpOptions { allow, lookup: Arc::new(Names(addresses.collect::<HashMap<_, _>>())), ..local() }
+    };
+    for name in ["wiki.test", "mixed.test", "metadata.test"] {
+        let request = request(Method::GET, &format!("http://{name}:{port}/"));
+        check(
+            send(names("10.0.0.0/8"), &request).await,
+            ErrorKind::Blocked,
+            &format!("`{name}` may not be called"),
+        );
+    }
+    check(
+        send(names("127.0.0.1"), &request(Method::GET, "http://mixed.test/")).await,
+        ErrorKind::Blocked,
+        "127.0.0.2",
+    );
+    check(
+        send(names("127.0.0.1"), &request(Method::GET, "http://none.test/")).await,
+        ErrorKind::Network,
+        "no address",
+    );
+    check(
+        send(names("127.0.0.1"), &request(Method::GET, "http://x.test/")).await,
+        ErrorKind::Network,
+        "no such name",
+    );
+    assert_eq!(server.requests().len(), 0);
+    // Let through by name or by address, the checked address is called, under the name.
+    for allow in ["wiki.test", "127.0.0.1"] {
+        let request = request(Method::GET, &format!("http://wiki.test:{port}/"));
+        assert!(send(names(allow), &request).await.is_ok());
+    }
+    assert!(server.requests()[0].contains(&format!("host: wiki.test:{port}")), "{}", server.requests()[0]);
+}
+
+#[tokio::test]
+async fn our_own_listener_is_never_called() {
+    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let lookup = Arc::new(Names([("own.test", vec![server.address.ip()])].into()));
+    let options = HttpOptions { blocked_own: vec![server.address], lookup, ..local() };
+    for url in [server.url("/"), format!("http://own.test:{}/", server.address.port())] {
+        check(
+            send(options.clone(), &request(Method::GET, &url)).await,
+            ErrorKind::Blocked,
+            "this daemon itself",
+        );
+    }
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_redirect_elsewhere_takes_no_credentials_along() {
+    let target = Server::start(|_, _| answer("200 OK", b"here")).await;
+    let to = target.url("/end");
+    let server = Server::start(move |count, _| match count {
+        0 => answer("302 Found\r\nlocation: /next", b""),
+        _ => answer(&format!("307 Temporary Redirect\r\nlocation: {to}"), b""),
+    })
+    .await;
+    let mut sent = request(Method::GET, &server.url("/first"));
+    sent.set_header("x-api-key", &"also-secret".into()).expect("a header");
+    sent.set_header("accept", &"text/plain".into()).expect("a header");
+    let response = send_with(local(), &sent, Some(&connection(&server))).await.expect("an answer");
+    assert_eq!(response.text(), "here");
+    let [first, next] = &server.requests()[..] else { panic!("two requests") };
+    assert!(first.contains("authorization: Bearer secret-token") && first.contains("x-api-key"), "{first}");
+    assert!(next.starts_with("GET /next ") && next.contains("authorization: Bearer secret-token"), "{next}");
+    let [end] = &target.requests()[..] else { panic!("one request") };
+    assert!(end.contains("accept: text/plain"), "{end}");
+    assert!(!end.contains("secret") && !end.contains("authorization"), "{end}");
+}
+
+#[tokio::test]
+async fn every_hop_is_judged_anew() {
+    for (location, kind) in [
+        ("http://10.0.0.1/", ErrorKind::Blocked),
+        ("http://169.254.169.254/latest/", ErrorKind::Blocked),
+        ("file:///etc/passwd", ErrorKind::Input),
+        ("http://a:b@127.0.0.1/", ErrorKind::Input),
+    ] {
+        let server =
+            Server::start(move |_, _| answer(&format!("302 Found\r\nlocation: {location}"), b"")).await;
+        check(send(local(), &request(Method::GET, &server.url("/"))).await, kind, "");
+    }
+}
+
+#[tokio::test]
+async fn redirects_end_and_are_not_for_writes() {
+    let server = Server::start(|_, _| answer("302 Found\r\nlocation: /again", b"")).await;
+    check(
+        send(local(), &request(Method::GET, &server.url("/"))).await,
+        ErrorKind::Response,
+        "more than 5 times",
+    );
+    assert_eq!(server.requests().len(), 6);
+    let response = send(local(), &request(Method::POST, &server.url("/"))).await.expect("an answer");
+    assert_eq!(response.status.as_u16(), 302);
+    assert_eq!(server.requests().len(), 7);
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_the_limit_is_not_read() {
+    let options = || HttpOptions { max_response: 1024, ..local() };
+    let exact = Server::start(|_, _| answer("200 OK", &[b'a'; 1024])).await;
+    let response = send(options(), &request(Method::GET, &exact.url("/"))).await.expect("an answer");
+    assert_eq!(response.body.len(), 1024);
+    let announced = Server::start(|_, _| answer("200 OK", &[b'a'; 1025])).await;
+    check(
+        send(options(), &request(Method::GET, &announced.url("/"))).await,
+        ErrorKind::Limit,
+        "larger than 1KiB",
+    );
+    let endless = Server::start(|_, _| {
+        let mut bytes = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_vec();
+        bytes.extend_from_slice(&[b'a'; 4096]);
+        Answer::Bytes(bytes)
+    })
+    .await;
+    check(
+        send(options(), &request(Method::GET, &endless.url("/"))).await,
+        ErrorKind::Limit,
+        "larger than 1KiB",
+    );
+}
+
+#[tokio::test]
+async fn inflated_bytes_count() {
+    let server = Server::start(|_, _| {
+        answer("200 OK\r\ncontent-encoding: gzip", &STANDARD.decode(ZEROS).expect("base64"))
+    })
+    .await;
+    let request = request(Method::GET, &server.url("/"));
+    let response = send(local(), &request).await.expect("an answer");
+    assert_eq!(response.body.len(), 65536);
+    let options = HttpOptions { max_response: 65535, ..local() };
+    check(send(options, &request).await, ErrorKind::Limit, "larger than");
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_what_its_encoding_says_is_a_bad_answer() {
+    let server =
+        Server::start(|_, _| answer("200 OK\r\ncontent-encoding: gzip", b"this is no gzip at all")).await;
+    check(
+        send(local(), &request(Method::GET, &server.url("/"))).await,
+        ErrorKind::Response,
+        "cannot be decoded",
+    );
+}
+
+#[tokio::test]
+async fn headers_have_a_limit_too() {
+    let server =
+        Server::start(|_, _| answer(&format!("200 OK\r\nx-long: {}", "a".repeat(70_000)), b"")).await;
+    check(send(local(), &request(Method::GET, &server.url("/"))).await, ErrorKind::Limit, "bytes of headers");
+}
+
+#[tokio::test]
+async fn silence_is_a_timeout() {
+    let server = Server::start(|_, _| Answer::Stall(Vec::new())).await;
+    let mut quick = request(Method::GET, &server.url("/"));
+    quick.timeout = Some(Duration::from_millis(50));
+    check(send(local(), &quick).await, ErrorKind::Timeout, "the other did not answer within 50ms");
+    let half =
+        Server::start(|_, _| Answer::Stall(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec()))
+            .await;
+    let options = HttpOptions { idle_timeout: Duration::from_millis(50), ..local() };
+    check(send(options, &request(Method::GET, &half.url("/"))).await, ErrorKind::Timeout, "stopped for 50ms");
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_a_network_failure() {
+    let closed = Server::start(|_, _| answer("200 OK", b"")).await;
+    let url = closed.url("/secret?token=abc");
+    drop(closed);
+    let error = send(local(), &request(Method::GET, &url)).await.expect_err("nobody listens");
+    assert_eq!(error.kind, ErrorKind::Network);
+    assert!(
+        error.message.contains("cannot be reached") && !error.message.contains("abc"),
+        "{}",
+        error.message
+    );
+    let reset = Server::start(|_, _| Answer::Bytes(Vec::new())).await;
+    check(send(local(), &request(Method::POST, &reset.url("/"))).await, ErrorKind::Network, "broke");
+    assert_eq!(reset.requests().len(), 1, "a POST is not sent twice");
+    let cut =
+        Server::start(|_, _| Answer::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec()))
+            .await;
+    check(send(local(), &request(Method::GET, &cut.url("/"))).await, ErrorKind::Network, "broke");
+}
+
+#[tokio::test]
+async fn what_may_change_something_carries_the_idempotency_key() {
+    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
+        send(local(), &request(method, &server.url("/"))).await.expect("an answer");
+    }
+    let mut own = request(Method::PUT, &server.url("/"));
+    own.set_header("Idempotency-Key", &"mine".into()).expect("a header");
+    send(local(), &own).await.expect("an answer");
+    let keys: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| {
+            request.lines().find_map(|line| line.strip_prefix("idempotency-key: ")).map(str::to_owned)
+        })
+        .collect();
+    let key = Some("execution.step".to_owned());
+    assert_eq!(keys, [None, None, key.clone(), key, Some("mine".to_owned())]);
+    assert!(server.requests().iter().all(|request| request.contains("x-cogwork-trace: chain;2")));
+}
+
+#[tokio::test]
+async fn debug_logs_the_exchange_without_credentials() {
+    let server =
+        Server::start(|_, _| answer("200 OK\r\nset-cookie: s=1", b"an answer with secret-token inside"))
+            .await;
+    let connection = connection(&server);
+    let lines = Lines::default();
+    let mut sent = request(Method::POST, &server.url("/a?token=abc"));
+    sent.set_value(&"a body".into());
+    for detail in [Detail::Nothing, Detail::Masked] {
+        let context = Context {
+            subject: "the other",
+            connection: Some(&connection),
+            idempotency_key: "key",
+            detail,
+            log: &lines,
+            trace: None,
+        };
+        http(local()).send(&sent, &context).await.expect("an answer");
+    }
+    let lines = lines.0.lock().expect("not poisoned").clone();
+    let [out, back] = &lines[..] else { panic!("two lines: {lines:?}") };
+    assert!(out.starts_with("Info → POST http://127.0.0.1") && out.ends_with("\n\na body"), "{out}");
+    assert!(out.contains("authorization: ***") && out.contains("?token=***"), "{out}");
+    assert!(back.contains("set-cookie: ***") && back.ends_with("an answer with *** inside"), "{back}");
+}

@@ -1,0 +1,73 @@
+//! How many requests go to one host at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+/// Above this many hosts the idle ones are forgotten.
+const MAX_HOSTS: usize = 1024;
+
+pub(super) struct Slots {
+    per_host: usize,
+    hosts: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+impl Slots {
+    pub(super) fn new(per_host: usize) -> Self {
+        Self { per_host: per_host.max(1), hosts: Mutex::default() }
+    }
+
+    /// Waits for a slot of the URL's host and port; it is given back when the answer is dropped.
+    pub(super) async fn take(&self, url: &Url) -> Option<OwnedSemaphorePermit> {
+        // A semaphore is closed by nobody, so there always is a permit in the end.
+        self.host(url).acquire_owned().await.ok()
+    }
+
+    fn host(&self, url: &Url) -> Arc<Semaphore> {
+        let key = url.origin().ascii_serialization();
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(semaphore) = hosts.get(&key).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        if hosts.len() >= MAX_HOSTS {
+            hosts.retain(|_, semaphore| semaphore.strong_count() > 0);
+        }
+        let semaphore = Arc::new(Semaphore::new(self.per_host));
+        hosts.insert(key, Arc::downgrade(&semaphore));
+        semaphore
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("a URL")
+    }
+
+    #[tokio::test]
+    async fn a_host_has_its_own_slots_and_gives_them_back() {
+        let slots = Slots::new(1);
+        let first = slots.take(&url("http://a.example/x")).await;
+        let same = url("http://a.example:80/y");
+        let mut second = Box::pin(slots.take(&same));
+        assert!(matches!(futures_util::poll!(&mut second), Poll::Pending));
+        assert!(slots.take(&url("http://b.example/")).await.is_some());
+        drop(first);
+        assert!(second.await.is_some());
+    }
+
+    #[tokio::test]
+    async fn idle_hosts_are_forgotten() {
+        let slots = Slots::new(1);
+        for number in 0..3 * MAX_HOSTS {
+            drop(slots.take(&url(&format!("http://h{number}.example/"))).await);
+        }
+        assert!(slots.hosts.lock().expect("not poisoned").len() <= MAX_HOSTS + 1);
+    }
+}

@@ -1,0 +1,166 @@
+//! A server for tests of what happens on the wire: each answer is raw bytes, or none at all.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::LogLevel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{AllowList, Http, HttpOptions, Lookup, Timer};
+use crate::action::{Call, LogSink};
+use crate::connection::ResolvedConnection;
+use model::Map;
+
+/// What the server does with a request.
+pub(crate) enum Answer {
+    /// Sends these bytes and closes.
+    Bytes(Vec<u8>),
+    /// Sends these bytes and keeps silent, with the connection open.
+    Stall(Vec<u8>),
+}
+
+pub(crate) fn answer(head: &str, body: &[u8]) -> Answer {
+    let length = body.len();
+    let mut bytes =
+        format!("HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n").into_bytes();
+    bytes.extend_from_slice(body);
+    Answer::Bytes(bytes)
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    requests: Arc<Mutex<Vec<String>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// Answers the n-th request, counted from 0, with what `respond` makes of it.
+    pub(crate) async fn start(respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = requests.clone();
+        let task = tokio::spawn(async move {
+            let mut stalled = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let Some(request) = read_request(&mut stream).await else { continue };
+                let count = {
+                    let mut seen = seen.lock().expect("not poisoned");
+                    seen.push(request.clone());
+                    seen.len() - 1
+                };
+                match respond(count, &request) {
+                    Answer::Bytes(bytes) => {
+                        let _ = stream.write_all(&bytes).await;
+                        let _ = stream.shutdown().await;
+                    }
+                    Answer::Stall(bytes) => {
+                        let _ = stream.write_all(&bytes).await;
+                        stalled.push(stream);
+                    }
+                }
+            }
+        });
+        Self { address, requests, task }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The requests so far, head and body.
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.requests.lock().expect("not poisoned").clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer).await.ok()?;
+        bytes.extend_from_slice(&buffer[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase()
+                    .strip_prefix("content-length: ")
+                    .and_then(|length| length.parse().ok())
+            });
+            if body.len() >= length.unwrap_or(0) {
+                return Some(text);
+            }
+        }
+        if count == 0 {
+            return None;
+        }
+    }
+}
+
+/// Names with the addresses that a test gives them.
+#[derive(Default)]
+pub(crate) struct Names(pub(crate) HashMap<&'static str, Vec<IpAddr>>);
+
+#[async_trait]
+impl Lookup for Names {
+    async fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.0.get(name).cloned().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such name"))
+    }
+}
+
+/// A clock that stands still and notes the waits that were asked for.
+#[derive(Default)]
+pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
+
+#[async_trait]
+impl Timer for Waits {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    async fn pause(&self, wait: Duration) {
+        self.0.lock().expect("not poisoned").push(wait);
+    }
+}
+
+/// Lines that were logged.
+#[derive(Default)]
+pub(crate) struct Lines(pub(crate) Mutex<Vec<String>>);
+
+impl LogSink for Lines {
+    fn line(&self, level: LogLevel, message: &str) {
+        self.0.lock().expect("not poisoned").push(format!("{level:?} {message}"));
+    }
+}
+
+/// Options that let the loopback address through.
+pub(crate) fn local() -> HttpOptions {
+    let allow = AllowList::parse(["127.0.0.1"]).expect("an entry");
+    HttpOptions { allow, ..HttpOptions::default() }
+}
+
+pub(crate) fn http(options: HttpOptions) -> Http {
+    Http::new(options).expect("a client")
+}
+
+/// A call with these inputs and nothing else.
+pub(crate) fn call<'a>(
+    http: &'a Http,
+    inputs: &'a Map,
+    connection: Option<&'a ResolvedConnection>,
+    log: &'a Lines,
+) -> Call<'a> {
+    Call { inputs, connection, idempotency_key: "execution.step", http, debug: false, log, trace: None }
+}

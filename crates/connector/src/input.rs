@@ -1,0 +1,376 @@
+//! Inputs against what an action declares: defaults filled in, types checked and gently bent, nothing unknown.
+//!
+//! What is bent, because authors write it and one reading only makes sense: a whole number where a text is wanted
+//! (ids, never through a float), its digits where a whole number is wanted, one value where a list is wanted, and
+//! `a,b` where a list of words is wanted. Never: `"true"` for true, or anything that loses a digit.
+
+use std::sync::Arc;
+
+use model::diagnostic::nearest;
+use model::value::Number;
+use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
+
+/// Whole numbers up to here are exact as floats; beyond, a float may stand for several of them.
+const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
+
+/// Checks evaluated inputs against what `spec` declares. The answer holds every input that is given or has a
+/// default, in the order of the declaration; an input that is not required counts as not given when it is `null`,
+/// or an empty text where no text is wanted.
+///
+/// # Errors
+/// [`ErrorKind::Input`], naming everything that is wrong at once: missing, unknown, or of the wrong type.
+pub fn check_inputs(spec: &ActionSpec, inputs: &Map) -> Result<Map, ActionError> {
+    let mut problems = Problems::default();
+    let checked = fields(&spec.inputs, inputs, "", &mut problems);
+    if problems.0.is_empty() {
+        return Ok(checked);
+    }
+    let message = format!("`{}` cannot be called: {}", spec.name, problems.0.join("; "));
+    Err(ActionError::new(ErrorKind::Input, message))
+}
+
+/// Checks one value against a type: what [`check_inputs`] will say at run time, for literals when a file is loaded.
+///
+/// # Errors
+/// What is wrong, in words that go behind the input's name: "must be a whole number from 1 to 250, found text".
+pub fn check_value(kind: &InputType, value: &Value) -> Result<(), String> {
+    let mut problems = Problems::default();
+    bend(kind, value, "", &mut problems);
+    if problems.0.is_empty() { Ok(()) } else { Err(problems.0.join("; ")) }
+}
+
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    /// Notes a problem of the value at `path`; at the root there is no name to put before it.
+    fn push<T>(&mut self, path: &str, words: impl std::fmt::Display) -> Option<T> {
+        self.0.push(if path.is_empty() { words.to_string() } else { format!("`{path}` {words}") });
+        None
+    }
+}
+
+pub(crate) fn fields_of(specs: &[InputSpec], given: &Map) -> Result<Map, String> {
+    let mut problems = Problems::default();
+    let checked = fields(specs, given, "", &mut problems);
+    if problems.0.is_empty() { Ok(checked) } else { Err(problems.0.join("; ")) }
+}
+
+fn fields(specs: &[InputSpec], given: &Map, path: &str, problems: &mut Problems) -> Map {
+    let mut checked = Map::with_capacity(specs.len());
+    for spec in specs {
+        let path = below(path, &spec.name);
+        let value = given.get(&spec.name).filter(|value| !counts_as_absent(spec, value));
+        match (value, &spec.default) {
+            (Some(value), _) => {
+                if let Some(value) = bend(&spec.kind, value, &path, problems) {
+                    checked.insert(spec.name.as_str(), value);
+                }
+            }
+            (None, Some(default)) => {
+                checked.insert(spec.name.as_str(), default.clone());
+            }
+            (None, None) if spec.required => {
+                let words = if given.contains_key(&spec.name) { "must not be null" } else { "is missing" };
+                problems.push::<()>(&path, words);
+            }
+            (None, None) => {}
+        }
+    }
+    for key in given.keys().filter(|key| !specs.iter().any(|spec| spec.name == **key)) {
+        let meant = nearest(key, specs.iter().map(|spec| spec.name.as_str()));
+        let words = match meant {
+            Some(meant) => format!("is not an input; did you mean `{meant}`?"),
+            None => "is not an input".to_owned(),
+        };
+        problems.push::<()>(&below(path, key), words);
+    }
+    checked
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// An expression without a value gives `null` or an empty text; an author means "leave it out" by both. Where any
+/// value may stand, `null` is one.
+fn counts_as_absent(spec: &InputSpec, value: &Value) -> bool {
+    match value {
+        Value::Null => spec.kind != InputType::Any,
+        Value::String(text) => {
+            text.is_empty()
+                && !spec.required
+                && !matches!(spec.kind, InputType::Any | InputType::Text | InputType::File)
+        }
+        _ => false,
+    }
+}
+
+fn bend(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+    match kind {
+        InputType::Any => Some(value.clone()),
+        InputType::Text => text(value, path, problems),
+        InputType::Integer { min, max } => integer(kind, (*min, *max), value, path, problems),
+        InputType::Number => match value {
+            Value::Number(_) => Some(value.clone()),
+            Value::String(text) => match text.parse::<Number>() {
+                Ok(number) => Some(Value::Number(number)),
+                Err(_) => wrong(kind, value, path, problems),
+            },
+            _ => wrong(kind, value, path, problems),
+        },
+        InputType::Boolean => match value {
+            Value::Bool(_) => Some(value.clone()),
+            _ => wrong(kind, value, path, problems),
+        },
+        InputType::Choice { options } => choice(options, value, path, problems),
+        InputType::List { items } => list(items, value, path, problems),
+        InputType::Object { fields: specs } => match value {
+            Value::Map(map) => Some(Value::from(fields(specs, map, path, problems))),
+            _ => wrong(kind, value, path, problems),
+        },
+        InputType::Map { values } => match value {
+            Value::Map(map) => {
+                let entries = map.iter().filter_map(|(key, value)| {
+                    Some((key.clone(), bend(values, value, &below(path, key), problems)?))
+                });
+                Some(Value::from(entries.collect::<Map>()))
+            }
+            _ => wrong(kind, value, path, problems),
+        },
+        InputType::File => match value {
+            Value::File(_) => Some(value.clone()),
+            Value::String(text) => Some(Value::from(File {
+                content_type: "text/plain; charset=utf-8".into(),
+                filename: None,
+                data: text.as_bytes().to_vec().into(),
+            })),
+            _ => wrong(kind, value, path, problems),
+        },
+    }
+}
+
+/// Only the kind of what was found is told: the value itself may be a secret.
+fn wrong(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+    let article = match kind {
+        InputType::Integer { .. } | InputType::Number | InputType::List { .. } => "a ",
+        InputType::Object { .. } | InputType::Map { .. } | InputType::File => "a ",
+        _ => "",
+    };
+    let hint = match (kind, value.as_str()) {
+        (InputType::Boolean, Some("true" | "false")) => "; take the quotes away",
+        _ => "",
+    };
+    problems.push(path, format_args!("must be {article}{}, found {}{hint}", kind.words(), value.kind()))
+}
+
+fn text(value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+    match value {
+        Value::String(_) => Some(value.clone()),
+        Value::Number(number) if is_exact(number) => Some(Value::from(number.to_string())),
+        Value::Number(_) => {
+            problems.push(path, "is a number that has lost digits on its way; give it as text, in quotes")
+        }
+        Value::File(file) if file.text().is_some() => file.text().map(Value::from),
+        _ => wrong(&InputType::Text, value, path, problems),
+    }
+}
+
+/// Whether the number is known digit by digit: an integer, or a float too small to have swallowed one.
+fn is_exact(number: &Number) -> bool {
+    !number.is_f64() || number.as_f64().is_some_and(|float| float.abs() < MAX_EXACT_FLOAT)
+}
+
+fn integer(
+    kind: &InputType,
+    (min, max): (Option<i64>, Option<i64>),
+    value: &Value,
+    path: &str,
+    problems: &mut Problems,
+) -> Option<Value> {
+    let number = match value {
+        Value::Number(number) if number.is_f64() => whole(number),
+        Value::Number(number) => number.as_i64(),
+        // Digits only, so that `1e3`, ` 5` and `+5` stay what they are: text.
+        Value::String(text) if is_canonical(text) => text.parse().ok(),
+        _ => None,
+    };
+    let Some(number) = number else { return wrong(kind, value, path, problems) };
+    if min.is_some_and(|min| number < min) || max.is_some_and(|max| number > max) {
+        return problems.push(path, format_args!("must be a {}, found {number}", kind.words()));
+    }
+    Some(Value::from(number))
+}
+
+fn is_canonical(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits == "0" && digits == text || !digits.starts_with('0') && !digits.is_empty())
+}
+
+/// A float that is a whole number, as division gives it.
+fn whole(number: &Number) -> Option<i64> {
+    let float = number.as_f64()?;
+    if float.fract() != 0.0 || float.abs() >= MAX_EXACT_FLOAT {
+        return None;
+    }
+    // `{:.0}` writes a whole float of this size digit by digit, so nothing is cast.
+    format!("{float:.0}").parse().ok()
+}
+
+fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+    let kind = || InputType::Choice { options: options.to_vec() };
+    let found: Arc<str> = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string().into(),
+        _ => return wrong(&kind(), value, path, problems),
+    };
+    if options.iter().any(|option| **option == *found) {
+        return Some(Value::String(found));
+    }
+    let shown: String = found.chars().take(40).collect();
+    let meant = nearest(&found, options.iter().map(String::as_str));
+    let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+    problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().words()))
+}
+
+fn list(items: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
+    let given = match (value, items) {
+        (Value::List(list), _) => list.0.clone(),
+        // No word of a choice holds a comma, so `a,b` can only be meant as two of them.
+        (Value::String(text), InputType::Choice { .. }) => {
+            text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Value::from).collect()
+        }
+        (one, _) => vec![one.clone()],
+    };
+    let count = given.len();
+    let bent: Vec<Value> = given
+        .iter()
+        .enumerate()
+        .filter_map(|(index, item)| bend(items, item, &below(path, &index.to_string()), problems))
+        .collect();
+    (bent.len() == count).then(|| Value::from(bent))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Effect;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn input(name: &str, kind: InputType) -> InputSpec {
+        InputSpec { name: name.to_owned(), kind, required: false, default: None, description: None }
+    }
+
+    fn spec() -> ActionSpec {
+        let words = || InputType::Choice { options: vec!["current".into(), "archived".into()] };
+        let version = vec![
+            InputSpec { required: true, ..input("number", InputType::integer()) },
+            input("message", InputType::Text),
+        ];
+        ActionSpec {
+            name: "wiki.test".to_owned(),
+            title: "Test".to_owned(),
+            description: None,
+            effect: Effect::Read,
+            connections: Vec::new(),
+            connection_required: false,
+            inputs: vec![
+                InputSpec { required: true, ..input("id", InputType::Text) },
+                InputSpec {
+                    default: Some(Value::from(25_i64)),
+                    ..input("limit", InputType::Integer { min: Some(1), max: Some(250) })
+                },
+                input("status", InputType::List { items: Box::new(words()) }),
+                input("purge", InputType::Boolean),
+                input("version", InputType::Object { fields: version }),
+                input("value", InputType::Any),
+            ],
+            result: None,
+            example: Value::Null,
+        }
+    }
+
+    fn check(inputs: &str) -> String {
+        let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+        match check_inputs(&spec(), value.as_map().expect("a map")) {
+            Ok(map) => Value::from(map).to_json(),
+            Err(error) => error.message,
+        }
+    }
+
+    #[test]
+    fn defaults_are_filled_in_and_order_is_the_declarations() {
+        assert_eq!(check(r#"{"purge": true, "id": "7"}"#), r#"{"id":"7","limit":25,"purge":true}"#);
+    }
+
+    #[test]
+    fn ids_become_text_without_passing_through_a_float() {
+        assert_eq!(check(r#"{"id": 9007199254740993}"#), r#"{"id":"9007199254740993","limit":25}"#);
+        assert_eq!(check(r#"{"id": 18446744073709551615}"#), r#"{"id":"18446744073709551615","limit":25}"#);
+        assert!(check(r#"{"id": 184467440737095516150}"#).contains("lost digits"));
+    }
+
+    #[test]
+    fn digits_are_a_whole_number_but_nothing_else_is() {
+        assert_eq!(check(r#"{"id": "7", "limit": "50"}"#), r#"{"id":"7","limit":50}"#);
+        assert_eq!(check(r#"{"id": "7", "limit": 50.0}"#), r#"{"id":"7","limit":50}"#);
+        for limit in ["\"050\"", "\"1e2\"", "\" 5\"", "5.5", "true", "\"-0\"", "\"-\""] {
+            let message = check(&format!(r#"{{"id": "7", "limit": {limit}}}"#));
+            assert!(message.contains("`limit` must be a whole number from 1 to 250"), "{limit}: {message}");
+        }
+        assert!(check(r#"{"id": "7", "limit": 251}"#).ends_with("found 251"));
+    }
+
+    #[test]
+    fn text_is_never_a_truth_value() {
+        assert!(check(r#"{"id": "7", "purge": "true"}"#).contains("take the quotes away"));
+    }
+
+    #[test]
+    fn one_word_or_words_with_commas_are_a_list() {
+        assert_eq!(
+            check(r#"{"id": "7", "status": "current"}"#),
+            r#"{"id":"7","limit":25,"status":["current"]}"#
+        );
+        let two = r#"{"id":"7","limit":25,"status":["current","archived"]}"#;
+        assert_eq!(check(r#"{"id": "7", "status": "current, archived"}"#), two);
+        assert_eq!(check(r#"{"id": "7", "status": ["current", "archived"]}"#), two);
+    }
+
+    #[test]
+    fn null_and_empty_text_leave_an_optional_input_out() {
+        assert_eq!(check(r#"{"id": "7", "limit": null, "purge": ""}"#), r#"{"id":"7","limit":25}"#);
+        assert_eq!(check(r#"{"id": "7", "value": null}"#), r#"{"id":"7","limit":25,"value":null}"#);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_said_at_once() {
+        assert_eq!(
+            check(r#"{"limt": 5, "status": "curent", "version": {"message": 1, "nr": 2}}"#),
+            "`wiki.test` cannot be called: `id` is missing; \
+             `status.0` must be one of current, archived, found `curent`; did you mean `current`?; \
+             `version.number` is missing; `version.nr` is not an input; \
+             `limt` is not an input; did you mean `limit`?"
+        );
+    }
+
+    #[test]
+    fn a_literal_is_judged_as_the_run_will_judge_it() {
+        assert_eq!(check_value(&InputType::Text, &Value::from(5_i64)), Ok(()));
+        assert_eq!(
+            check_value(&InputType::Boolean, &Value::from(5_i64)),
+            Err("must be true or false, found number".into())
+        );
+        let version = spec().inputs[4].kind.clone();
+        assert_eq!(check_value(&version, &Value::from(Map::new())), Err("`number` is missing".into()));
+    }
+
+    #[test]
+    fn a_wrong_value_is_not_repeated_in_the_message() {
+        let secret = Value::from("hunter2-secret");
+        let message = check_value(&InputType::integer(), &secret).expect_err("no number");
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+}

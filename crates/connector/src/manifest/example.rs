@@ -1,0 +1,99 @@
+//! The example that every action carries, and the proof that the action does what it shows.
+
+use model::{Map, Value};
+
+use crate::action::Action;
+use crate::connection::BaseUrl;
+use crate::http::{Body, Request, decode};
+use crate::input::check_inputs;
+
+/// Where examples are called if the connector has no address of its own.
+const EXAMPLE_HOST: &str = "https://example.invalid";
+
+/// The `with` of a step, and the request that must come of it.
+#[derive(Debug)]
+pub(crate) struct Example {
+    pub with: Map,
+    /// The request line: method, path and query, its parameters in any order.
+    pub request: String,
+    /// The body, for a request that has one.
+    pub body: Option<Value>,
+    /// Headers that must be among those sent.
+    pub headers: Map,
+}
+
+/// What an example shows that is not so.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Mismatch {
+    /// The inputs are refused.
+    With(String),
+    /// Another request is sent.
+    Request(String),
+    /// Another body is sent.
+    Body(String),
+    /// Another header is sent.
+    Headers(String),
+}
+
+/// Calls `action` as far as the request and compares it with the example.
+pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
+    let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
+    let inputs = check_inputs(action.spec(), &example.with).map_err(|error| Mismatch::With(error.message))?;
+    let Some(prepared) = action.prepare(&inputs, base.as_ref()) else { return Ok(()) };
+    let request = prepared.map_err(|error| Mismatch::With(error.message))?;
+    let line = line_of(&request);
+    if normal(&line) != normal(&example.request) {
+        return Err(Mismatch::Request(format!("the request is `{line}`")));
+    }
+    let body = body_of(&request);
+    if body != example.body {
+        let shown = body.map_or_else(|| "none".to_owned(), |body| format!("`{}`", body.to_json()));
+        return Err(Mismatch::Body(format!("the body is {shown}")));
+    }
+    for (name, expected) in example.headers.iter() {
+        let found = request.headers.get(name.as_ref()).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        if found.as_deref() != Some(expected.to_text().as_str()) {
+            let found = found.as_deref().unwrap_or("not sent");
+            return Err(Mismatch::Headers(format!("the header `{name}` is `{found}`")));
+        }
+    }
+    Ok(())
+}
+
+/// The request line as examples write it.
+fn line_of(request: &Request) -> String {
+    let query = request.url.query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{} {}{query}", request.method, request.url.path())
+}
+
+/// A request line with its parameters decoded and in order, so that spelling and order do not matter.
+fn normal(line: &str) -> (String, Vec<(String, String)>) {
+    let (path, query) = line.split_once('?').unwrap_or((line, ""));
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let mut pairs: Vec<_> = pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        })
+        .collect();
+    pairs.sort();
+    (path.split_whitespace().collect::<Vec<_>>().join(" "), pairs)
+}
+
+/// The body as an example writes it: JSON as it is, a form as a map, files by their names, anything else as text.
+fn body_of(request: &Request) -> Option<Value> {
+    match &request.body {
+        Body::Empty => None,
+        Body::Bytes(data) => {
+            let json = Value::from_json(data, model::value::JsonLimits::default()).ok();
+            Some(json.unwrap_or_else(|| Value::from(String::from_utf8_lossy(data).into_owned())))
+        }
+        Body::Multipart(parts) => {
+            let parts = parts.iter().map(|part| {
+                let text = String::from_utf8_lossy(&part.data).into_owned();
+                (part.name.as_str(), Value::from(part.file_name.clone().unwrap_or(text)))
+            });
+            Some(Value::from(parts.collect::<Map>()))
+        }
+    }
+}

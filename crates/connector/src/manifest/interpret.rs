@@ -1,0 +1,214 @@
+//! The interpreter: from inputs to a request, and from an answer to a result. Written once for all manifests.
+
+use ::http::header::ACCEPT;
+use async_trait::async_trait;
+use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
+
+use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, page};
+use crate::action::{Action, Call};
+use crate::connection::BaseUrl;
+use crate::http::{Part, Reading, Request, Response, encode};
+
+#[async_trait]
+impl Action for Rest {
+    fn spec(&self) -> &ActionSpec {
+        &self.definition.spec
+    }
+
+    fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
+        Some(self.head.address(base).and_then(|base| self.definition.request(&self.head, base, inputs)))
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
+        let connection = call.connection_for(&self.definition.spec)?;
+        let base = self.head.address(connection.map(|connection| connection.base()))?;
+        let request = self.definition.request(&self.head, base, call.inputs)?;
+        let response = call.send(&request, &self.head.subject, false).await?;
+        if !response.status.is_success() {
+            return Err(self.head.errors.status_error(
+                &self.head.subject,
+                &response,
+                call.http.timer().now(),
+            ));
+        }
+        self.definition.result(&self.head, base, &response)
+    }
+}
+
+impl Head {
+    /// The address of a call: the connection's, or the connector's own.
+    pub(crate) fn address<'a>(&'a self, base: Option<&'a BaseUrl>) -> Result<&'a BaseUrl, ActionError> {
+        base.or(self.base.as_ref()).ok_or_else(|| {
+            let message =
+                format!("there is no address to call; give the step a connection of `{}`", self.name);
+            ActionError::new(ErrorKind::Connection, message)
+        })
+    }
+}
+
+impl Definition {
+    fn request(&self, head: &Head, base: &BaseUrl, inputs: &Map) -> Result<Request, ActionError> {
+        let url = self.url(base, inputs)?;
+        let mut request = Request::new(self.method.clone(), url);
+        for (name, value) in &head.headers {
+            request.set_header(name, &Value::from(value.as_str()))?;
+        }
+        if self.answer == Reading::Json && !request.headers.contains_key(ACCEPT) {
+            request.set_header("accept", &Value::from("application/json"))?;
+        }
+        for (name, value) in &self.query {
+            request.add_query(name, &Value::from(value.as_str()));
+        }
+        let mut body = Body::default();
+        let mut merged = Vec::new();
+        for (place, value) in
+            self.fixed.iter().map(|(place, value)| (place, value.clone())).chain(self.sent(inputs))
+        {
+            match place {
+                Place::Path => {}
+                Place::Query(Some(name)) => request.add_query(name, &value),
+                Place::Header(Some(name)) => request.set_header(name, &value)?,
+                Place::Query(None) | Place::Header(None) => merged.push((place, value)),
+                Place::Body(None) => body.whole = Some(value),
+                Place::Body(Some(path)) => body.put(path, value),
+            }
+        }
+        // Whole maps come last, so that what an author names there overrides an input (wiki-api facts 1.2).
+        for (place, value) in merged {
+            let Some(map) = value.as_map() else { continue };
+            if matches!(place, Place::Query(_)) {
+                request.merge_query(map);
+            } else {
+                for (name, value) in map.iter() {
+                    request.set_header(name, value)?;
+                }
+            }
+        }
+        self.set_body(&mut request, body);
+        Ok(request)
+    }
+
+    fn url(&self, base: &BaseUrl, inputs: &Map) -> Result<url::Url, ActionError> {
+        let mut path = String::new();
+        for piece in &self.path {
+            match piece {
+                Piece::Text(text) => path.push_str(text),
+                Piece::Input(name) => {
+                    let text = inputs.get(name).map(Value::to_text).unwrap_or_default();
+                    if text.is_empty() {
+                        let message = format!("`{}` cannot be called: `{name}` is empty", self.spec.name);
+                        return Err(ActionError::new(ErrorKind::Input, message));
+                    }
+                    path.push_str(&encode(&text));
+                }
+            }
+        }
+        base.join_encoded(&path).map_err(|error| {
+            let message = format!("`{}` cannot be called: an input of its path {error}", self.spec.name);
+            ActionError::new(ErrorKind::Input, message)
+        })
+    }
+
+    /// The inputs that are sent and their places: what is empty is not, nor what the other side does anyway.
+    fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a Place, Value)> {
+        let given = self.wires.iter().filter_map(move |wire| Some((wire, inputs.get(&wire.input)?)));
+        given.filter(|(wire, value)| !is_empty(value) && wire.omit.as_ref() != Some(value)).flat_map(
+            |(wire, value)| wire.places.iter().map(move |place| (place, wire.value_at(place, value))),
+        )
+    }
+
+    fn set_body(&self, request: &mut Request, body: Body) {
+        let has_body = |place: &Place| matches!(place, Place::Body(_));
+        let wants_body = self.fixed.iter().any(|(place, _)| has_body(place))
+            || self.wires.iter().any(|wire| wire.places.iter().any(has_body));
+        if !wants_body {
+            return;
+        }
+        let value = body.whole.unwrap_or_else(|| Value::from(body.map));
+        match (self.encoding, &value) {
+            (Encoding::Form, Value::Map(map)) => {
+                let fields: Vec<_> =
+                    map.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+                request.set_form(&fields);
+            }
+            (Encoding::Multipart, Value::Map(map)) => {
+                let parts = map.iter().map(|(name, value)| Part::of(name, value));
+                request.body = crate::http::Body::Multipart(parts.collect());
+            }
+            (_, Value::File(file)) => request.set_bytes(&file.content_type, file.data.clone()),
+            (_, value) => request.set_bytes("application/json", value.to_json()),
+        }
+    }
+
+    fn result(&self, head: &Head, base: &BaseUrl, response: &Response) -> Result<Value, ActionError> {
+        let body = response
+            .read(self.answer)
+            .map_err(|reason| head.errors.not_json(&head.subject, response, &reason))?;
+        let Some(paging) = head.paging.as_ref().filter(|_| self.has_pages) else { return Ok(body) };
+        let cursor = page::next_cursor(paging, head, base, response, &body)?;
+        Ok(match body {
+            Value::Map(map) => {
+                let mut map = std::sync::Arc::unwrap_or_clone(map);
+                map.insert("nextCursor", cursor);
+                Value::from(map)
+            }
+            // A bare list has no room for the cursor.
+            list @ Value::List(_) => {
+                Value::from([("results", list), ("nextCursor", cursor)].into_iter().collect::<Map>())
+            }
+            other => other,
+        })
+    }
+}
+
+impl Wire {
+    fn value_at(&self, place: &Place, value: &Value) -> Value {
+        match (place, value, &self.join) {
+            (Place::Query(Some(_)) | Place::Header(Some(_)), Value::List(list), Some(join)) => {
+                Value::from(list.0.iter().map(Value::to_text).collect::<Vec<_>>().join(join))
+            }
+            _ => value.clone(),
+        }
+    }
+}
+
+/// The body in the making.
+#[derive(Default)]
+struct Body {
+    whole: Option<Value>,
+    map: Map,
+}
+
+impl Body {
+    fn put(&mut self, path: &[String], value: Value) {
+        fn put(map: &mut Map, path: &[String], value: Value) {
+            let Some((key, rest)) = path.split_first() else { return };
+            if rest.is_empty() {
+                map.insert(key.as_str(), value);
+                return;
+            }
+            let mut inner = match map.get(key) {
+                Some(Value::Map(inner)) => Map::clone(inner),
+                _ => Map::new(),
+            };
+            put(&mut inner, rest, value);
+            map.insert(key.as_str(), Value::from(inner));
+        }
+        put(&mut self.map, path, value);
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::List(list) => list.0.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// Whether values of the type can stand in a path, a named parameter or a header.
+pub(super) fn fits_text(kind: &InputType) -> bool {
+    !matches!(kind, InputType::Object { .. } | InputType::Map { .. } | InputType::File)
+}

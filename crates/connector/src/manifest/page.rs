@@ -1,0 +1,126 @@
+//! Where a list goes on: the cursor in an answer (RFC 8288 for the `Link` header).
+//!
+//! Only the cursor is taken from a link. The next request goes to the action's own path on the connection's own
+//! address, so a link can lead nowhere else; one that tries to is an error.
+
+use model::{ActionError, ErrorKind, Value};
+
+use super::{Head, Next, NextSource, Paging};
+use crate::connection::BaseUrl;
+use crate::http::{Response, decode, dig};
+
+/// The cursor of the next page, or `null` on the last.
+pub(super) fn next_cursor(
+    paging: &Paging,
+    head: &Head,
+    base: &BaseUrl,
+    response: &Response,
+    body: &Value,
+) -> Result<Value, ActionError> {
+    for next in &paging.next {
+        let Some(found) = found(next, response, body) else { continue };
+        let Some(parameter) = &next.parameter else { return Ok(Value::from(found)) };
+        let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
+            let message =
+                format!("{} says that the list goes on at another address than its own", head.subject);
+            head.errors.about(ErrorKind::Response, message, response)
+        })?;
+        if let Some(cursor) = parameter_of(link.query().unwrap_or_default(), parameter) {
+            return Ok(Value::from(cursor));
+        }
+    }
+    Ok(Value::Null)
+}
+
+fn found(next: &Next, response: &Response, body: &Value) -> Option<String> {
+    let text = match &next.source {
+        NextSource::Body(path) => match dig(body, path)? {
+            Value::String(text) => text.to_string(),
+            Value::Number(number) => number.to_string(),
+            _ => return None,
+        },
+        NextSource::Link(relation) => {
+            let headers = response.headers.get_all("link").iter();
+            headers.filter_map(|value| value.to_str().ok()).find_map(|text| link(text, relation))?
+        }
+        NextSource::Header(name) => response.header(name)?.trim().to_owned(),
+    };
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The value of a parameter, split at its first `=` only: cursors end in `=` that nobody escaped.
+fn parameter_of(query: &str, name: &str) -> Option<String> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs
+        .find(|(key, _)| decode(key) == name)
+        .map(|(_, value)| decode(value))
+        .filter(|value| !value.is_empty())
+}
+
+/// The address of the entry with this relation.
+fn link(text: &str, relation: &str) -> Option<String> {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('<') {
+        let (address, after) = after.split_once('>')?;
+        let end = entry_end(after);
+        let relations = after[..end].split(';').filter_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("rel").then(|| value.trim().trim_matches('"'))
+        });
+        let is_it =
+            |value: &str| value.split_ascii_whitespace().any(|one| one.eq_ignore_ascii_case(relation));
+        if relations.into_iter().any(is_it) {
+            return Some(address.trim().to_owned());
+        }
+        rest = &after[end..];
+    }
+    None
+}
+
+/// Where an entry's parameters end: at a comma outside quotes.
+fn entry_end(text: &str) -> usize {
+    let mut quoted = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' => quoted = !quoted,
+            b',' if !quoted => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_entry_with_the_relation_is_found() {
+        let text =
+            r#"</wiki/api/v2/pages?cursor=A,B==&limit=25>; rel="next", <https://x.example/wiki>; rel="base""#;
+        assert_eq!(link(text, "next").as_deref(), Some("/wiki/api/v2/pages?cursor=A,B==&limit=25"));
+        assert_eq!(link(text, "base").as_deref(), Some("https://x.example/wiki"));
+        assert_eq!(link(text, "prev"), None);
+        assert_eq!(link(r#"<a>; title="x, <b>; rel=next"; REL=next"#, "next").as_deref(), Some("a"));
+        assert_eq!(link(r#"<a>; rel="prev next""#, "next").as_deref(), Some("a"));
+        assert_eq!(link("<a; rel=next", "next"), None);
+    }
+
+    #[test]
+    fn a_cursor_is_whole_wherever_it_stands() {
+        assert_eq!(parameter_of("cursor=ey+A/==&limit=1", "cursor").as_deref(), Some("ey+A/=="));
+        assert_eq!(parameter_of("limit=1&cursor=a%3D%26b", "cursor").as_deref(), Some("a=&b"));
+        assert_eq!(parameter_of("limit=1&xcursor=a", "cursor"), None);
+        assert_eq!(parameter_of("cursor=", "cursor"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_breaks_the_reader(text in "[<>;,\"= a-z]{0,40}") {
+            let _ = link(&text, "next");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! From the YAML of a manifest to its checked form: every problem at once, each with its place.
+
+mod action;
+mod connection;
+mod input;
+
+use std::sync::Arc;
+
+use ::http::{HeaderName, HeaderValue};
+use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
+use model::yaml::{Field, MapReader, Node, parse};
+use model::{Map, Span, Value};
+
+use super::example::Mismatch;
+use super::{Example, Head, Manifest, NativeSettings, Natives, Next, NextSource, Paging, example};
+use crate::action::Action;
+use crate::connection::BaseUrl;
+use crate::http::ErrorShape;
+use input::Declared;
+
+/// Reads a manifest. Nothing is returned if an error stands in the way; the report has warnings all the same.
+pub(crate) fn read(source: Arc<Source>, natives: &Natives) -> (Option<Manifest>, Report) {
+    let diagnostics = Diagnostics::new(source);
+    let manifest = parse(&diagnostics).and_then(|node| manifest(&node, natives, &diagnostics));
+    let report = diagnostics.into_report();
+    (manifest.filter(|_| !report.has_errors()), report)
+}
+
+fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option<Manifest> {
+    let mut reader = MapReader::new(node, "a connector", diagnostics)?;
+    let name_field = reader.required("connector");
+    let name = identifier(name_field, diagnostics).unwrap_or_default();
+    let title = reader.required("title").name().unwrap_or_default().to_owned();
+    let version = reader.required("version").name().unwrap_or_default().to_owned();
+    let description = reader.take("description").name().map(str::to_owned);
+    let subject = reader.take("subject").name().map_or_else(|| title.clone(), str::to_owned);
+    let base = reader
+        .take("baseUrl")
+        .text()
+        .and_then(|text| base_url(text, reader.key_span("baseUrl"), diagnostics));
+    let headers = headers(reader.take("headers"), diagnostics);
+    let connections = connection::read(reader.take("connections"), &name, base.as_ref(), diagnostics);
+    let required = reader.take("connection").one_of(&[("required", true), ("optional", false)]);
+    let declared = input::declared(reader.take("inputs"), diagnostics);
+    let paging = reader.take("paging").map("paging").map(paging);
+    let errors = reader.take("errors").map("errors").map_or_else(ErrorShape::default, errors);
+    let head = Arc::new(Head {
+        connection_types: connections.iter().map(|connection| connection.name.clone()).collect(),
+        connection_required: required.unwrap_or(!connections.is_empty()),
+        name,
+        title,
+        version,
+        description,
+        subject,
+        base,
+        headers,
+        paging,
+        errors,
+    });
+    check_paging(&head, &declared, &reader, diagnostics);
+    let mut actions = action::read(reader.take("actions"), &head, &declared, diagnostics);
+    actions.extend(native_actions(reader.take("natives"), &head, natives, diagnostics));
+    if actions.is_empty() && !reader.has("actions") && !reader.has("natives") {
+        let message = "a connector needs actions";
+        let help = "add `actions:` with at least one action";
+        diagnostics.push(Diagnostic::error("missing-key", message, node.head()).help(help));
+    }
+    warn_unused(&declared, diagnostics);
+    reader.finish();
+    let name_span = name_field.span().unwrap_or_default();
+    Some(Manifest { head, name_span, connections, actions })
+}
+
+/// A name that other names are put together with: letters and digits, a small letter first.
+fn identifier(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<String> {
+    let name = field.string()?;
+    check_identifier(name, field.span().unwrap_or_default(), diagnostics).then(|| name.to_owned())
+}
+
+fn check_identifier(name: &str, span: Span, diagnostics: &Diagnostics) -> bool {
+    let good =
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| c.is_ascii_alphanumeric());
+    if !good {
+        let message = format!("`{name}` is not a name; use camelCase, letters and digits only");
+        diagnostics.push(Diagnostic::error("invalid-name", message, span));
+    }
+    good
+}
+
+fn base_url(text: &model::yaml::Text, span: Span, diagnostics: &Diagnostics) -> Option<BaseUrl> {
+    let error = match BaseUrl::parse(&text.value, None) {
+        Ok(base) => return Some(base),
+        Err(error) => error,
+    };
+    diagnostics.push(Diagnostic::error("invalid-address", format!("`baseUrl` {error}"), span));
+    None
+}
+
+fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        let Some(value) = Field::new(&entry.value, &entry.key, diagnostics).string() else { continue };
+        let name = HeaderName::from_bytes(entry.key.as_bytes());
+        if name.is_err() || HeaderValue::from_bytes(value.as_bytes()).is_err() {
+            let message = format!("`{}` is not a header that can be sent", entry.key);
+            diagnostics.push(Diagnostic::error("invalid-header", message, entry.key_span));
+        }
+        headers.push((entry.key.clone(), value.to_owned()));
+    }
+    headers
+}
+
+fn paging(mut reader: MapReader<'_, '_>) -> Paging {
+    let input = reader.required("input").name().unwrap_or_default().to_owned();
+    let mut next = Vec::new();
+    for item in reader.required("next").items().unwrap_or_default() {
+        let Some(mut item) = item.map("a place of the next cursor") else { continue };
+        let source = match item.exactly_one_of(&["body", "link", "header"]) {
+            Some("body") => item.take("body").name().map(|path| NextSource::Body(path.to_owned())),
+            Some("link") => item.take("link").name().map(|relation| NextSource::Link(relation.to_owned())),
+            Some(_) => item.take("header").name().map(|name| NextSource::Header(name.to_owned())),
+            None => None,
+        };
+        let parameter = item.take("parameter").name().map(str::to_owned);
+        if matches!(source, Some(NextSource::Link(_))) && parameter.is_none() {
+            item.required("parameter");
+        }
+        item.finish();
+        next.extend(source.map(|source| Next { source, parameter }));
+    }
+    reader.finish();
+    Paging { input, next }
+}
+
+fn check_paging(head: &Head, declared: &[Declared], reader: &MapReader<'_, '_>, diagnostics: &Diagnostics) {
+    let Some(paging) = &head.paging else { return };
+    if !paging.input.is_empty() && !declared.iter().any(|input| input.spec.name == paging.input) {
+        let message = format!("`{}` is not an input of this connector", paging.input);
+        let span = reader.node().get("paging").and_then(|node| node.get("input")).map(|node| node.span);
+        let names = declared.iter().map(|input| input.spec.name.as_str());
+        let diagnostic = Diagnostic::error("unknown-input", message, span.unwrap_or_default());
+        diagnostics.push(diagnostic.expected_names(&paging.input, names));
+    }
+}
+
+fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
+    let mut list = |key| {
+        let items = reader.take(key).one_or_more().unwrap_or_default();
+        items.into_iter().filter_map(|item| item.name().map(str::to_owned)).collect()
+    };
+    let shape = ErrorShape {
+        message: list("message"),
+        detail: list("detail"),
+        code: list("code"),
+        request_id: list("requestId"),
+    };
+    reader.finish();
+    shape
+}
+
+fn native_actions(
+    field: Field<'_, '_>,
+    head: &Arc<Head>,
+    natives: &Natives,
+    diagnostics: &Diagnostics,
+) -> Vec<Arc<dyn Action>> {
+    let mut actions = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        let Some((_, build)) = natives.iter().find(|(name, _)| *name == entry.key) else {
+            let message = format!("`{}` is not a native action", entry.key);
+            let names = natives.iter().map(|(name, _)| *name);
+            let diagnostic = Diagnostic::error("unknown-native", message, entry.key_span);
+            diagnostics.push(diagnostic.expected_names(&entry.key, names));
+            continue;
+        };
+        let Some(mut reader) = MapReader::new(&entry.value, "a native action", diagnostics) else { continue };
+        let path = reader.take("path").name().map(str::to_owned);
+        let example = reader.required("example").map("an example").map(read_example);
+        reader.finish();
+        let shown = example.as_ref().map_or(Value::Null, |(example, _)| Value::from(example.with.clone()));
+        match build(head, &NativeSettings { path, example: shown }) {
+            Ok(action) => {
+                if let Some((example, node)) = &example {
+                    check_example(&*action, example, node, diagnostics);
+                }
+                actions.push(action);
+            }
+            Err(message) => diagnostics.push(Diagnostic::error("invalid-native", message, entry.key_span)),
+        }
+    }
+    actions
+}
+
+/// An example and the node it was read from, for the places of what it gets wrong.
+fn read_example<'n>(mut reader: MapReader<'n, '_>) -> (Example, &'n Node) {
+    let map = |field: Field<'_, '_>| match field.entries() {
+        Some(_) => field
+            .node()
+            .map(|node| Value::from_serde(node.to_json()))
+            .and_then(|value| value.as_map().cloned()),
+        None => None,
+    };
+    let example = Example {
+        with: map(reader.required("with")).unwrap_or_default(),
+        request: reader.required("request").name().unwrap_or_default().to_owned(),
+        body: reader.take("body").node().map(|node| Value::from_serde(node.to_json())),
+        headers: map(reader.take("headers")).unwrap_or_else(Map::new),
+    };
+    let node = reader.node();
+    reader.finish();
+    (example, node)
+}
+
+/// Reports where an example does not show what the action does.
+fn check_example(action: &dyn Action, example: &Example, node: &Node, diagnostics: &Diagnostics) {
+    let Err(mismatch) = example::check(action, example) else { return };
+    let (key, words) = match mismatch {
+        Mismatch::With(words) => ("with", words),
+        Mismatch::Request(words) => ("request", words),
+        Mismatch::Body(words) => ("body", words),
+        Mismatch::Headers(words) => ("headers", words),
+    };
+    let span = node.get(key).map_or_else(|| node.head(), Node::head);
+    let message = format!("the example does not show what the action does: {words}");
+    diagnostics.push(Diagnostic::error("wrong-example", message, span));
+}
+
+fn warn_unused(declared: &[Declared], diagnostics: &Diagnostics) {
+    for input in declared.iter().filter(|input| !input.used.get()) {
+        let message = format!("the input `{}` is used by no action", input.spec.name);
+        let help = "name it in the `inputs` of an action, or remove it";
+        diagnostics.push(Diagnostic::warning("unused-input", message, input.span).help(help));
+    }
+}

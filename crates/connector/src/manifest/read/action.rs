@@ -1,0 +1,333 @@
+//! The actions of a manifest: a request line, and where each input goes in it.
+
+use std::sync::Arc;
+
+use ::http::Method;
+use model::diagnostic::{Diagnostic, Diagnostics};
+use model::yaml::{Entry, Field, MapReader, Text};
+use model::{ActionSpec, Effect, InputSpec, Span, Value};
+
+use super::input::Declared;
+use super::{check_example, check_identifier, read_example};
+use crate::action::Action;
+use crate::http::{Reading, decode};
+use crate::manifest::interpret::fits_text;
+use crate::manifest::{Definition, Encoding, Head, Piece, Place, Rest, Wire};
+
+/// The methods that a request line may have.
+const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
+
+/// The `actions` of a manifest.
+pub(super) fn read(
+    field: Field<'_, '_>,
+    head: &Arc<Head>,
+    declared: &[Declared],
+    diagnostics: &Diagnostics,
+) -> Vec<Arc<dyn Action>> {
+    let entries = field.entries().into_iter().flatten();
+    entries.filter_map(|entry| action(entry, head, declared, diagnostics)).collect()
+}
+
+fn action(
+    entry: &Entry,
+    head: &Arc<Head>,
+    declared: &[Declared],
+    diagnostics: &Diagnostics,
+) -> Option<Arc<dyn Action>> {
+    check_identifier(&entry.key, entry.key_span, diagnostics);
+    let mut reader = MapReader::new(&entry.value, "an action", diagnostics)?;
+    let title = reader.required("title").name().unwrap_or_default().to_owned();
+    let description = reader.take("description").name().map(str::to_owned);
+    let line = reader.required("request").text().and_then(|text| request_line(text, diagnostics));
+    let mut wired = wired(reader.take("inputs"), declared, diagnostics);
+    let fixed = fixed(reader.take("fixed"), diagnostics);
+    let encoding = reader.take("encoding").one_of(&[
+        ("json", Encoding::Json),
+        ("form", Encoding::Form),
+        ("multipart", Encoding::Multipart),
+    ]);
+    let answer = reader.take("answer").choice(&Reading::WORDS).map_or(Reading::Json, Reading::of);
+    let has_pages = reader.take("paging").bool().unwrap_or(false);
+    let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
+    let result = reader.take("result").name().map(str::to_owned);
+    let example = reader.required("example").map("an example").map(read_example);
+    let line_span = reader.key_span("request");
+    if has_pages {
+        check_pages(head, &wired, reader.key_span("paging"), diagnostics);
+    }
+    reader.finish();
+    let line = line?;
+    check_places(&line, line_span, &mut wired, &fixed, diagnostics);
+    let is_read = matches!(line.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let (specs, wires) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
+    let spec = ActionSpec {
+        name: format!("{}.{}", head.name, entry.key),
+        title,
+        description,
+        effect: effect.unwrap_or(if is_read { Effect::Read } else { Effect::Write }),
+        connections: head.connection_types.clone(),
+        connection_required: head.connection_required,
+        inputs: specs,
+        result,
+        example: example.as_ref().map_or(Value::Null, |(example, _)| Value::from(example.with.clone())),
+    };
+    let definition = Definition {
+        spec,
+        method: line.method,
+        path: line.path.into_iter().map(|(piece, _)| piece).collect(),
+        query: line.query,
+        wires,
+        fixed,
+        encoding: encoding.unwrap_or(Encoding::Json),
+        answer,
+        has_pages,
+    };
+    let action: Arc<dyn Action> = Arc::new(Rest { head: head.clone(), definition });
+    // Of an action with other mistakes the example would only repeat them.
+    if let (0, Some((example, node))) = (diagnostics.error_count(), &example) {
+        check_example(&*action, example, node, diagnostics);
+    }
+    Some(action)
+}
+
+/// A request line: `GET /wiki/api/v2/pages/{pageId}?with=constants`.
+struct Line {
+    method: Method,
+    /// The pieces and where the inputs among them stand.
+    path: Vec<(Piece, Span)>,
+    query: Vec<(String, String)>,
+}
+
+fn request_line(text: &Text, diagnostics: &Diagnostics) -> Option<Line> {
+    let whole = text.locate_span(0, text.value.len());
+    let refuse = |message: String, span: Span| {
+        let help = "write a method and a path, like `GET /pages/{pageId}`";
+        diagnostics.push(Diagnostic::error("invalid-request", message, span).help(help));
+        None
+    };
+    let Some((word, target)) = text.value.split_once(' ') else {
+        return refuse("this is not a request line".to_owned(), whole);
+    };
+    if !METHODS.contains(&word) {
+        let span = text.locate_span(0, word.len());
+        let diagnostic = Diagnostic::error("unknown-value", format!("`{word}` is not a method"), span);
+        diagnostics.push(diagnostic.expected_names(word, METHODS));
+        return None;
+    }
+    let method = Method::from_bytes(word.as_bytes()).ok()?;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/{}:,;=+!$()*'%".contains(c);
+    if !path.starts_with('/') || path.starts_with("//") || !path.chars().all(plain) {
+        return refuse(format!("`{path}` is not a path that begins with one `/`"), whole);
+    }
+    let offset = word.len() + 1;
+    let Some(path) = pieces(path, |start, end| text.locate_span(offset + start, offset + end)) else {
+        return refuse("a `{` of the path has no `}`, or no name before it".to_owned(), whole);
+    };
+    let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name), decode(value))
+    });
+    Some(Line { method, path, query: query.collect() })
+}
+
+fn pieces(path: &str, span: impl Fn(usize, usize) -> Span) -> Option<Vec<(Piece, Span)>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(open) = path[at..].find('{').map(|position| at + position) {
+        let close = open + path[open..].find('}')?;
+        let name = &path[open + 1..close];
+        if name.is_empty() || name.contains('{') || path[at..open].contains('}') {
+            return None;
+        }
+        if open > at {
+            found.push((Piece::Text(path[at..open].to_owned()), span(at, open)));
+        }
+        found.push((Piece::Input(name.to_owned()), span(open, close + 1)));
+        at = close + 1;
+    }
+    if path[at..].contains('}') {
+        return None;
+    }
+    if at < path.len() {
+        found.push((Piece::Text(path[at..].to_owned()), span(at, path.len())));
+    }
+    Some(found)
+}
+
+/// An input of an action as it was read.
+struct Wired {
+    spec: InputSpec,
+    wire: Wire,
+    span: Span,
+}
+
+fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics) -> Vec<Wired> {
+    let mut inputs = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        let mut meant = (entry.key.as_str(), entry.key_span);
+        let (mut required, mut description) = (None, None);
+        let places = if entry.value.as_map().is_some() {
+            let Some(mut reader) = MapReader::new(&entry.value, "an input of an action", diagnostics) else {
+                continue;
+            };
+            let named = reader.take("use");
+            if let (Some(name), Some(span)) = (named.name(), named.span()) {
+                meant = (name, span);
+            }
+            required = reader.take("required").bool();
+            description = reader.take("description").name().map(str::to_owned);
+            let places = places(reader.required("to"), diagnostics);
+            reader.finish();
+            places
+        } else {
+            places(Field::new(&entry.value, &entry.key, diagnostics), diagnostics)
+        };
+        let Some(declared) = declared.iter().find(|input| input.spec.name == meant.0).or_else(|| {
+            let message = format!("`{}` is not an input of this connector", meant.0);
+            let names = declared.iter().map(|input| input.spec.name.as_str());
+            let diagnostic = Diagnostic::error("unknown-input", message, meant.1);
+            diagnostics.push(
+                diagnostic.expected_names(meant.0, names).help("declare it under `inputs` at the head"),
+            );
+            None
+        }) else {
+            continue;
+        };
+        declared.used.set(true);
+        let is_path = places.contains(&Place::Path);
+        let mut spec = InputSpec { name: entry.key.clone(), ..declared.spec.clone() };
+        spec.required = is_path || required.unwrap_or(spec.required);
+        spec.description = description.or(spec.description);
+        if spec.required {
+            spec.default = None;
+        }
+        let omit = spec.default.clone().filter(|_| declared.omit_default);
+        let wire = Wire { input: entry.key.clone(), places, omit, join: declared.join.clone() };
+        inputs.push(Wired { spec, wire, span: entry.key_span });
+    }
+    inputs
+}
+
+fn places(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<Place> {
+    let items = field.one_or_more().unwrap_or_default();
+    items.into_iter().filter_map(|item| item.text().and_then(|text| place(text, diagnostics))).collect()
+}
+
+/// A place: `path`, `query`, `query name`, `header`, `header Name`, `body` or `body path.in.it`.
+fn place(text: &Text, diagnostics: &Diagnostics) -> Option<Place> {
+    let (kind, name) = text.value.split_once(' ').unwrap_or((&text.value, ""));
+    let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
+    match (kind, name) {
+        ("path", None) => Some(Place::Path),
+        ("query", name) => Some(Place::Query(name)),
+        ("header", name) => Some(Place::Header(name)),
+        ("body", path) => Some(Place::Body(path.map(|path| path.split('.').map(str::to_owned).collect()))),
+        _ => {
+            let message = format!("`{}` is no place in a request", text.value);
+            let help = "write `path`, `query name`, `header Name` or `body path.in.it`; `query`, `header` and `body` \
+                        alone take a whole map";
+            let span = text.locate_span(0, text.value.len());
+            diagnostics.push(Diagnostic::error("unknown-place", message, span).help(help));
+            None
+        }
+    }
+}
+
+fn fixed(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Place, Value)> {
+    let mut fixed = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        let (kind, name) = entry.key.split_once(' ').unwrap_or((&entry.key, ""));
+        let name = name.trim().to_owned();
+        let place = match kind {
+            _ if name.is_empty() => None,
+            "query" => Some(Place::Query(Some(name))),
+            "header" => Some(Place::Header(Some(name))),
+            "body" => Some(Place::Body(Some(name.split('.').map(str::to_owned).collect()))),
+            _ => None,
+        };
+        match place {
+            Some(place) => fixed.push((place, Value::from_serde(entry.value.to_json()))),
+            None => {
+                let message = format!("`{}` is no place for a value that is always sent", entry.key);
+                let help = "write `query name`, `header Name` or `body path.in.it`";
+                diagnostics.push(Diagnostic::error("unknown-place", message, entry.key_span).help(help));
+            }
+        }
+    }
+    fixed
+}
+
+/// Path and inputs must name each other, and each input must fit where it goes.
+fn check_places(
+    line: &Line,
+    line_span: Span,
+    wired: &mut [Wired],
+    fixed: &[(Place, Value)],
+    diagnostics: &Diagnostics,
+) {
+    let error = |code, message: String, span| diagnostics.push(Diagnostic::error(code, message, span));
+    for (piece, span) in &line.path {
+        let Piece::Input(name) = piece else { continue };
+        if !wired.iter().any(|input| input.spec.name == *name && input.wire.places.contains(&Place::Path)) {
+            let message = format!("the path names `{name}`, which no input fills");
+            let help = format!("add `{name}: path` to the `inputs` of the action");
+            diagnostics.push(Diagnostic::error("missing-path-input", message, *span).help(help));
+        }
+    }
+    for input in wired.iter() {
+        let name = &input.spec.name;
+        let is_named =
+            line.path.iter().any(|(piece, _)| matches!(piece, Piece::Input(piece) if piece == name));
+        for place in &input.wire.places {
+            let (is_text, is_map) = (fits_text(&input.spec.kind), input.spec.kind.words().starts_with("map"));
+            match place {
+                Place::Path if !is_named => {
+                    let message = format!("the path has no `{{{name}}}` for this input");
+                    let diagnostic = Diagnostic::error("missing-path-input", message, input.span);
+                    diagnostics.push(diagnostic.related(line_span, "the path is here"));
+                }
+                Place::Path | Place::Query(Some(_)) | Place::Header(Some(_)) if !is_text => {
+                    let words = input.spec.kind.words();
+                    error(
+                        "wrong-place",
+                        format!("a {words} cannot go there; send it in the body"),
+                        input.span,
+                    );
+                }
+                Place::Query(None) | Place::Header(None) if !is_map => {
+                    error(
+                        "wrong-place",
+                        "only a map can be spread there; name the parameter".to_owned(),
+                        input.span,
+                    );
+                }
+                Place::Body(_) if line.method == Method::GET || line.method == Method::HEAD => {
+                    error("wrong-place", format!("a {} carries no body", line.method), input.span);
+                }
+                _ => {}
+            }
+        }
+    }
+    let bodies =
+        || wired.iter().flat_map(|input| input.wire.places.iter().map(move |place| (place, input.span)));
+    let whole = bodies().find(|(place, _)| matches!(place, Place::Body(None)));
+    let has_parts = bodies().any(|(place, _)| matches!(place, Place::Body(Some(_))))
+        || fixed.iter().any(|(place, _)| matches!(place, Place::Body(_)));
+    if let Some((_, span)) = whole.filter(|_| has_parts) {
+        error("wrong-place", "this is the whole body, so nothing else can go into it".to_owned(), span);
+    }
+}
+
+fn check_pages(head: &Head, wired: &[Wired], span: Span, diagnostics: &Diagnostics) {
+    let Some(paging) = &head.paging else {
+        let message = "this connector does not say how its lists go on";
+        diagnostics.push(Diagnostic::error("missing-paging", message, span).help("add `paging` at the head"));
+        return;
+    };
+    if !wired.iter().any(|input| input.spec.name == paging.input) {
+        let message = format!("a list that goes on takes the input `{}`", paging.input);
+        let help = format!("add `{}: query …` to the `inputs` of the action", paging.input);
+        diagnostics.push(Diagnostic::error("missing-paging", message, span).help(help));
+    }
+}

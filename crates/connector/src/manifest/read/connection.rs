@@ -1,0 +1,153 @@
+//! The connection types of a manifest.
+
+use ::http::HeaderName;
+use model::diagnostic::{Diagnostic, Diagnostics};
+use model::yaml::{Field, MapReader};
+use model::{InputType, Span};
+
+use super::{check_identifier, input};
+use crate::connection::{Auth, AuthHeader, Base, BaseUrl, ConnectionInput, ConnectionType};
+
+/// The `connections` of a manifest.
+pub(super) fn read(
+    field: Field<'_, '_>,
+    connector: &str,
+    base: Option<&BaseUrl>,
+    diagnostics: &Diagnostics,
+) -> Vec<ConnectionType> {
+    let mut types = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        check_identifier(&entry.key, entry.key_span, diagnostics);
+        let Some(mut reader) = MapReader::new(&entry.value, "a connection type", diagnostics) else {
+            continue;
+        };
+        let title = reader.required("title").name().unwrap_or_default().to_owned();
+        let description = reader.take("description").name().map(str::to_owned);
+        let inputs = inputs(reader.required("inputs"), diagnostics);
+        let check = Check { inputs: &inputs, diagnostics };
+        let base = address(&mut reader, &check, base);
+        let auth = reader.required("auth").map("auth").map_or(Auth::None, |reader| auth(reader, &check));
+        check_secrets(&auth, &check, reader.key_span("auth"));
+        reader.finish();
+        let Some(base) = base else { continue };
+        types.push(ConnectionType {
+            name: format!("{connector}.{}", entry.key),
+            title,
+            description,
+            inputs,
+            base,
+            auth,
+        });
+    }
+    types
+}
+
+fn inputs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<ConnectionInput> {
+    let mut inputs = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        check_identifier(&entry.key, entry.key_span, diagnostics);
+        let Some(mut reader) = MapReader::new(&entry.value, "an input of a connection", diagnostics) else {
+            continue;
+        };
+        let spec = input::spec(&entry.key, &mut reader);
+        let secret = reader.take("secret").bool().unwrap_or(false);
+        if secret && spec.kind != InputType::Text {
+            let message = format!("`{}` is a secret, which only a text can be", entry.key);
+            diagnostics.push(Diagnostic::error("secret-type", message, reader.key_span("type")));
+        }
+        if secret && spec.default.is_some() {
+            let message = format!("`{}` is a secret, which has no default", entry.key);
+            diagnostics.push(Diagnostic::error("secret-default", message, reader.key_span("default")));
+        }
+        reader.finish();
+        inputs.push(ConnectionInput { spec, secret });
+    }
+    inputs
+}
+
+fn address(reader: &mut MapReader<'_, '_>, check: &Check<'_>, fixed: Option<&BaseUrl>) -> Option<Base> {
+    if let Some(fixed) = fixed.filter(|_| !reader.has("baseUrl")) {
+        return Some(Base::Fixed(fixed.clone()));
+    }
+    let mut base = reader.required("baseUrl").map("baseUrl")?;
+    let name = check.input(base.required("input"))?;
+    let strip = base.take("strip").name().map(str::to_owned);
+    base.finish();
+    Some(Base::Input { name, strip })
+}
+
+fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
+    let auth = match reader.exactly_one_of(&["basic", "bearer", "header", "none"]) {
+        Some("basic") => reader.take("basic").map("basic").map(|mut basic| {
+            let user = check.inputs(basic.required("user"));
+            let password = check.inputs(basic.required("password"));
+            basic.finish();
+            Auth::Basic { user, password }
+        }),
+        Some("bearer") => Some(Auth::Bearer { token: check.inputs(reader.take("bearer")) }),
+        Some("header") => reader.take("header").map("header").and_then(|mut header| {
+            let name = match header.exactly_one_of(&["name", "nameFrom"]) {
+                Some("name") => header_name(header.take("name"), check.diagnostics).map(AuthHeader::Fixed),
+                Some(_) => check.input(header.take("nameFrom")).map(AuthHeader::Input),
+                None => None,
+            };
+            let value = check.inputs(header.required("value"));
+            let prefix = header.take("prefix").string().unwrap_or_default().to_owned();
+            header.finish();
+            Some(Auth::Header { name: name?, value, prefix })
+        }),
+        _ => None,
+    };
+    reader.finish();
+    auth.unwrap_or(Auth::None)
+}
+
+fn header_name(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<HeaderName> {
+    let text = field.name()?;
+    let name = HeaderName::from_bytes(text.as_bytes()).ok();
+    if name.is_none() {
+        let message = format!("`{text}` is not the name of a header");
+        diagnostics.push(Diagnostic::error("invalid-header", message, field.span().unwrap_or_default()));
+    }
+    name
+}
+
+/// What is sent as a credential must be marked as one, or it would be logged.
+fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
+    let names = match auth {
+        Auth::None => return,
+        Auth::Basic { password, .. } => password,
+        Auth::Bearer { token } => token,
+        Auth::Header { value, .. } => value,
+    };
+    let open = check.inputs.iter().filter(|input| names.contains(&input.spec.name) && !input.secret);
+    for input in open {
+        let message = format!("`{}` is sent as a credential but is not marked as secret", input.spec.name);
+        let diagnostic = Diagnostic::error("open-secret", message, span);
+        check.diagnostics.push(diagnostic.help(format!("add `secret: true` to `{}`", input.spec.name)));
+    }
+}
+
+/// Resolves names of inputs.
+struct Check<'a> {
+    inputs: &'a [ConnectionInput],
+    diagnostics: &'a Diagnostics,
+}
+
+impl Check<'_> {
+    fn input(&self, field: Field<'_, '_>) -> Option<String> {
+        let name = field.name()?;
+        if self.inputs.iter().any(|input| input.spec.name == name) {
+            return Some(name.to_owned());
+        }
+        let message = format!("`{name}` is not an input of this connection type");
+        let names = self.inputs.iter().map(|input| input.spec.name.as_str());
+        let diagnostic = Diagnostic::error("unknown-input", message, field.span().unwrap_or_default());
+        self.diagnostics.push(diagnostic.expected_names(name, names));
+        None
+    }
+
+    fn inputs(&self, field: Field<'_, '_>) -> Vec<String> {
+        field.one_or_more().unwrap_or_default().into_iter().filter_map(|item| self.input(item)).collect()
+    }
+}

@@ -1,0 +1,417 @@
+use ::http::{HeaderMap, HeaderValue, StatusCode};
+use bytes::Bytes;
+use model::diagnostic::Source;
+use model::{ActionError, Map};
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::http::testing::{self, Lines, Server};
+use crate::http::{Body, Request, Response};
+use crate::input::check_inputs;
+
+/// A manifest around actions, with some inputs declared.
+fn manifest(actions: &str) -> String {
+    format!(
+        "connector: shop
+title: Shop
+version: 1.0.0
+baseUrl: https://shop.example/v1
+headers: {{x-client: cogwork}}
+paging:
+  input: cursor
+  next: [{{body: meta.next}}, {{link: next, parameter: cursor}}, {{header: x-next}}]
+inputs:
+  id: {{type: text}}
+  limit: {{type: integer, default: 10}}
+  cursor: {{type: text}}
+  tags: {{type: list, items: text}}
+  ids: {{type: list, items: text, join: ','}}
+  draft: {{type: boolean, default: false, omitDefault: true}}
+  more: {{type: map, values: any}}
+  item: {{type: object, fields: {{name: {{type: text}}}}}}
+  data: {{type: any}}
+  file: {{type: file}}
+actions:
+{actions}"
+    )
+}
+
+fn read_text(text: &str) -> (Option<Manifest>, String) {
+    let (manifest, report) = read(Arc::new(Source::new("shop.yaml", text)), &[]);
+    let errors = report.entries().into_iter().filter(|entry| entry.code != "unused-input");
+    (manifest, errors.map(|entry| format!("{}:{}: {}\n", entry.line, entry.column, entry.message)).collect())
+}
+
+/// The request of the first action for these inputs.
+fn request(action: &str, inputs: &str) -> Result<Request, ActionError> {
+    let (manifest, errors) = read_text(&manifest(action));
+    let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
+    let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+    let inputs = check_inputs(action.spec(), value.as_map().expect("a map"))?;
+    action.prepare(&inputs, None).expect("it sends a request")
+}
+
+fn check(action: &str, inputs: &str, expected: &str) {
+    let shown = match request(action, inputs) {
+        Ok(request) => {
+            let body = match &request.body {
+                Body::Empty => String::new(),
+                Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(data)),
+                Body::Multipart(parts) => parts
+                    .iter()
+                    .map(|part| format!(" {}={}", part.name, String::from_utf8_lossy(&part.data)))
+                    .collect(),
+            };
+            format!("{} {}{body}", request.method, request.url)
+        }
+        Err(error) => error.message,
+    };
+    assert_eq!(shown, expected);
+}
+
+const GET: &str = "  get:
+    title: Get
+    request: GET /items/{id}.json?view=full
+    inputs: {id: path, tags: query tag, ids: query ids, draft: query draft, more: query}
+    example: {with: {id: '1'}, request: GET /items/1.json?view=full}
+";
+
+#[test]
+fn an_input_cannot_leave_its_place_in_the_path() {
+    check(
+        GET,
+        r#"{"id": "a b/../c?d#e%2f"}"#,
+        "GET https://shop.example/v1/items/a%20b%2F..%2Fc%3Fd%23e%252f.json?view=full",
+    );
+    check(GET, r#"{"id": "ü\r\n"}"#, "GET https://shop.example/v1/items/%C3%BC%0D%0A.json?view=full");
+    check(GET, r#"{"id": ""}"#, "`shop.get` cannot be called: `id` is empty");
+    let plain = GET.replace(".json", "").replace("/items/1", "/items/1");
+    for dots in [".", ".."] {
+        let message = request(&plain, &format!(r#"{{"id": "{dots}"}}"#)).expect_err("it would leave").message;
+        assert!(message.contains("lead away"), "{message}");
+    }
+    check(&plain, r#"{"id": "%2e%2e"}"#, "GET https://shop.example/v1/items/%252e%252e?view=full");
+}
+
+#[test]
+fn lists_repeat_or_join_and_what_is_empty_or_default_is_not_sent() {
+    let base = "GET https://shop.example/v1/items/1.json?view=full";
+    check(GET, r#"{"id": 1, "tags": [], "draft": false}"#, base);
+    check(
+        GET,
+        r#"{"id": 1, "tags": ["a&b", "c"], "ids": ["1", 2]}"#,
+        &format!("{base}&tag=a%26b&tag=c&ids=1%2C2"),
+    );
+    check(GET, r#"{"id": 1, "draft": true}"#, &format!("{base}&draft=true"));
+}
+
+#[test]
+fn a_spread_map_comes_last_and_overrides() {
+    let expected = "GET https://shop.example/v1/items/1.json?view=short&draft=maybe";
+    check(
+        GET,
+        r#"{"id": 1, "draft": true, "more": {"view": "short", "draft": "maybe", "x": null}}"#,
+        expected,
+    );
+}
+
+#[test]
+fn body_paths_nest_and_fixed_values_are_always_there() {
+    let action = "  put:
+    title: Put
+    request: PUT /items/{id}
+    inputs: {id: [path, body item.id], data: body item.data, limit: body max}
+    fixed: {body item.kind: order, header x-kind: order, query v: 2}
+    example:
+      with: {id: '1'}
+      request: PUT /items/1?v=2
+      headers: {x-kind: order, x-client: cogwork, accept: application/json, content-type: application/json}
+      body: {item: {kind: order, id: '1'}, max: 10}
+";
+    check(
+        action,
+        r#"{"id": 7, "data": [1], "limit": 3}"#,
+        r#"PUT https://shop.example/v1/items/7?v=2 {"item":{"kind":"order","id":"7","data":[1]},"max":3}"#,
+    );
+}
+
+#[test]
+fn a_body_is_json_a_form_parts_or_bytes() {
+    let action = |encoding: &str, body: &str| {
+        format!(
+            "  post:
+    title: Post
+    request: POST /items
+    encoding: {encoding}
+    inputs: {{id: body id, tags: body tag, file: body file}}
+    example: {{with: {{id: '1'}}, request: POST /items, body: {body}}}
+"
+        )
+    };
+    check(
+        &action("form", "id=1"),
+        r#"{"id": "a b", "tags": ["x", "y&z"]}"#,
+        "POST https://shop.example/v1/items id=a%20b&tag=x&tag=y%26z",
+    );
+    check(
+        &action("multipart", "{id: '1'}"),
+        r#"{"id": "a", "file": "text"}"#,
+        "POST https://shop.example/v1/items id=a file=text",
+    );
+    let whole = "  post:
+    title: Post
+    request: POST /items
+    inputs: {file: body}
+    example: {with: {file: abc}, request: POST /items, headers: {content-type: text/plain; charset=utf-8}, body: abc}
+";
+    check(whole, r#"{"file": "bytes"}"#, "POST https://shop.example/v1/items bytes");
+    check(whole, "{}", "POST https://shop.example/v1/items {}");
+}
+
+#[test]
+fn a_header_input_cannot_bring_another_header() {
+    let action = "  get:
+    title: Get
+    request: GET /items
+    inputs: {id: header X-Id, more: header}
+    example: {with: {id: '1'}, request: GET /items, headers: {x-id: '1'}}
+";
+    check(
+        action,
+        r#"{"id": "1\r\nx-evil: 1"}"#,
+        "the header `x-id` holds a line break or another control character",
+    );
+    check(
+        action,
+        r#"{"more": {"host": "evil"}}"#,
+        "the header `host` is set by the client itself; leave it out",
+    );
+}
+
+/// The messages for an action, which stands on line 21.
+fn wrong(action: &str, expected: &str) {
+    let (manifest, errors) = read_text(&manifest(action));
+    assert!(manifest.is_none(), "it was accepted");
+    assert_eq!(errors, expected);
+}
+
+#[test]
+fn every_mistake_of_an_action_is_found_at_its_place() {
+    wrong(
+        "  get:
+    title: Get
+    requst: GET /items
+    inputs: {idd: path}
+",
+        "22:5: an action needs the key `request`
+22:5: an action needs the key `example`
+23:5: unknown key `requst` in an action
+24:14: `idd` is not an input of this connector
+",
+    );
+    wrong(
+        "  get:
+    title: Get
+    request: GET /items/{id}/{other}
+    inputs: {id: query id, cursor: path, item: query item, limit: query, data: body, tags: nowhere x}
+    example: {with: {}, request: GET /items}
+",
+        "23:25: the path names `id`, which no input fills
+23:30: the path names `other`, which no input fills
+24:28: the path has no `{cursor}` for this input
+24:42: a map cannot go there; send it in the body
+24:60: only a map can be spread there; name the parameter
+24:74: a GET carries no body
+24:92: `nowhere x` is no place in a request
+",
+    );
+    wrong(
+        "  Get-It:
+    title: Get
+    request: FETCH /items
+    paging: true
+    example: {with: {}, request: x}
+",
+        "21:3: `Get-It` is not a name; use camelCase, letters and digits only
+23:14: `FETCH` is not a method
+24:5: a list that goes on takes the input `cursor`
+",
+    );
+    wrong(
+        "  put:
+    title: Put
+    request: PUT items/{id
+    inputs: {data: body, id: body id}
+    example: {with: {}, request: x}
+",
+        "23:14: `items/{id` is not a path that begins with one `/`\n",
+    );
+    wrong(
+        "  put:
+    title: Put
+    request: PUT /items
+    inputs: {data: body, id: body id}
+    example: {with: {}, request: x}
+",
+        "24:14: this is the whole body, so nothing else can go into it\n",
+    );
+}
+
+#[test]
+fn an_example_that_shows_something_else_is_an_error() {
+    let action = |example: &str| {
+        format!(
+            "  put:
+    title: Put
+    request: PUT /items/{{id}}
+    inputs: {{id: path, data: body data, draft: query draft}}
+    example: {example}
+"
+        )
+    };
+    let says = |example: &str, expected: &str| {
+        let (manifest, errors) = read_text(&manifest(&action(example)));
+        assert!(manifest.is_none(), "it was accepted");
+        assert!(errors.contains(expected), "{errors}");
+    };
+    says("{with: {id: 1, data: x}, request: PUT /items/2, body: {data: x}}", "the request is `PUT /items/1`");
+    says(
+        "{with: {id: 1, data: x}, request: POST /items/1, body: {data: x}}",
+        "the request is `PUT /items/1`",
+    );
+    says(
+        "{with: {id: 1, draft: true}, request: PUT /items/1, body: {}}",
+        "the request is `PUT /items/1?draft=true`",
+    );
+    says("{with: {id: 1, data: x}, request: PUT /items/1, body: {data: y}}", r#"the body is `{"data":"x"}`"#);
+    says("{with: {id: 1, data: x}, request: PUT /items/1}", r#"the body is `{"data":"x"}`"#);
+    says("{with: {idd: 1}, request: PUT /items/1}", "`idd` is not an input");
+    says(
+        "{with: {id: 1}, request: PUT /items/1, body: {}, headers: {x-client: me}}",
+        "the header `x-client` is `cogwork`",
+    );
+}
+
+#[test]
+fn mistakes_at_the_head_are_found_too() {
+    let text = "connector: Shop
+title: ''
+version: 1
+baseUrl: ftp://x
+paging: {input: nope, next: [{link: next}, {body: a, link: b}]}
+inputs:
+  a: {type: txt}
+  b: {type: integer, min: 1, default: 0}
+  c: {type: text, options: [x]}
+  d: {type: boolean, omitDefault: true}
+  e: {type: text, required: true, default: x}
+connections:
+  basic:
+    title: Basic
+    inputs: {user: {type: text}, key: {type: integer, secret: true}}
+    auth: {basic: {user: usr, password: user}}
+natives: {rawRequest: {}}
+";
+    let (manifest, errors) = read_text(text);
+    assert!(manifest.is_none());
+    for expected in [
+        "1:12: `Shop` is not a name",
+        "2:8: `title` must not be empty",
+        "3:10: expected text for `version`",
+        "`baseUrl` must begin with `https://` or `http://`",
+        "`nope` is not an input of this connector",
+        "a place of the next cursor needs the key `parameter`",
+        "`link` cannot stand beside `body`",
+        "unknown value `txt` for `type`",
+        "the default of `b` must be a whole number from 1, found 0",
+        "unknown key `options` in an input",
+        "`d` has no default to leave out",
+        "`e` has a default, so it cannot be required",
+        "`key` is a secret, which only a text can be",
+        "a connection type needs the key `baseUrl`",
+        "`usr` is not an input of this connection type",
+        "`user` is sent as a credential but is not marked as secret",
+        "`rawRequest` is not a native action",
+    ] {
+        assert!(errors.contains(expected), "missing: {expected}\n{errors}");
+    }
+}
+
+#[test]
+fn an_input_that_nobody_uses_is_a_warning() {
+    let (manifest, report) = read(Arc::new(Source::new("shop.yaml", manifest(GET))), &[]);
+    assert!(manifest.is_some() && report.warning_count() == 5, "{}", report.render(false));
+}
+
+const LIST: &str = "  list:
+    title: List
+    request: GET /items
+    inputs: {cursor: query cursor}
+    paging: true
+    example: {with: {}, request: GET /items}
+";
+
+/// The next cursor of an answer.
+fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String {
+    let (manifest, errors) = read_text(&manifest(LIST));
+    let head = manifest.unwrap_or_else(|| panic!("{errors}")).head;
+    let base = head.base.clone().expect("an address");
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(*name, HeaderValue::from_static(value));
+    }
+    let url = url::Url::parse("https://shop.example/v1/items").expect("a URL");
+    let response =
+        Response { status: StatusCode::OK, headers: map, body: Bytes::from_static(body.as_bytes()), url };
+    let body = response.json().unwrap_or_default();
+    let paging = head.paging.as_ref().expect("it has pages");
+    match page::next_cursor(paging, &head, &base, &response, &body) {
+        Ok(cursor) => cursor.to_json(),
+        Err(error) => error.message,
+    }
+}
+
+#[test]
+fn the_cursor_is_found_wherever_the_manifest_says() {
+    assert_eq!(next(&[], r#"{"meta": {"next": "abc=="}}"#), r#""abc==""#);
+    assert_eq!(next(&[], r#"{"meta": {"next": 17}}"#), r#""17""#);
+    assert_eq!(next(&[("link", "</v1/items?cursor=a==&x=1>; rel=\"next\"")], "{}"), r#""a==""#);
+    assert_eq!(
+        next(&[("link", "<https://shop.example/wiki>; rel=\"base\""), ("x-next", "h")], "{}"),
+        r#""h""#
+    );
+    assert_eq!(next(&[], r#"{"meta": {"next": null}}"#), "null");
+    assert_eq!(next(&[("link", "</v1/items?page=2>; rel=next")], "{}"), "null");
+}
+
+#[test]
+fn a_list_never_goes_on_at_another_address() {
+    for link in ["<https://evil.example/?cursor=a>; rel=next", "<//evil.example/?cursor=a>; rel=next"] {
+        assert_eq!(
+            next(&[("link", link)], "{}"),
+            "Shop says that the list goes on at another address than its own"
+        );
+    }
+}
+
+/// What the list action makes of an answer.
+async fn list(answer: &'static [u8]) -> Result<Value, ActionError> {
+    let server =
+        Server::start(move |_, _| testing::answer("200 OK\r\ncontent-type: application/json", answer)).await;
+    let text = manifest(LIST).replace("https://shop.example/v1", &server.url("/v1"));
+    let (manifest, errors) = read_text(&text);
+    let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
+    let (http, lines) = (testing::http(testing::local()), Lines::default());
+    action.call(testing::call(&http, &Map::new(), None, &lines)).await
+}
+
+#[tokio::test]
+async fn the_results_of_a_list_stay_as_they_came() {
+    let page = list(br#"{"results": [{"id": "1"}], "meta": {"next": "c", "odd": 9007199254740993}}"#).await;
+    let expected = r#"{"results":[{"id":"1"}],"meta":{"next":"c","odd":9007199254740993},"nextCursor":"c"}"#;
+    assert_eq!(page.expect("a page").to_json(), expected);
+    assert_eq!(list(b"[1, 2]").await.expect("a page").to_json(), r#"{"results":[1,2],"nextCursor":null}"#);
+    assert_eq!(list(b"").await.expect("nothing"), Value::Null);
+    let error = list(b"<!doctype html>").await.expect_err("no JSON");
+    assert_eq!(error.message, "Shop answered 200 with an HTML page where JSON was expected");
+}

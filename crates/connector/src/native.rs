@@ -1,0 +1,121 @@
+//! Native actions: what needs more than data, in Rust behind the same trait. One file each; the registry lists them.
+
+pub(crate) mod graphql;
+pub(crate) mod http_request;
+pub(crate) mod log;
+pub(crate) mod raw_request;
+pub(crate) mod text;
+
+mod retry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Map, Value};
+
+use crate::connection::ResolvedConnection;
+use crate::http::{MAX_TIMEOUT, Request};
+use crate::manifest::Head;
+
+/// An input that may be left out.
+fn optional(name: &str, kind: InputType, description: &str) -> InputSpec {
+    let description = Some(description.to_owned());
+    InputSpec { name: name.to_owned(), kind, required: false, default: None, description }
+}
+
+/// An input that must be given.
+fn required(name: &str, kind: InputType, description: &str) -> InputSpec {
+    InputSpec { required: true, ..optional(name, kind, description) }
+}
+
+/// An input with a default.
+fn defaulted(name: &str, kind: InputType, default: impl Into<Value>, description: &str) -> InputSpec {
+    InputSpec { default: Some(default.into()), ..optional(name, kind, description) }
+}
+
+fn choice(options: &[&str]) -> InputType {
+    InputType::Choice { options: options.iter().map(|option| (*option).to_owned()).collect() }
+}
+
+fn map_of(values: InputType) -> InputType {
+    InputType::Map { values: Box::new(values) }
+}
+
+/// The spec of a native action of a connector with connections.
+fn spec_for(head: &Arc<Head>, name: &str, title: &str) -> ActionSpec {
+    ActionSpec {
+        name: format!("{}.{name}", head.name),
+        title: title.to_owned(),
+        description: None,
+        effect: Effect::Write,
+        connections: head.connection_types.clone(),
+        connection_required: head.connection_required,
+        inputs: Vec::new(),
+        result: None,
+        example: Value::Null,
+    }
+}
+
+/// The spec of an action that needs nothing but its inputs.
+fn pure_spec(name: &str, title: &str, inputs: Vec<InputSpec>, example: Value) -> ActionSpec {
+    ActionSpec {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        description: None,
+        effect: Effect::Pure,
+        connections: Vec::new(),
+        connection_required: false,
+        inputs,
+        result: None,
+        example,
+    }
+}
+
+fn input_error(message: impl Into<String>) -> ActionError {
+    ActionError::new(ErrorKind::Input, message)
+}
+
+/// The text of an input; empty if it is not given.
+fn text_of<'a>(inputs: &'a Map, name: &str) -> &'a str {
+    inputs.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The entries of an input that is a map; none if it is not given.
+fn entries_of<'a>(inputs: &'a Map, name: &str) -> impl Iterator<Item = (&'a Arc<str>, &'a Value)> {
+    inputs.get(name).and_then(Value::as_map).into_iter().flat_map(Map::iter)
+}
+
+/// The input `timeout`, a duration as people write it, at most [`MAX_TIMEOUT`].
+fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
+    let text = text_of(inputs, "timeout");
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let timeout =
+        model::units::parse_duration(text).map_err(|error| input_error(format!("`timeout`: {error}")))?;
+    if timeout.is_zero() || timeout > MAX_TIMEOUT {
+        let most = model::units::format_duration(MAX_TIMEOUT);
+        return Err(input_error(format!("`timeout` must be over 0s and at most {most}")));
+    }
+    Ok(Some(timeout))
+}
+
+/// Adds the author's headers.
+fn add_headers(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
+    entries_of(inputs, "headers").try_for_each(|(name, value)| request.set_header(name, value))
+}
+
+/// Refuses a header of the author that the connection's credentials would silently replace.
+fn check_credentials(request: &Request, connection: Option<&ResolvedConnection>) -> Result<(), ActionError> {
+    let Some(connection) = connection else { return Ok(()) };
+    match connection.credentials().iter().find(|(name, _)| request.headers.contains_key(name)) {
+        Some((name, _)) => Err(input_error(format!(
+            "the header `{name}` comes from the connection `{}`; leave it out",
+            connection.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

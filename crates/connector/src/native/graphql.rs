@@ -1,0 +1,108 @@
+//! Raw GraphQL Request: any query or mutation at the connection's own address.
+
+use std::sync::Arc;
+
+use ::http::Method;
+use async_trait::async_trait;
+use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
+
+use super::{add_headers, check_credentials, input_error, map_of, optional, required, spec_for, text_of};
+use crate::action::{Action, Call};
+use crate::connection::BaseUrl;
+use crate::http::{Request, Response};
+use crate::manifest::{Head, NativeSettings};
+
+/// How many of the errors of an answer a message repeats.
+const MAX_SHOWN: usize = 3;
+
+struct RawGraphqlRequest {
+    head: Arc<Head>,
+    spec: ActionSpec,
+    path: String,
+}
+
+/// Makes the action for a connector; its settings name the path of the endpoint.
+pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
+    let Some(path) = settings.path.clone() else {
+        return Err("`rawGraphqlRequest` needs the `path` of the endpoint".to_owned());
+    };
+    let spec = ActionSpec {
+        description: Some(format!(
+            "Sends a GraphQL query or mutation to {}. An answer with errors is an error, even beside data.",
+            head.subject
+        )),
+        inputs: vec![
+            required("query", InputType::Text, "The query or mutation, as GraphQL text."),
+            optional("variables", map_of(InputType::Any), "The variables of the query."),
+            optional("headers", map_of(InputType::Text), "Headers of the request."),
+        ],
+        result: Some("the `data` of the answer".to_owned()),
+        example: settings.example.clone(),
+        ..spec_for(head, "rawGraphqlRequest", "Raw GraphQL Request")
+    };
+    Ok(Arc::new(RawGraphqlRequest { head: head.clone(), spec, path }))
+}
+
+#[async_trait]
+impl Action for RawGraphqlRequest {
+    fn spec(&self) -> &ActionSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
+        Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
+        let connection = call.connection_for(&self.spec)?;
+        let base = self.head.address(connection.map(|connection| connection.base()))?;
+        let request = self.request(call.inputs, base)?;
+        check_credentials(&request, connection)?;
+        let subject = &self.head.subject;
+        let response = call.send(&request, subject, true).await?;
+        if !response.status.is_success() {
+            return Err(self.head.errors.status_error(subject, &response, call.http.timer().now()));
+        }
+        self.data(&response)
+    }
+}
+
+impl RawGraphqlRequest {
+    fn request(&self, inputs: &Map, base: &BaseUrl) -> Result<Request, ActionError> {
+        let url =
+            base.join(&self.path).map_err(|error| input_error(format!("the endpoint's path {error}")))?;
+        let mut request = Request::new(Method::POST, url);
+        request.set_header("accept", &Value::from("application/json"))?;
+        add_headers(&mut request, inputs)?;
+        let mut body = Map::new();
+        body.insert("query", text_of(inputs, "query"));
+        if let Some(variables) = inputs.get("variables") {
+            body.insert("variables", variables.clone());
+        }
+        request.set_bytes("application/json", Value::from(body).to_json());
+        Ok(request)
+    }
+
+    /// GraphQL answers 200 whatever happened: what failed is in `errors`.
+    fn data(&self, response: &Response) -> Result<Value, ActionError> {
+        let errors = &self.head.errors;
+        let body =
+            response.json().map_err(|reason| errors.not_json(&self.head.subject, response, &reason))?;
+        let failures =
+            body.get("errors").and_then(|errors| errors.as_list().map(<[Value]>::to_vec)).unwrap_or_default();
+        if failures.is_empty() {
+            return Ok(body.get("data").unwrap_or_default());
+        }
+        let text =
+            |failure: &Value| failure.get("message").map_or_else(|| failure.to_json(), |text| text.to_text());
+        let shown: Vec<String> = failures.iter().take(MAX_SHOWN).map(text).collect();
+        let more = failures.len().saturating_sub(MAX_SHOWN);
+        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+        let message =
+            format!("{} answered with GraphQL errors: {}{more}", self.head.subject, shown.join("; "));
+        let mut error = errors.about(ErrorKind::Response, message, response);
+        error.code =
+            failures.first().and_then(|failure| failure.path("extensions.code")).map(|code| code.to_text());
+        Err(error)
+    }
+}

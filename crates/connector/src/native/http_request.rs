@@ -1,0 +1,134 @@
+//! `http.request`: any request to any address that the guard lets through, or to a connection's.
+
+use std::sync::Arc;
+
+use ::http::Method;
+use async_trait::async_trait;
+use model::{ActionError, ActionSpec, InputType, Map, Value};
+use url::Url;
+
+use super::{
+    add_headers, check_credentials, choice, defaulted, entries_of, input_error, map_of, optional, required,
+    spec_for, text_of, timeout_of,
+};
+use crate::action::{Action, Call};
+use crate::connection::BaseUrl;
+use crate::http::{Body, Part, Reading, Request};
+use crate::manifest::{Head, NativeSettings};
+
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+
+struct HttpRequest {
+    head: Arc<Head>,
+    spec: ActionSpec,
+}
+
+/// Makes the action for a connector.
+pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
+    if settings.path.is_some() {
+        return Err("`request` calls any address, so it takes no `path`".to_owned());
+    }
+    let spec = ActionSpec {
+        description: Some(
+            "Sends an HTTP request. An answer of 4xx or 5xx is an error; redirects of GET and HEAD are followed."
+                .to_owned(),
+        ),
+        inputs: vec![
+            required(
+                "url",
+                InputType::Text,
+                "The address; with a connection a path below the connection's own is enough.",
+            ),
+            defaulted("method", choice(&METHODS), "GET", "The HTTP method."),
+            optional("headers", map_of(InputType::Text), "Headers of the request."),
+            optional("query", map_of(InputType::Any), "Parameters of the query; a list repeats its parameter."),
+            optional("body", InputType::Any, "The body: a map or list is sent as JSON, text and files as they are."),
+            optional("form", map_of(InputType::Any), "Fields of a form, sent in parts if one of them is a file."),
+            defaulted(
+                "responseType",
+                choice(&Reading::WORDS),
+                "auto",
+                "What the answer is read as; `auto` goes by its media type.",
+            ),
+            optional("timeout", InputType::Text, "How long it may take in all, such as `30s`; 60s if not given."),
+        ],
+        result: Some("`{statusCode, headers, body}`, the body by `responseType`".to_owned()),
+        example: settings.example.clone(),
+        ..spec_for(head, "request", "HTTP Request")
+    };
+    Ok(Arc::new(HttpRequest { head: head.clone(), spec }))
+}
+
+#[async_trait]
+impl Action for HttpRequest {
+    fn spec(&self) -> &ActionSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
+        Some(self.request(inputs, base))
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
+        let connection = call.connection_for(&self.spec)?;
+        let request = self.request(call.inputs, connection.map(|connection| connection.base()))?;
+        check_credentials(&request, connection)?;
+        let subject = format!("`{}`", request.url.host_str().unwrap_or_default());
+        let response = call.send(&request, &subject, false).await?;
+        if !response.status.is_success() {
+            return Err(self.head.errors.status_error(&subject, &response, call.http.timer().now()));
+        }
+        let reading = Reading::of(text_of(call.inputs, "responseType"));
+        response.envelope(reading).map_err(|reason| self.head.errors.not_json(&subject, &response, &reason))
+    }
+}
+
+impl HttpRequest {
+    fn request(&self, inputs: &Map, base: Option<&BaseUrl>) -> Result<Request, ActionError> {
+        let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
+            .map_err(|_| input_error("`method` is not a method"))?;
+        let mut request = Request::new(method, address(text_of(inputs, "url"), base)?);
+        request.timeout = timeout_of(inputs)?;
+        add_headers(&mut request, inputs)?;
+        if let Some(parameters) = inputs.get("query").and_then(Value::as_map) {
+            request.merge_query(parameters);
+        }
+        let body = inputs.get("body").filter(|body| !body.is_null());
+        let fields: Vec<(String, Value)> =
+            entries_of(inputs, "form").map(|(name, value)| (name.to_string(), value.clone())).collect();
+        match body {
+            Some(_) if !fields.is_empty() => {
+                return Err(input_error("`body` and `form` cannot be given together"));
+            }
+            Some(body) => request.set_value(body),
+            None if fields.iter().any(|(_, value)| value.as_file().is_some()) => {
+                let parts = fields.iter().map(|(name, value)| Part::of(name, value));
+                request.body = Body::Multipart(parts.collect());
+            }
+            None if !fields.is_empty() => request.set_form(&fields),
+            None => {}
+        }
+        Ok(request)
+    }
+}
+
+/// The address to call. Credentials are bound to the connection's address, so with a connection nothing else is.
+fn address(text: &str, base: Option<&BaseUrl>) -> Result<Url, ActionError> {
+    if let Some(base) = base
+        && text.starts_with('/')
+    {
+        return base.join(text).map_err(|error| input_error(format!("`url` {error}")));
+    }
+    let mut url = Url::parse(text).map_err(|error| {
+        input_error(format!(
+            "`url` is not an address ({error}); write it like `https://api.example.com/items`"
+        ))
+    })?;
+    url.set_fragment(None);
+    match base {
+        Some(base) if !base.holds(&url) => Err(input_error(format!(
+            "`url` leaves `{base}`, which the connection's credentials are bound to"
+        ))),
+        _ => Ok(url),
+    }
+}

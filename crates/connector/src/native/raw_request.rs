@@ -1,0 +1,203 @@
+//! Raw Request: any request to the connection's own address (specification 4.1.5).
+
+use std::sync::Arc;
+
+use ::http::Method;
+use ::http::header::ACCEPT;
+use async_trait::async_trait;
+use model::{ActionError, ActionSpec, InputSpec, InputType, LogLevel, Map, Value};
+
+use super::retry::Retry;
+use super::{
+    add_headers, check_credentials, choice, defaulted, entries_of, input_error, map_of, optional, required,
+    spec_for, text_of, timeout_of,
+};
+use crate::action::{Action, Call};
+use crate::connection::BaseUrl;
+use crate::http::{Body, Part, Reading, Request};
+use crate::manifest::{Head, NativeSettings};
+
+/// The methods that the origin of this action offers.
+const METHODS: [&str; 10] =
+    ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "LINK", "UNLINK", "PURGE"];
+
+/// The most retries that an input may ask for.
+const MAX_RETRIES: i64 = 100;
+/// The longest fixed delay between two tries, in milliseconds: one hour.
+const MAX_RETRY_DELAY_MS: i64 = 3_600_000;
+
+struct RawRequest {
+    head: Arc<Head>,
+    spec: ActionSpec,
+}
+
+/// Makes the action for a connector.
+pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
+    if settings.path.is_some() {
+        return Err("`rawRequest` calls any path, so it takes no `path`".to_owned());
+    }
+    let spec = ActionSpec {
+        description: Some(format!(
+            "Sends any HTTP request to {}, for what no other action does. An answer of 4xx or 5xx is an error.",
+            head.subject
+        )),
+        inputs: inputs(),
+        result: Some("`{statusCode, headers, body}`, the body by `responseType`".to_owned()),
+        example: settings.example.clone(),
+        ..spec_for(head, "rawRequest", "Raw Request")
+    };
+    Ok(Arc::new(RawRequest { head: head.clone(), spec }))
+}
+
+fn inputs() -> Vec<InputSpec> {
+    let whole = |max| InputType::Integer { min: Some(0), max: Some(max) };
+    vec![
+        required(
+            "url",
+            InputType::Text,
+            "The path only, with one `/` first; the address comes from the connection.",
+        ),
+        required("method", choice(&METHODS), "The HTTP method."),
+        optional(
+            "data",
+            InputType::Any,
+            "The body: a map or list is sent as JSON, text and files as they are.",
+        ),
+        optional("formData", map_of(InputType::Any), "Fields of a multipart form."),
+        optional("fileData", map_of(InputType::File), "Files of a multipart form, by field."),
+        optional("fileDataFileNames", map_of(InputType::Text), "File names, by the keys of `fileData`."),
+        optional(
+            "queryParameters",
+            map_of(InputType::Any),
+            "Parameters of the query; a list repeats its parameter.",
+        ),
+        optional("headers", map_of(InputType::Text), "Headers of the request."),
+        defaulted(
+            "responseType",
+            choice(&["json", "text", "binary"]),
+            "json",
+            "What the answer is expected to be.",
+        ),
+        optional("timeout", InputType::Text, "How long to wait for the answer, such as `30s`."),
+        defaulted(
+            "retryDelayMs",
+            whole(MAX_RETRY_DELAY_MS),
+            0_i64,
+            "The delay between retries in milliseconds.",
+        ),
+        defaulted(
+            "retryOnAllErrors",
+            InputType::Boolean,
+            false,
+            "Whether every erroneous answer is retried, not only 5xx and failures of the network.",
+        ),
+        defaulted("maxRetryCount", whole(MAX_RETRIES), 0_i64, "The most retries; 0 is none."),
+        defaulted(
+            "useExponentialBackoff",
+            InputType::Boolean,
+            false,
+            "Whether the delay grows from 200 ms by doubling; `retryDelayMs` is then ignored.",
+        ),
+    ]
+}
+
+#[async_trait]
+impl Action for RawRequest {
+    fn spec(&self) -> &ActionSpec {
+        &self.spec
+    }
+
+    fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
+        Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
+        let connection = call.connection_for(&self.spec)?;
+        let base = self.head.address(connection.map(|connection| connection.base()))?;
+        let request = self.request(call.inputs, base)?;
+        check_credentials(&request, connection)?;
+        let retry = Retry::of(call.inputs);
+        let mut tries = 1;
+        loop {
+            let error = match self.once(&call, &request).await {
+                Ok(result) => return Ok(result),
+                Err(error) => error,
+            };
+            let Some(wait) = retry.next(tries, &error) else { return Err(after(tries, error)) };
+            let shown = model::units::format_duration(wait);
+            call.log
+                .line(LogLevel::Warn, &format!("try {tries} failed: {error}; the next follows in {shown}"));
+            call.http.timer().pause(wait).await;
+            tries += 1;
+        }
+    }
+}
+
+/// An error that came back more than once says so.
+fn after(tries: u32, mut error: ActionError) -> ActionError {
+    if tries > 1 {
+        error.message = format!("{} ({tries} tries)", error.message);
+    }
+    error
+}
+
+impl RawRequest {
+    async fn once(&self, call: &Call<'_>, request: &Request) -> Result<Value, ActionError> {
+        let subject = &self.head.subject;
+        let response = call.send(request, subject, false).await?;
+        if !response.status.is_success() {
+            return Err(self.head.errors.status_error(subject, &response, call.http.timer().now()));
+        }
+        let reading = Reading::of(text_of(call.inputs, "responseType"));
+        response.envelope(reading).map_err(|reason| self.head.errors.not_json(subject, &response, &reason))
+    }
+
+    fn request(&self, inputs: &Map, base: &BaseUrl) -> Result<Request, ActionError> {
+        let url = base.join(text_of(inputs, "url")).map_err(|error| input_error(format!("`url` {error}")))?;
+        let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
+            .map_err(|_| input_error("`method` is not a method"))?;
+        let mut request = Request::new(method, url);
+        request.timeout = timeout_of(inputs)?;
+        for (name, value) in &self.head.headers {
+            request.set_header(name, &Value::from(value.as_str()))?;
+        }
+        if Reading::of(text_of(inputs, "responseType")) == Reading::Json {
+            request.headers.insert(ACCEPT, ::http::HeaderValue::from_static("application/json"));
+        }
+        add_headers(&mut request, inputs)?;
+        if let Some(parameters) = inputs.get("queryParameters").and_then(Value::as_map) {
+            request.merge_query(parameters);
+        }
+        let parts = parts(inputs)?;
+        match inputs.get("data").filter(|data| !data.is_null()) {
+            Some(_) if !parts.is_empty() => {
+                return Err(input_error("`data` cannot be given together with `formData` or `fileData`"));
+            }
+            Some(data) => request.set_value(data),
+            None if !parts.is_empty() => request.body = Body::Multipart(parts),
+            None => {}
+        }
+        Ok(request)
+    }
+}
+
+/// The parts of the form: fields, then files, named by `fileDataFileNames`, or themselves, or their field.
+fn parts(inputs: &Map) -> Result<Vec<Part>, ActionError> {
+    let names = inputs.get("fileDataFileNames").and_then(Value::as_map);
+    let files = inputs.get("fileData").and_then(Value::as_map);
+    for key in names.into_iter().flat_map(Map::keys) {
+        if !files.is_some_and(|files| files.contains_key(key)) {
+            return Err(input_error(format!(
+                "`fileDataFileNames.{key}` names a file that `fileData` does not have"
+            )));
+        }
+    }
+    let mut parts: Vec<Part> =
+        entries_of(inputs, "formData").map(|(name, value)| Part::of(name, value)).collect();
+    for (name, value) in entries_of(inputs, "fileData") {
+        let Some(file) = value.as_file() else { continue };
+        let file_name = names.and_then(|names| names.get(name)).and_then(Value::as_str);
+        parts.push(Part::file(name.to_string(), file, file_name));
+    }
+    Ok(parts)
+}

@@ -1,0 +1,202 @@
+//! All actions and connection types there are: built in one visible place, passed down.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use model::diagnostic::{Diagnostic, Report, Source};
+use serde::Serialize;
+
+use crate::action::Action;
+use crate::connection::ConnectionType;
+use crate::manifest::{self, Manifest, Natives};
+use crate::native;
+
+/// The manifests that are shipped, each with the name it is shown under.
+const MANIFESTS: [(&str, &str); 2] = [
+    ("connectors/wiki.yaml", include_str!("../manifests/wiki.yaml")),
+    ("connectors/http.yaml", include_str!("../manifests/http.yaml")),
+];
+
+/// The native actions that a manifest may switch on.
+const NATIVES: &Natives = &[
+    ("rawRequest", native::raw_request::build),
+    ("rawGraphqlRequest", native::graphql::build),
+    ("request", native::http_request::build),
+];
+
+/// The connectors that are native as a whole: name, title, actions.
+fn native_connectors() -> [(&'static str, &'static str, Vec<Arc<dyn Action>>); 2] {
+    [("log", "Log", native::log::actions()), ("text", "Text", vec![native::text::split()])]
+}
+
+/// Names that a user's connector may not take: they are the engine's own.
+const RESERVED: [&str; 4] = ["log", "text", "http", "state"];
+
+/// A set of actions and connection types under one name.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connector {
+    /// The name before the dot in `wiki.createPage`.
+    pub name: String,
+    /// What it is called, for people.
+    pub title: String,
+    /// The version of its manifest, or of this program.
+    pub version: String,
+    /// What else an author should know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The full names of its connection types.
+    pub connections: Vec<String>,
+    /// The full names of its actions.
+    pub actions: Vec<String>,
+    /// The file it comes from, for a user's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// Everything that steps may call and connections may be of. A value: reloading makes a new one.
+#[derive(Clone)]
+pub struct Registry {
+    connectors: IndexMap<String, Connector>,
+    actions: IndexMap<String, Arc<dyn Action>>,
+    connection_types: IndexMap<String, ConnectionType>,
+}
+
+impl Registry {
+    /// The connectors that are shipped: `wiki`, `http`, `log` and `text`.
+    ///
+    /// # Errors
+    /// A manifest that is shipped is wrong, which a test of this crate rules out.
+    pub fn builtin() -> Result<Self, Vec<Report>> {
+        let mut registry =
+            Self { connectors: IndexMap::new(), actions: IndexMap::new(), connection_types: IndexMap::new() };
+        let mut reports = Vec::new();
+        for (path, text) in MANIFESTS {
+            let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
+            match manifest {
+                Some(manifest) => registry.put(manifest, None),
+                None => reports.push(report),
+            }
+        }
+        for (name, title, actions) in native_connectors() {
+            let connector = Connector {
+                name: name.to_owned(),
+                title: title.to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                description: None,
+                connections: Vec::new(),
+                actions: Vec::new(),
+                file: None,
+            };
+            registry.put_connector(connector, actions, Vec::new());
+        }
+        if reports.is_empty() { Ok(registry) } else { Err(reports) }
+    }
+
+    /// Adds a user's own manifests. One with an error is reported and left out; one that bears the name of a shipped
+    /// connector takes its place; of two with the same name the first stays.
+    ///
+    /// The reports are of the files that there is something to say of, warnings included.
+    #[must_use]
+    pub fn with_manifests(mut self, files: Vec<Arc<Source>>) -> (Self, Vec<Report>) {
+        let mut reports = Vec::new();
+        for source in files {
+            let (manifest, report) = manifest::read(source.clone(), NATIVES);
+            if !report.is_empty() {
+                reports.push(report);
+            }
+            let Some(manifest) = manifest else { continue };
+            match self.clash(&manifest) {
+                Some(diagnostic) => reports.push(Report::new(source, [diagnostic])),
+                None => self.put(manifest, Some(source.path().to_owned())),
+            }
+        }
+        (self, reports)
+    }
+
+    fn clash(&self, manifest: &Manifest) -> Option<Diagnostic> {
+        let name = manifest.head.name.as_str();
+        let message = match self.connectors.get(name).and_then(|connector| connector.file.as_deref()) {
+            _ if RESERVED.contains(&name) => {
+                format!("the name `{name}` belongs to a connector that is built in")
+            }
+            Some(file) => format!("the connector `{name}` is already in `{file}`"),
+            None => return None,
+        };
+        let diagnostic = Diagnostic::error("duplicate-connector", message, manifest.name_span);
+        Some(diagnostic.help("give it another name"))
+    }
+
+    fn put(&mut self, manifest: Manifest, file: Option<String>) {
+        let head = &manifest.head;
+        let connector = Connector {
+            name: head.name.clone(),
+            title: head.title.clone(),
+            version: head.version.clone(),
+            description: head.description.clone(),
+            connections: Vec::new(),
+            actions: Vec::new(),
+            file,
+        };
+        self.put_connector(connector, manifest.actions, manifest.connections);
+    }
+
+    fn put_connector(
+        &mut self,
+        mut connector: Connector,
+        actions: Vec<Arc<dyn Action>>,
+        connections: Vec<ConnectionType>,
+    ) {
+        let prefix = format!("{}.", connector.name);
+        self.actions.retain(|name, _| !name.starts_with(&prefix));
+        self.connection_types.retain(|name, _| !name.starts_with(&prefix));
+        connector.actions = actions.iter().map(|action| action.spec().name.clone()).collect();
+        connector.connections = connections.iter().map(|connection| connection.name.clone()).collect();
+        self.actions.extend(actions.into_iter().map(|action| (action.spec().name.clone(), action)));
+        self.connection_types
+            .extend(connections.into_iter().map(|connection| (connection.name.clone(), connection)));
+        self.connectors.insert(connector.name.clone(), connector);
+    }
+
+    /// The action of this full name, such as `wiki.createPage`.
+    #[must_use]
+    pub fn action(&self, name: &str) -> Option<&Arc<dyn Action>> {
+        self.actions.get(name)
+    }
+
+    /// All actions, connector by connector, in the order they are declared.
+    pub fn actions(&self) -> impl Iterator<Item = &Arc<dyn Action>> {
+        self.actions.values()
+    }
+
+    /// All connectors.
+    pub fn connectors(&self) -> impl Iterator<Item = &Connector> {
+        self.connectors.values()
+    }
+
+    /// The connector of this name.
+    #[must_use]
+    pub fn connector(&self, name: &str) -> Option<&Connector> {
+        self.connectors.get(name)
+    }
+
+    /// The connection type of this full name, such as `wiki.basic`.
+    #[must_use]
+    pub fn connection_type(&self, name: &str) -> Option<&ConnectionType> {
+        self.connection_types.get(name)
+    }
+
+    /// All connection types.
+    pub fn connection_types(&self) -> impl Iterator<Item = &ConnectionType> {
+        self.connection_types.values()
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Registry").field("connectors", &self.connectors).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+use model::{Effect, InputSpec, InputType, Map, Value};
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn builtin() -> Registry {
+    match Registry::builtin() {
+        Ok(registry) => registry,
+        Err(reports) => panic!("{}", reports.iter().map(|report| report.render(false)).collect::<String>()),
+    }
+}
+
+fn with(files: &[(&str, &str)]) -> (Registry, String) {
+    let files = files.iter().map(|(path, text)| Arc::new(Source::new(*path, *text))).collect();
+    let (registry, reports) = builtin().with_manifests(files);
+    let messages = reports.iter().flat_map(|report| report.entries());
+    (registry, messages.map(|entry| format!("{}:{}: {}\n", entry.file, entry.line, entry.message)).collect())
+}
+
+const SMALL: &str = "
+connector: shop
+title: Shop
+version: 1.0.0
+baseUrl: https://shop.example
+inputs:
+  id: {type: text}
+actions:
+  getOrder:
+    title: Get Order
+    request: GET /orders/{id}
+    inputs: {id: path}
+    example: {with: {id: '17'}, request: GET /orders/17}
+";
+
+#[test]
+fn what_is_shipped_has_not_even_a_warning() {
+    for (path, text) in MANIFESTS {
+        let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
+        assert!(report.is_empty() && manifest.is_some(), "{}", report.render(false));
+    }
+}
+
+#[test]
+fn the_wiki_has_the_actions_of_its_specification() {
+    let registry = builtin();
+    let mut names: Vec<_> = registry.connector("wiki").expect("it is shipped").actions.clone();
+    names.sort();
+    let expected = [
+        "createContentPropertyForAttachment",
+        "createContentPropertyForCustomContent",
+        "createContentPropertyForPage",
+        "createPage",
+        "deleteAttachment",
+        "deleteContentPropertyForAttachment",
+        "deleteContentPropertyForCustomContent",
+        "deleteContentPropertyForPage",
+        "deletePage",
+        "getAttachment",
+        "getAttachmentsForPage",
+        "getContentPropertiesForCustomContent",
+        "getContentPropertyForAttachment",
+        "getContentPropertyForPage",
+        "getPage",
+        "getSpace",
+        "listAttachments",
+        "listContentPropertiesForAttachments",
+        "listContentPropertiesForCustomContent",
+        "listContentPropertiesForPage",
+        "listPages",
+        "listPagesInSpace",
+        "listSpaces",
+        "rawGraphqlRequest",
+        "rawRequest",
+        "updateContentPropertyForAttachment",
+        "updateContentPropertyForCustomContent",
+        "updateContentPropertyForPage",
+        "updatePage",
+    ];
+    assert_eq!(names, expected.map(|name| format!("wiki.{name}")));
+}
+
+/// The inputs of the specification, part 4.1.2, one action a line; `!` is required, `=` a default.
+#[test]
+fn the_inputs_are_those_of_the_specification() {
+    let expected = "
+        createContentPropertyForAttachment: attachmentId! bodyData!
+        createContentPropertyForCustomContent: customContentId! bodyData!
+        createContentPropertyForPage: pageId! bodyData!
+        createPage: spaceId! status title! parentId body! embedded=false private=false queryParameters
+        deleteAttachment: attachmentId! purge=false
+        deleteContentPropertyForCustomContent: customContentId! propertyId!
+        deleteContentPropertyForAttachment: attachmentId! propertyId!
+        deleteContentPropertyForPage: pageId! propertyId!
+        deletePage: pageId! purge=false draft=false
+        getAttachment: attachmentId! queryParameters
+        getAttachmentsForPage: pageId! limit=25 cursor queryParameters
+        getContentPropertiesForCustomContent: customContentId! propertyId!
+        getContentPropertyForAttachment: attachmentId! propertyId!
+        getContentPropertyForPage: pageId! propertyId!
+        getPage: pageId! bodyFormat getDraft=false version includeLabels=false includeProperties=false \
+            includeOperations=false includeLikes=false includeVersions=false includeVersion=true \
+            includeFavoritedByCurrentUserStatus=false
+        getSpace: spaceId! queryParameters
+        listAttachments: limit=25 cursor queryParameters
+        listContentPropertiesForAttachments: attachmentId! limit=25 cursor sort queryParameters
+        listContentPropertiesForCustomContent: customContentId! limit=25 cursor sort queryParameters
+        listContentPropertiesForPage: pageId! limit=25 cursor sort queryParameters
+        listPages: limit=25 cursor id spaceId sort status title bodyFormat
+        listPagesInSpace: spaceId! depth sort status title bodyFormat limit=25 cursor
+        listSpaces: limit=25 cursor queryParameters
+        updateContentPropertyForAttachment: attachmentId! propertyId! bodyData!
+        updateContentPropertyForCustomContent: customContentId! propertyId! bodyData!
+        updateContentPropertyForPage: pageId! propertyId! bodyData!
+        updatePage: pageId! status! title! body! version! spaceId parentId
+        rawGraphqlRequest: query! variables headers
+        rawRequest: url! method! data formData fileData fileDataFileNames queryParameters headers responseType=json \
+            timeout retryDelayMs=0 retryOnAllErrors=false maxRetryCount=0 useExponentialBackoff=false";
+    let input = |input: &InputSpec| {
+        let default = input.default.as_ref().map(|default| format!("={default}")).unwrap_or_default();
+        format!("{}{}{default}", input.name, if input.required { "!" } else { "" })
+    };
+    let registry = builtin();
+    let found = registry.actions().map(|action| action.spec()).filter(|spec| spec.name.starts_with("wiki."));
+    let found: Vec<String> = found
+        .map(|spec| {
+            let name = spec.name.trim_start_matches("wiki.");
+            format!("{name}: {}", spec.inputs.iter().map(input).collect::<Vec<_>>().join(" "))
+        })
+        .collect();
+    let expected: Vec<String> = expected
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn reads_are_reads_and_the_rest_writes() {
+    let registry = builtin();
+    for action in registry.actions().map(|action| action.spec()).filter(|spec| spec.name.starts_with("wiki."))
+    {
+        let name = action.name.trim_start_matches("wiki.");
+        let is_read = name.starts_with("get") || name.starts_with("list");
+        assert_eq!(action.effect == Effect::Read, is_read, "{name}");
+        assert!(action.connection_required && action.connections == ["wiki.basic"], "{name}");
+    }
+    for name in ["log.info", "text.split"] {
+        assert_eq!(registry.action(name).expect("it is shipped").spec().effect, Effect::Pure);
+    }
+}
+
+#[test]
+fn every_action_describes_itself_for_people_and_programs() {
+    for action in builtin().actions() {
+        let spec = action.spec();
+        assert!(!spec.title.is_empty() && spec.result.is_some(), "{}", spec.name);
+        let json = serde_json::to_value(spec).expect("it has a JSON form");
+        assert!(json["example"].is_object(), "{}", spec.name);
+        crate::check_inputs(spec, spec.example.as_map().expect("a map")).expect("a good example");
+        for input in &spec.inputs {
+            assert!(input.description.is_some(), "{}.{}", spec.name, input.name);
+        }
+    }
+}
+
+#[test]
+fn secrets_of_connection_types_are_marked() {
+    let registry = builtin();
+    let basic = registry.connection_type("wiki.basic").expect("it is shipped");
+    let secrets: Vec<_> = basic.inputs.iter().map(|input| (input.spec.name.as_str(), input.secret)).collect();
+    assert_eq!(secrets, [("email", false), ("apiToken", true), ("password", true), ("host", false)]);
+    let json = serde_json::to_value(basic).expect("it has a JSON form");
+    assert_eq!(
+        (&json["inputs"][1]["name"], &json["inputs"][1]["secret"]),
+        (&"apiToken".into(), &true.into())
+    );
+    for kind in ["http.basic", "http.bearer", "http.header"] {
+        assert!(registry.connection_type(kind).is_some(), "{kind}");
+    }
+}
+
+#[test]
+fn a_users_connector_is_there_at_once() {
+    let (registry, messages) = with(&[("connectors/shop.yaml", SMALL)]);
+    assert_eq!(messages, "");
+    let action = registry.action("shop.getOrder").expect("it was added");
+    let inputs: Map = [("id", Value::from("a/../b?c"))].into_iter().collect();
+    let request = action.prepare(&inputs, None).expect("it sends one").expect("good inputs");
+    assert_eq!(request.url.as_str(), "https://shop.example/orders/a%2F..%2Fb%3Fc");
+    assert_eq!(
+        registry.connector("shop").expect("it was added").file.as_deref(),
+        Some("connectors/shop.yaml")
+    );
+}
+
+#[test]
+fn a_bad_manifest_is_left_out_and_harms_no_other() {
+    let (registry, messages) = with(&[
+        ("connectors/bad.yaml", "connector: bad\ntitle: Bad\nversion: 1\nactionz: {}\n"),
+        ("connectors/shop.yaml", SMALL),
+    ]);
+    assert!(messages.contains("connectors/bad.yaml:4: unknown key `actionz`"), "{messages}");
+    assert!(registry.connector("bad").is_none() && registry.action("shop.getOrder").is_some());
+}
+
+#[test]
+fn names_clash_only_where_nothing_could_be_meant() {
+    let wiki = SMALL.replace("connector: shop", "connector: wiki");
+    let (registry, messages) = with(&[("connectors/wiki.yaml", &wiki)]);
+    assert_eq!(messages, "");
+    assert!(registry.action("wiki.getOrder").is_some() && registry.action("wiki.getPage").is_none());
+    let (_, messages) = with(&[("connectors/a.yaml", SMALL), ("connectors/b.yaml", SMALL)]);
+    assert_eq!(messages, "connectors/b.yaml:2: the connector `shop` is already in `connectors/a.yaml`\n");
+    let (_, messages) = with(&[("connectors/a.yaml", &SMALL.replace("connector: shop", "connector: log"))]);
+    assert!(messages.contains("belongs to a connector that is built in"), "{messages}");
+}
+
+#[test]
+fn page_lists_offer_only_statuses_and_formats_that_lists_have() {
+    let registry = builtin();
+    let kind = |action: &str, input: &str| {
+        registry.action(action).and_then(|action| action.spec().input(input).cloned()).expect("an input").kind
+    };
+    assert_eq!(
+        kind("wiki.listPages", "status").words(),
+        "list of one of current, archived, deleted, trashed"
+    );
+    assert_eq!(kind("wiki.listPagesInSpace", "bodyFormat").words(), "one of storage, wiki_doc_format");
+    assert_eq!(kind("wiki.listContentPropertiesForPage", "sort").words(), "one of key, -key");
+    assert_eq!(kind("wiki.createPage", "status").words(), "one of current, draft");
+    assert_eq!(kind("wiki.listPagesInSpace", "depth").words(), "one of all, root");
+    assert_eq!(kind("wiki.listSpaces", "limit"), InputType::Integer { min: Some(1), max: Some(250) });
+}
