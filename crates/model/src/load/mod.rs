@@ -78,4 +78,4 @@ fn read<T>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

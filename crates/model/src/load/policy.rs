@@ -110,7 +110,7 @@ pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: 
         }
         Kind::Map(_) => {
             let Some(mut reader) = object.open(node, diagnostics) else { return RetryPolicy::none() };
-            let policy = retry_map(&mut reader, diagnostics);
+            let policy = retry_map(&mut reader, object, diagnostics);
             reader.finish();
             policy
         }
@@ -124,7 +124,11 @@ pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: 
     }
 }
 
-fn retry_map(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> RetryPolicy {
+fn retry_map(
+    reader: &mut MapReader<'_, '_>,
+    object: &'static Object,
+    diagnostics: &Diagnostics,
+) -> RetryPolicy {
     let mut policy = RetryPolicy::times(reader.take("max").integer(0..=MAX_RETRIES).map_or(0, small));
     let waits = Duration::ZERO..=MAX_DELAY;
     if let Some(delay) = duration_within(reader.take("delay"), "delay", &waits, diagnostics) {
@@ -148,8 +152,8 @@ fn retry_map(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Retry
         Some(given) => policy.max_delay = given,
         None => policy.max_delay = policy.max_delay.max(policy.delay),
     }
-    let has_on = reader.has("on");
-    if has_on && let Some(on) = reader.take("on").one_or_more() {
+    let takes_on = object.keys.iter().any(|key| key.name == "on");
+    if takes_on && let Some(on) = reader.take("on").one_or_more() {
         policy.on = classes(&on, diagnostics);
         if on.is_empty() {
             reader.take("on").error("empty-list", "`on` names no errors, so nothing would be tried again");

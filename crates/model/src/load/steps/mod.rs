@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use self::ids::Ids;
 use self::reader::StepReader;
-use super::keys::{IDENTIFIER, Key, Shape};
+use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::policy::{STEP_RETRY, retry, timeout};
 use super::template::expression;
-use super::text::{inner, shorten};
+use super::text::{named, shorten};
 use crate::automation::{Block, Named, OnError, Step, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
@@ -174,7 +174,7 @@ impl<'d> Steps<'d> {
         let is_branch = matches!(verb, Some(Verb::If(_))) || reader.has("then") || reader.has("else");
         let guard = reader.take("if").node().filter(|_| !is_branch);
         let guard = guard.and_then(|node| expression(node, "if", diagnostics));
-        let needs = needs(reader.take("needs"));
+        let needs = needs(reader.take("needs"), diagnostics);
         let retry = retry(reader.take("retry"), &STEP_RETRY, diagnostics);
         let timeout = timeout(reader.take("timeout"), diagnostics);
         let on_error = self.on_error(reader.take("onError"));
@@ -320,12 +320,17 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
     }
 }
 
-/// `needs`: the names of steps, or one of them alone. Whether there are such steps is asked of the step graph.
-fn needs(field: Field<'_, '_>) -> Option<Vec<Named>> {
+/// `needs`: the ids of steps, or one of them alone. Whether there are such steps is asked of the step graph.
+fn needs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<Named>> {
     let items = field.one_or_more()?;
-    let name = |item: Field<'_, '_>| {
-        item.name()?;
-        item.text().map(|text| Named { name: text.value.clone(), span: inner(text) })
+    let id = |item: Field<'_, '_>| {
+        let name = named(item, diagnostics)?;
+        if is_identifier(&name.name) {
+            return Some(name);
+        }
+        let message = format!("`{}` cannot be the id of a step", shorten(&name.name));
+        diagnostics.push(Diagnostic::error("invalid-id", message, name.span));
+        None
     };
-    Some(items.into_iter().filter_map(name).collect())
+    Some(items.into_iter().filter_map(id).collect())
 }

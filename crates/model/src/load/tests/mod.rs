@@ -1,1 +1,74 @@
+//! The rules of the loader, by subject.
 
+mod codes;
+pub(crate) mod corpus;
+mod lowering;
+mod properties;
+mod steps;
+mod templates;
+mod top;
+mod triggers;
+
+use std::sync::Arc;
+
+use super::Loaded;
+use crate::automation::Automation;
+use crate::diagnostic::Source;
+
+/// What comes of a text in the file `test.yaml`.
+pub(crate) fn load(text: &str) -> Loaded<Automation> {
+    super::automation(Arc::new(Source::new("test.yaml", text)), "test")
+}
+
+/// The Automation of a text without errors.
+#[track_caller]
+fn good(text: &str) -> Automation {
+    let loaded = load(text);
+    let shown = loaded.report.render(false);
+    loaded.value.unwrap_or_else(|| panic!("{text}\n{shown}"))
+}
+
+/// What is said of a text: `code line:column`, in the order of the places.
+fn said(text: &str) -> Vec<String> {
+    let entries = load(text).report.entries();
+    entries.iter().map(|entry| format!("{} {}:{}", entry.code, entry.line, entry.column)).collect()
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(said(text), expected, "\n{text}\n{}", shown(text));
+}
+
+/// The whole of what a person is shown.
+fn shown(text: &str) -> String {
+    load(text).report.render(false)
+}
+
+/// What is said of steps, with places counted from the first of them.
+#[track_caller]
+fn check_steps(steps: &str, expected: &[&str]) {
+    check_with("manual: {}", steps, expected);
+}
+
+/// As [`check_steps`], for another trigger.
+#[track_caller]
+fn check_with(trigger: &str, steps: &str, expected: &[&str]) {
+    let text = format!("trigger: {{{trigger}}}\nsteps:\n{steps}");
+    let entries = load(&text).report.entries();
+    let found: Vec<String> = entries
+        .iter()
+        .map(|entry| format!("{} {}:{}", entry.code, entry.line.saturating_sub(2), entry.column))
+        .collect();
+    assert_eq!(found, expected, "\n{text}\n{}", shown(&text));
+}
+
+/// What is said of one step that is given as its lines.
+#[track_caller]
+fn check_step(step: &str, expected: &[&str]) {
+    let indented: String = step
+        .lines()
+        .enumerate()
+        .map(|(at, line)| format!("{}{line}\n", if at == 0 { "- " } else { "  " }))
+        .collect();
+    check_steps(&indented, expected);
+}
