@@ -1,0 +1,76 @@
+# The two commands of the README, and what they are made of. `make help` lists them all.
+
+CARGO ?= cargo
+# The same folder for every step, so that nothing is built twice.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+NEXTEST_VERSION := 0.9.143
+DENY_VERSION := 0.20.2
+COGWORK := $(TARGET)/debug/cogwork
+
+.DEFAULT_GOAL := help
+# The steps of `make test` follow one another; each of them uses every processor as it is.
+.NOTPARALLEL:
+.PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check \
+	run-check schemas format bench audit book clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
+	@scripts/run.sh
+
+test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check run-check ## Check everything: this is what has to pass
+	@echo 'All checks have passed.'
+
+tools: # What the checks need and cargo does not bring. Installed by name and version, once.
+	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest --version $(NEXTEST_VERSION)
+
+lint: format-check clippy scripts-check ## Check the format, the lints and the scripts
+
+format-check:
+	$(CARGO) fmt --all --check
+
+format: ## Write the format
+	$(CARGO) fmt --all
+
+clippy:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+scripts-check: # shellcheck looks deeper, where it is installed.
+	@for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
+
+build-tests: # The programs that the integration tests start.
+	$(CARGO) build --workspace --locked --bin cogwork --bin wiki-simulator
+
+unit-tests:
+	$(CARGO) nextest run --workspace --locked
+
+doc-tests:
+	$(CARGO) test --workspace --locked --doc
+
+examples-check:
+	$(COGWORK) validate
+
+docs-check: # Every YAML file shown in the manual loads, and every link leads somewhere.
+	@python3 scripts/check-docs.py $(COGWORK)
+
+run-check: # `make run` does what it tells people to do.
+	@scripts/check-run.sh $(TARGET)/debug
+
+schemas: ## Write schemas/*.schema.json anew
+	$(CARGO) run --bin cogwork -- schema --write
+
+bench: ## Run the benchmarks
+	$(CARGO) run --release -p bench
+
+audit: ## Check licences, banned crates and sources of all dependencies (installs cargo-deny)
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)
+	$(CARGO) deny check licenses bans sources
+
+book: ## Build the manual as HTML into docs/book (needs mdBook: cargo install mdbook)
+	mdbook build docs
+
+clean: ## Take away what was built; data in .cogwork/ stays
+	$(CARGO) clean
+	rm -rf docs/book
