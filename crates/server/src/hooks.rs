@@ -39,7 +39,11 @@ impl Respond for Hooks {
             return refusal.into_response();
         }
         match route(head.uri.path()) {
-            Ok(Route::Trigger { token, fragment }) => self.trigger(&head, token, fragment, body).await,
+            Ok(Route::Trigger { token, fragment }) => {
+                let answer = self.trigger(&head, token, fragment, body).await;
+                self.note(&head.method, token, answer.status());
+                answer
+            }
             Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
             Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
             Ok(Route::Ready) => probe(&head.method, StatusCode::SERVICE_UNAVAILABLE, "not accepting"),
@@ -54,6 +58,14 @@ impl Hooks {
         !self.closing.is_cancelled() && self.engine.status().accepting
     }
 
+    /// A line of the access log. The token is a secret, so it names the Automation behind it.
+    fn note(&self, method: &Method, token: &str, status: StatusCode) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let automation = self.engine.mounted_at(token).map(|id| id.to_string()).unwrap_or_default();
+            tracing::debug!(automation, %method, status = status.as_u16(), "answered a request");
+        }
+    }
+
     async fn trigger(
         &self,
         head: &http::request::Parts,
@@ -64,17 +76,6 @@ impl Hooks {
         let Some(limit) = self.engine.body_limit(token) else {
             return answer(self.engine.receive(token, request(head, fragment, Bytes::new())).await);
         };
-        match head.method {
-            // A probe costs no execution.
-            Method::HEAD => return empty(StatusCode::OK),
-            Method::OPTIONS => {
-                let mut response = empty(StatusCode::NO_CONTENT);
-                let methods = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-                response.headers_mut().insert(ALLOW, methods);
-                return response;
-            }
-            _ => {}
-        }
         match net::read(body, limit, &self.budget, &self.deadlines).await {
             // The bytes count against the budget until the answer is there, not only while they arrive.
             Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.bytes())).await),
@@ -155,13 +156,6 @@ fn answer(plain: HttpResponse) -> Answer {
             _ => tracing::warn!(header = name, "left a malformed header out of an answer"),
         }
     }
-    response
-}
-
-fn empty(status: StatusCode) -> Answer {
-    let mut response = Response::new(Full::default());
-    *response.status_mut() = status;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

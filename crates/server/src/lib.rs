@@ -19,7 +19,7 @@ mod server;
 
 mod client;
 
-pub use admin::{Problem, openapi};
+pub use admin::{Problem, describe, describe_row, openapi};
 pub use client::{Client, Events, ServerEvent};
 pub use error::Error;
 pub use files::{Daemon, admin_token};

@@ -9,10 +9,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::Admin;
+use crate::admin::{Admin, Api};
 use crate::files::{Announcement, Daemon, admin_token};
 use crate::hooks::Hooks;
-use crate::net::{Budget, Listener};
+use crate::net::{Budget, HalfClose, Listener};
 use crate::{Error, ServerOptions};
 
 /// Where a server listens.
@@ -137,14 +137,17 @@ impl Bound {
             limits: options.hook_limits.clone(),
             deadlines: options.deadlines.clone(),
             grace: options.grace,
+            on_half_close: HalfClose::Finish,
         };
+        let api = Api::new(engine, &options, addresses, closing.clone(), tasks.clone());
         let admin = Listener {
             name: "admin",
             socket: admin,
-            respond: Admin::new(engine, &options, addresses, token.clone(), budget, closing.clone()),
+            respond: Admin::new(api, &options, token.clone(), budget),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
             grace: options.grace,
+            on_half_close: HalfClose::Drop,
         };
         tasks.spawn(hooks.run(closing.clone()));
         tasks.spawn(admin.run(closing.clone()));

@@ -212,7 +212,8 @@ pub(crate) async fn run(
 ) -> Result<Answer<Started>, Problem> {
     let payload = payload(body.map(|body| body.0).unwrap_or_default())?;
     let automation = id_of(&api.engine.catalog(), &id)?;
-    let execution = api.engine.run(&automation, Start { payload, origin: Origin::Manual }).await?;
+    let (engine, start) = (api.engine.clone(), Start { payload, origin: Origin::Manual });
+    let execution = api.to_its_end(async move { engine.run(&automation, start).await }).await??;
     if query.wait
         && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.wait(execution)).await
     {

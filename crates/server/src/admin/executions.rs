@@ -5,6 +5,7 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use model::execution::IllegalEvent;
 use model::{AutomationId, Event, Execution, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, Page};
@@ -222,9 +223,13 @@ pub(crate) async fn show(
     Segment(id): Segment,
 ) -> Result<Answer<ExecutionDetail>, Problem> {
     let (row, events) = api.execution(&id).await?;
+    detail(row, events).map(Answer::ok).map_err(|error| Problem::internal(&error))
+}
+
+fn detail(row: ExecutionRow, events: Vec<Event>) -> Result<ExecutionDetail, IllegalEvent> {
     let steps = history::steps(&events);
-    let state = Execution::fold(row.id, events).map_err(|error| Problem::internal(&error))?;
-    Ok(Answer::ok(ExecutionDetail {
+    let state = Execution::fold(row.id, events)?;
+    Ok(ExecutionDetail {
         execution: row.into(),
         attempt: state.attempt,
         retry_at: state.retry_at,
@@ -232,7 +237,22 @@ pub(crate) async fn show(
         steps,
         outcome: state.outcome.as_ref().map(outside),
         response: state.response.as_ref().map(outside),
-    }))
+    })
+}
+
+/// An execution in the form of the API's list, for whoever reads a store without a daemon.
+#[must_use]
+pub fn describe_row(row: ExecutionRow) -> serde_json::Value {
+    serde_json::to_value(ExecutionView::from(row)).unwrap_or_default()
+}
+
+/// An execution in the form of `GET /api/v1/executions/{id}`, credentials masked, for whoever reads a store without
+/// a daemon.
+///
+/// # Errors
+/// An event that cannot stand where it stands: the store is damaged.
+pub fn describe(row: ExecutionRow, events: Vec<Event>) -> Result<serde_json::Value, IllegalEvent> {
+    detail(row, events).map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
 
 /// Which log lines.
@@ -315,7 +335,8 @@ pub(crate) async fn cancel(
     let reason =
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
     let reason: String = reason.chars().take(REASON).collect();
-    let cancelled = api.engine.cancel(Api::row_id(&id)?, &reason).await?;
+    let (engine, execution) = (api.engine.clone(), Api::row_id(&id)?);
+    let cancelled = api.to_its_end(async move { engine.cancel(execution, &reason).await }).await??;
     Ok(Answer::ok(Cancelled { cancelled }))
 }
 

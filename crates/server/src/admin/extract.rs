@@ -54,10 +54,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value = Value::from_json(bytes, JsonLimits::default()).map_err(|error| {
         Problem::bad_request("bad_json", format!("the body is not JSON that can be taken: {error}"))
     })?;
-    serde_json::from_value(value.to_serde()).map_err(|error| {
-        let detail = format!("the body is not what this address takes: {error}");
+    let wrong = |reason: &dyn std::fmt::Display| {
+        let detail = format!("the body is not what this address takes: {reason}");
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail)
-    })
+    };
+    if value.as_map().is_none() {
+        return Err(wrong(&format_args!("expected an object, found a {}", value.kind())));
+    }
+    serde_json::from_value(value.to_serde()).map_err(|error| wrong(&error))
 }
 
 /// The parameters after the question mark.

@@ -28,6 +28,7 @@ use hyper::body::Incoming;
 use model::Secret;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::net::{self, Budget, Respond, Seen};
@@ -35,6 +36,7 @@ use crate::options::{Deadlines, Limits, ServerOptions};
 use crate::server::Addresses;
 use access::Access;
 
+pub use executions::{describe, describe_row};
 pub use problem::Problem;
 pub use routes::openapi;
 
@@ -65,6 +67,28 @@ pub(crate) struct Api {
     pub(crate) wait: Duration,
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Api {
+    pub(crate) fn new(
+        engine: Engine,
+        options: &ServerOptions,
+        addresses: Addresses,
+        closing: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
+        let streams = Arc::new(Semaphore::new(STREAMS));
+        Self { engine, addresses, wait: options.wait, streams, closing, tasks }
+    }
+
+    /// Does something that must not stop half-way, also where whoever asked for it goes away.
+    pub(crate) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.tasks.spawn(work).await.map_err(|error| Problem::internal(&error))
+    }
 }
 
 /// The state that axum hands to every route.
@@ -80,19 +104,10 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    pub(crate) fn new(
-        engine: Engine,
-        options: &ServerOptions,
-        addresses: Addresses,
-        token: Secret,
-        budget: Arc<Budget>,
-        closing: CancellationToken,
-    ) -> Self {
-        let streams = Arc::new(Semaphore::new(STREAMS));
-        let api = Api { engine, addresses, wait: options.wait, streams, closing };
+    pub(crate) fn new(api: Api, options: &ServerOptions, token: Secret, budget: Arc<Budget>) -> Self {
         Self {
+            access: Access::new(token, api.addresses.admin, &options.admin_hosts),
             router: routes::router().0.with_state(Arc::new(api)),
-            access: Access::new(token, addresses.admin, &options.admin_hosts),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
             budget,

@@ -103,3 +103,48 @@ async fn description(State(_): super::Shared) -> Response {
     static TEXT: LazyLock<String> = LazyLock::new(openapi);
     ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The paths that the router itself knows, as its `Debug` form lists them.
+    fn routed() -> BTreeSet<String> {
+        let text = format!("{:?}", router().0);
+        let quoted = text.split('"').skip(1).step_by(2);
+        quoted.filter(|path| path.starts_with("/api/")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_route_is_described_and_every_description_is_routed() {
+        let described: BTreeSet<String> = router().1.paths.paths.keys().cloned().collect();
+        assert_eq!(routed(), described);
+        assert!(described.len() >= 16, "{described:?}");
+    }
+
+    #[test]
+    fn every_reference_in_the_description_leads_somewhere() {
+        let text = openapi();
+        let api: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let references = text.split("\"#").skip(1).filter_map(|rest| rest.split('"').next());
+        let mut count = 0;
+        for reference in references {
+            assert!(api.pointer(reference).is_some(), "{reference}");
+            count += 1;
+        }
+        assert!(count > 20, "{count}");
+    }
+
+    #[test]
+    fn every_operation_says_what_it_does() {
+        for (path, item) in router().1.paths.paths {
+            for operation in [item.get, item.post].into_iter().flatten() {
+                assert!(operation.summary.is_some_and(|summary| summary.len() > 5), "{path}");
+                assert!(operation.tags.is_some_and(|tags| tags.len() == 1), "{path}");
+                assert!(operation.responses.responses.contains_key("default"), "{path}");
+            }
+        }
+    }
+}

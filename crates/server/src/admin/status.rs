@@ -183,17 +183,18 @@ pub(crate) struct ReloadView {
     post, path = "/api/v1/reload", tag = "status",
     responses((status = 200, description = "What changed", body = ReloadView)),
 )]
-pub(crate) async fn reload(State(api): Shared) -> Answer<ReloadView> {
-    let reload = api.engine.reload().await;
+pub(crate) async fn reload(State(api): Shared) -> Result<Answer<ReloadView>, Problem> {
+    let engine = api.engine.clone();
+    let reload = api.to_its_end(async move { engine.reload().await }).await?;
     let words = |ids: Vec<model::AutomationId>| ids.iter().map(ToString::to_string).collect();
-    Answer::ok(ReloadView {
+    Ok(Answer::ok(ReloadView {
         generation: reload.generation,
         added: words(reload.added),
         changed: words(reload.changed),
         removed: words(reload.removed),
         stale: words(reload.stale),
         diagnostics: diagnostics(&reload.reports),
-    })
+    }))
 }
 
 /// A text to check.

@@ -46,7 +46,7 @@ const BUFFER: usize = 64 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What a connection over the limits hears.
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-    content-length: 54\r\nconnection: close\r\n\r\n{\"error\":\"too many connections\",\"code\":\"connections\"}\r\n";
+    content-length: 55\r\nconnection: close\r\n\r\n{\"error\":\"too many connections\",\"code\":\"connections\"}\r\n";
 
 /// Whoever answers the requests of one listener.
 pub(crate) trait Respond: Send + Sync + 'static {
@@ -73,15 +73,28 @@ pub(crate) struct Listener<R> {
     pub(crate) deadlines: Deadlines,
     /// How long answers under way may take to finish at the end.
     pub(crate) grace: Duration,
+    /// What a peer that stops sending means.
+    pub(crate) on_half_close: HalfClose,
+}
+
+/// What it means that a peer has stopped sending while it waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HalfClose {
+    /// It may still read: what it asked for is carried to its end. A request that starts an execution is then never
+    /// dropped between its commit and its begin, whatever the caller does.
+    Finish,
+    /// It is gone: what it asked for is dropped, so that an endless answer ends with its reader.
+    Drop,
 }
 
 impl<R: Respond> Listener<R> {
     /// Accepts until `closing`, then lets answers finish within the grace. When it comes back, every connection is
     /// closed.
     pub(crate) async fn run(self, closing: CancellationToken) {
-        let Self { name, socket, respond, limits, deadlines, grace } = self;
+        let Self { name, socket, respond, limits, deadlines, grace, on_half_close } = self;
         let slots = Slots::new(&limits);
-        let shared = Arc::new(Shared { http: http(&limits, &deadlines), respond, deadlines, closing });
+        let shared =
+            Arc::new(Shared { http: http(&limits, &deadlines, on_half_close), respond, deadlines, closing });
         let mut connections = JoinSet::new();
         {
             let mut closed = pin!(shared.closing.cancelled());
@@ -128,9 +141,10 @@ struct Shared<R> {
     closing: CancellationToken,
 }
 
-fn http(limits: &Limits, deadlines: &Deadlines) -> http1::Builder {
+fn http(limits: &Limits, deadlines: &Deadlines, on_half_close: HalfClose) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
+        .half_close(on_half_close == HalfClose::Finish)
         .header_read_timeout(deadlines.keep_alive)
         .max_header_size(limits.target_bytes + limits.header_bytes + HEAD_SLACK)
         .max_buf_size(BUFFER.max(limits.target_bytes + limits.header_bytes + HEAD_SLACK));
@@ -203,7 +217,55 @@ fn note(name: &'static str, ended: Result<(), tokio::task::JoinError>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    struct Faulty;
+
+    impl Respond for Faulty {
+        type Body = http_body_util::Full<Bytes>;
+
+        async fn respond(&self, request: Request<Incoming>, _: &Seen) -> Response<Self::Body> {
+            assert_eq!(request.uri().path(), "/good", "a fault");
+            Response::new(Bytes::from_static(b"good").into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_answered_and_ends_its_connection_only() {
+        let socket = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = socket.local_addr().expect("an address");
+        let listener = Listener {
+            name: "test",
+            socket,
+            respond: Faulty,
+            limits: Limits::default(),
+            deadlines: Deadlines::default(),
+            grace: Duration::from_secs(10),
+            on_half_close: HalfClose::Finish,
+        };
+        let closing = CancellationToken::new();
+        let talk = async |path: &str| {
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+            stream.write_all(request.repeat(2).as_bytes()).await.expect("a request");
+            stream.shutdown().await.expect("an end");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("an answer");
+            answer
+        };
+        let talks = async {
+            let answer = talk("/bad").await;
+            assert!(
+                answer.starts_with("HTTP/1.1 500 ") && answer.matches("HTTP/1.1").count() == 1,
+                "{answer}"
+            );
+            assert_eq!(talk("/good").await.matches("HTTP/1.1 200 OK").count(), 2);
+            closing.cancel();
+        };
+        tokio::join!(listener.run(closing.clone()), talks);
+    }
 
     #[test]
     fn the_answer_to_a_connection_over_the_limits_has_the_length_it_says() {

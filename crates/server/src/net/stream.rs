@@ -155,3 +155,24 @@ impl AsyncWrite for Stream<'_> {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let (peer, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (_peer, (stream, _)) = (peer.expect("a peer"), accepted.expect("a connection"));
+        let seen = Seen::default();
+        let short = Duration::from_millis(20);
+        let mut stream = Stream::new(stream, &seen, short, short);
+        let error = stream.write_all(&vec![0; 64 << 20]).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,130 @@
+//! Every address of the admin listener, under every rule of access.
+
+use serde_json::Value;
+
+use crate::support::{Answer, Daemon, MANUAL, daemon};
+
+/// Each operation that the description of the API has, with something in place of its variables.
+fn operations() -> Vec<(String, String)> {
+    let api: Value = serde_json::from_str(&server::openapi()).unwrap();
+    let mut operations = Vec::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            let path =
+                path.replace("{id}", "0190a0a0-0000-7000-8000-000000000000").replace("{name}", "nobody");
+            operations.push((method.to_uppercase(), path));
+        }
+    }
+    assert!(operations.len() >= 16, "{operations:?}");
+    operations
+}
+
+fn secured(answer: &Answer) {
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cache-control", "no-store"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{answer:?}");
+    }
+    assert!(
+        answer
+            .header("content-security-policy")
+            .is_some_and(|policy| policy.starts_with("default-src 'none'"))
+    );
+    assert!(!answer.head.to_ascii_lowercase().contains("access-control-"), "{answer:?}");
+}
+
+fn refused(answer: &Answer, status: u16, code: &str) {
+    secured(answer);
+    assert_eq!((answer.status, answer.code().as_str()), (status, code), "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    let problem = answer.json();
+    assert_eq!(problem["status"], status);
+    assert_eq!(problem["type"], format!("urn:cogwork:problem:{code}"));
+    assert!(problem["title"].is_string() && problem["detail"].is_string());
+}
+
+#[tokio::test]
+async fn no_address_answers_without_the_token() {
+    let daemon = daemon(&[]).await;
+    let mut operations = operations();
+    operations.extend([
+        ("GET".to_owned(), "/metrics".to_owned()),
+        ("POST".to_owned(), "/api/v1/nothing".to_owned()),
+    ]);
+    for (method, path) in operations {
+        for fields in ["", "authorization: Bearer AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\r\n"] {
+            let answer = daemon.api_without_token(&method, &path, fields, "").await;
+            refused(&answer, 401, "unauthorized");
+            assert!(answer.header("www-authenticate").is_some_and(|scheme| scheme.starts_with("Bearer")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_address_answers_under_a_strange_name() {
+    let daemon = daemon(&[]).await;
+    for (method, path) in operations().into_iter().chain([("GET".to_owned(), "/".to_owned())]) {
+        refused(&daemon.api(&method, &path, "host: rebound.example\r\n", "").await, 421, "unknown_host");
+    }
+}
+
+#[tokio::test]
+async fn no_address_is_changed_from_another_site() {
+    let daemon = daemon(&[]).await;
+    for (method, path) in operations().into_iter().filter(|(method, _)| method != "GET") {
+        for fields in ["origin: null\r\n", "origin: http://evil.example\r\n", "sec-fetch-site: same-site\r\n"]
+        {
+            refused(&daemon.api(&method, &path, fields, "").await, 403, "cross_site");
+        }
+    }
+    let preflight = daemon.api("OPTIONS", "/api/v1/reload", "origin: http://evil.example\r\n", "").await;
+    refused(&preflight, 405, "method_not_allowed");
+    assert_eq!(preflight.header("allow"), Some("POST"));
+}
+
+#[tokio::test]
+async fn every_operation_that_is_described_is_there() {
+    let daemon = daemon(&[]).await;
+    for (method, path) in operations() {
+        if path.ends_with("/events") && !path.contains("executions") {
+            continue; // It never ends, which the streams' own tests look at.
+        }
+        let answer = daemon.api(&method, &path, "", "").await;
+        assert_ne!(answer.status, 405, "{method} {path}");
+        assert!(answer.status != 404 || answer.code() != "not_found", "{method} {path}");
+        secured(&answer);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_a_problem() {
+    let daemon = daemon(&[]).await;
+    for path in ["/", "/api", "/api/v1", "/api/v1/status/", "/index.html", "/trigger/x"] {
+        refused(&daemon.api("GET", path, "", "").await, 404, "not_found");
+    }
+    refused(&daemon.api_without_token("GET", "/", "", "").await, 404, "not_found");
+    refused(&daemon.api("DELETE", "/api/v1/status", "", "").await, 405, "method_not_allowed");
+    refused(&daemon.api("GET", "/api/v1/automations/%ff", "", "").await, 400, "bad_path");
+}
+
+async fn post(daemon: &Daemon, fields: &str, body: &str) -> Answer {
+    daemon.api("POST", "/api/v1/automations/m/run", fields, body).await
+}
+
+#[tokio::test]
+async fn a_body_is_json_of_the_right_shape_and_size() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let json = "content-type: application/json; charset=utf-8\r\n";
+    refused(&post(&daemon, "content-type: text/plain\r\n", "{}").await, 415, "unsupported_media_type");
+    refused(&post(&daemon, "", "{}").await, 415, "unsupported_media_type");
+    refused(&post(&daemon, json, "{").await, 400, "bad_json");
+    refused(&post(&daemon, json, &"[".repeat(10_000)).await, 400, "bad_json");
+    refused(&post(&daemon, json, "{\"input\":{}}").await, 422, "bad_body");
+    refused(&post(&daemon, json, "[]").await, 422, "bad_body");
+    refused(&post(&daemon, json, &" ".repeat((1 << 20) + 1)).await, 413, "payload_too_large");
+    assert_eq!(post(&daemon, json, "{\"inputs\":{\"name\":\"Ada\"}}").await.status, 202);
+}

@@ -1,0 +1,141 @@
+//! The hook listener with an engine behind it.
+
+use model::Outcome;
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::support::{ASYNC, Answer, ECHO, GATED, Gate, daemon, request, rest};
+
+#[tokio::test]
+async fn an_asynchronous_request_is_answered_with_its_execution() {
+    let daemon = daemon(&[("a", ASYNC)]).await;
+    let answer =
+        daemon.hook("POST", &daemon.path("a"), "content-type: application/json\r\n", b"{\"a\":1}").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    let id = answer.execution();
+    assert_eq!(answer.json(), json!({ "executionId": id }));
+    assert_eq!(answer.header("x-execution-id"), Some(id.to_string().as_str()));
+    assert_eq!(daemon.engine.wait(id).await.unwrap(), Outcome::Succeeded { result: model::Value::from(1) });
+}
+
+#[tokio::test]
+async fn a_synchronous_request_sees_everything_it_sent() {
+    let daemon = daemon(&[("a", ECHO)]).await;
+    let path = format!("{}//x%2Fy/%20?a=1&a=2&b=%C3%A9", daemon.path("a"));
+    let fields = "content-type: application/json\r\nX-Shop: 7\r\nx-shop: 8\r\n";
+    let answer = daemon.hook("POST", &path, fields, b"{\"big\":12345678901234567890}").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let body = answer.json();
+    assert_eq!(body["fragment"], "/x%2Fy/ ");
+    assert_eq!(body["query"], json!({"a": ["1", "2"], "b": "é"}));
+    assert_eq!(body["headers"]["x-shop"], "7, 8");
+    assert!(answer.body.contains("12345678901234567890"));
+}
+
+#[tokio::test]
+async fn a_body_in_many_pieces_arrives_whole() {
+    let daemon = daemon(&[("a", ECHO)]).await;
+    let text = "0123456789abcdef".repeat(40_000);
+    let fields = "content-type: text/plain\r\n";
+    let answer = daemon.hook("POST", &daemon.path("a"), fields, text.as_bytes()).await;
+    assert_eq!(answer.json()["data"], text);
+    let mut bytes = format!(
+        "POST {} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{fields}transfer-encoding: chunked\r\n\r\n",
+        daemon.path("a")
+    );
+    for chunk in text.as_bytes().chunks(9999) {
+        bytes += &format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk));
+    }
+    let answer = Answer::of(&daemon.hook_bytes(format!("{bytes}0\r\n\r\n").as_bytes()).await);
+    assert_eq!(answer.json()["data"], text);
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_there_says_so_and_no_more() {
+    let disabled = format!("enabled: false\n{ASYNC}");
+    let daemon = daemon(&[("off", &disabled), ("a", ECHO)]).await;
+    for path in ["/trigger/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "/trigger/", "/trigger/x/y"] {
+        let answer = daemon.hook("POST", path, "", b"{}").await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_trigger"));
+    }
+    let answer = daemon.hook("POST", &daemon.path("off"), "", b"{}").await;
+    assert_eq!((answer.status, answer.code().as_str()), (404, "automation_disabled"));
+    let answer = daemon.hook("DELETE", &daemon.path("a"), "", b"").await;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("POST, GET")));
+    assert_eq!(daemon.executions().await, 0);
+}
+
+#[tokio::test]
+async fn a_probe_starts_nothing() {
+    let daemon = daemon(&[("a", ASYNC)]).await;
+    let (path, unknown) = (daemon.path("a"), "/trigger/unknown");
+    assert_eq!(daemon.hook("HEAD", &path, "", b"").await.status, 200);
+    assert_eq!(daemon.hook("OPTIONS", &path, "", b"").await.status, 204);
+    for method in ["HEAD", "OPTIONS"] {
+        let answer = daemon.hook(method, unknown, "", b"").await;
+        assert_eq!(answer.status, 404);
+        assert_eq!(answer.body.is_empty(), method == "HEAD");
+        assert!(answer.header("access-control-allow-origin").is_none());
+    }
+    assert_eq!(daemon.executions().await, 0);
+}
+
+#[tokio::test]
+async fn health_is_told_apart_from_readiness() {
+    let daemon = daemon(&[]).await;
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(daemon.hook("GET", path, "", b"").await.status, 200);
+        assert_eq!(daemon.hook("HEAD", path, "", b"").await.body, "");
+        assert_eq!(daemon.hook("POST", path, "", b"").await.status, 405);
+    }
+    daemon.engine.shutdown(std::time::Duration::ZERO).await;
+    assert_eq!(daemon.hook("GET", "/healthz", "", b"").await.status, 200);
+    assert_eq!(daemon.hook("GET", "/readyz", "", b"").await.status, 503);
+}
+
+#[tokio::test]
+async fn nothing_else_is_served_here() {
+    let daemon = daemon(&[]).await;
+    for path in ["/", "/api/v1/status", "/api/openapi.json", "/metrics", "/trigger"] {
+        let answer = daemon.hook("GET", path, "", b"").await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_has_stopped_sending_gets_its_answer() {
+    let daemon = daemon(&[("a", GATED)]).await;
+    let gate = Gate::new().await;
+    let body = json!({"url": gate.url()}).to_string();
+    let fields = "content-type: application/json\r\n";
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream
+        .write_all(&request(daemon.hooks, "POST", &daemon.path("a"), fields, body.as_bytes()))
+        .await
+        .unwrap();
+    stream.shutdown().await.unwrap();
+    gate.arrival().await.let_through().await;
+    let answer = Answer::of(&rest(&mut stream).await);
+    assert_eq!((answer.status, &answer.json()["body"]), (200, &json!("open")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_execution_goes_on_when_its_caller_goes_away() {
+    let daemon = daemon(&[("a", GATED)]).await;
+    let gate = Gate::new().await;
+    let body = json!({"url": gate.url()}).to_string();
+    let fields = "content-type: application/json\r\n";
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream
+        .write_all(&request(daemon.hooks, "POST", &daemon.path("a"), fields, body.as_bytes()))
+        .await
+        .unwrap();
+    let visitor = gate.arrival().await;
+    drop(stream);
+    visitor.let_through().await;
+    let page = store::Page { before: None, limit: 1 };
+    let rows = daemon.engine.store().executions(&store::ExecutionFilter::default(), page).await.unwrap();
+    let outcome = daemon.engine.wait(rows[0].id).await.unwrap();
+    assert_eq!(outcome.status(), model::Status::Succeeded, "{outcome:?}");
+}

@@ -1,0 +1,155 @@
+//! Nothing takes for ever, and nothing takes everything.
+
+use std::time::Duration;
+
+use server::ServerOptions;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::support::{ASYNC, Answer, daemon, daemon_with, rest, until};
+
+const SHORT: Duration = Duration::from_millis(30);
+
+#[tokio::test]
+async fn a_head_that_does_not_come_in_time_ends_the_connection() {
+    let daemon = daemon_with(&[], |options| options.deadlines.head = SHORT).await;
+    let mut silent = TcpStream::connect(daemon.hooks).await.unwrap();
+    assert_eq!(rest(&mut silent).await, "");
+    let mut slow = TcpStream::connect(daemon.hooks).await.unwrap();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nx: ").await.unwrap();
+    assert_eq!(rest(&mut slow).await, "");
+}
+
+#[tokio::test]
+async fn a_connection_that_idles_is_closed() {
+    let daemon = daemon_with(&[], |options| options.deadlines.keep_alive = SHORT).await;
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    assert!(rest(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+}
+
+async fn slow_body(change: impl FnOnce(&mut ServerOptions), body: &[u8]) -> Answer {
+    let daemon = daemon_with(&[("a", ASYNC)], change).await;
+    let head = format!("POST {} HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n", daemon.path("a"));
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
+    let answer = Answer::of(&rest(&mut stream).await);
+    assert_eq!(daemon.executions().await, 0);
+    answer
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_in_time_is_refused() {
+    let answer = slow_body(|options| options.deadlines.body = SHORT, b"{").await;
+    assert_eq!((answer.status, answer.code().as_str()), (408, "body_too_slow"));
+    assert_eq!(answer.header("connection"), Some("close"));
+}
+
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_is_refused() {
+    let pace = |options: &mut ServerOptions| {
+        options.deadlines.body_grace = SHORT;
+        options.deadlines.body_pace = 1 << 20;
+    };
+    let answer = slow_body(pace, &[b' '; 4000]).await;
+    assert_eq!((answer.status, answer.code().as_str()), (408, "body_too_slow"));
+}
+
+const SMALL: &str = "trigger:\n  webhook:\n    maxBody: 1KiB\nsteps:\n  - stop:\n      result: 1\n";
+
+#[tokio::test]
+async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_read() {
+    let daemon = daemon(&[("a", SMALL)]).await;
+    let fields = "expect: 100-continue\r\ncontent-length: 1025\r\n";
+    let head = format!("POST {} HTTP/1.1\r\nhost: a\r\n{fields}\r\n", daemon.path("a"));
+    // Not a byte of the body is sent: the answer comes all the same, and no `100 Continue` before it.
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let answer = Answer::of(&until(&mut stream, "}").await);
+    assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
+}
+
+#[tokio::test]
+async fn a_body_that_turns_out_too_large_is_refused() {
+    let daemon = daemon(&[("a", SMALL)]).await;
+    let chunk = format!("200\r\n{}\r\n", " ".repeat(0x200));
+    let head = format!("POST {} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n", daemon.path("a"));
+    let answer = Answer::of(&daemon.hook_bytes(format!("{head}{}", chunk.repeat(3)).as_bytes()).await);
+    assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
+    assert_eq!(daemon.executions().await, 0);
+}
+
+#[tokio::test]
+async fn whoever_sends_too_much_before_reading_still_sees_why_it_was_refused() {
+    let daemon = daemon(&[("a", SMALL)]).await;
+    let answer = daemon.hook("POST", &daemon.path("a"), "", &vec![b' '; 8 << 20]).await;
+    assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
+}
+
+#[tokio::test]
+async fn expect_continue_is_honoured() {
+    let daemon = daemon(&[("a", ASYNC)]).await;
+    let fields = "expect: 100-continue\r\nconnection: close\r\ncontent-length: 2\r\n";
+    let head = format!("POST {} HTTP/1.1\r\nhost: a\r\n{fields}\r\n", daemon.path("a"));
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(until(&mut stream, "\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"{}").await.unwrap();
+    let answer = Answer::of(&rest(&mut stream).await);
+    assert_eq!(answer.status, 200);
+    answer.execution();
+}
+
+#[tokio::test]
+async fn bodies_share_a_budget_of_memory() {
+    let daemon = daemon_with(&[("a", ASYNC)], |options| options.body_budget = 100).await;
+    let path = daemon.path("a");
+    let mut first = TcpStream::connect(daemon.hooks).await.unwrap();
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 80\r\n\r\n");
+    first.write_all(head.as_bytes()).await.unwrap();
+    until(&mut first, "\r\n\r\n").await;
+    let answer = daemon.hook("POST", &path, "", &[b' '; 101]).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    // What has not arrived counts for nothing: naming a large length locks nobody out.
+    assert_eq!(daemon.hook("POST", &path, "", &[b' '; 100]).await.status, 200);
+    assert_eq!(daemon.hook("POST", &path, "", &[b' '; 100]).await.status, 200, "the budget is given back");
+}
+
+async fn third_connection(change: impl FnOnce(&mut ServerOptions)) -> String {
+    let daemon = daemon_with(&[], change).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        until(&mut stream, "}").await;
+        held.push(stream);
+    }
+    let mut third = TcpStream::connect(daemon.hooks).await.unwrap();
+    let refused = rest(&mut third).await;
+    // A place that is given back can be taken again.
+    let first = &mut held[0];
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+    rest(first).await;
+    loop {
+        // The other side notices that it has closed a little after we do.
+        let answer =
+            daemon.hook_bytes(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+        if answer.starts_with("HTTP/1.1 200") {
+            return refused;
+        }
+    }
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_are_turned_away() {
+    let refused = third_connection(|options| options.hook_limits.connections = 2).await;
+    assert_eq!(Answer::of(&refused).status, 503);
+    let refused = third_connection(|options| {
+        options.hook_limits.connections_per_peer = 2;
+        options.hook_limits.loopback_exempt = false;
+    });
+    assert_eq!(Answer::of(&refused.await).code(), "connections");
+}

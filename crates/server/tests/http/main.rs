@@ -1,0 +1,14 @@
+//! Both listeners over real sockets, on an engine with a real store.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+mod access;
+mod api;
+mod framing;
+mod hooks;
+mod life;
+mod limits;
+mod runs;
+mod streams;

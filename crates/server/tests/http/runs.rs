@@ -1,0 +1,175 @@
+//! Starting, listing, looking at and ending executions over the API.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use server::Error;
+
+use crate::support::{ASYNC, Daemon, GATED, Gate, MANUAL, MANUAL_GATED, daemon, daemon_with};
+
+async fn run(daemon: &Daemon, id: &str, query: &str, body: Value) -> Result<Value, Error> {
+    daemon.client().post(&format!("/api/v1/automations/{id}/run{query}"), &body).await
+}
+
+fn refused(result: Result<Value, Error>) -> (u16, String, String) {
+    match result {
+        Err(Error::Refused(problem)) => (problem.status, problem.code.clone(), problem.detail),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_waited_for_gives_its_outcome() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let inputs = json!({"inputs": {"name": "Ada"}});
+    let found = run(&daemon, "m", "?wait=true", inputs.clone()).await.unwrap();
+    assert_eq!(found["status"], "succeeded");
+    assert_eq!(found["outcome"], json!({"outcome": "succeeded", "result": {"greeting": "Hello Ada"}}));
+    let accepted = run(&daemon, "m", "", inputs).await.unwrap();
+    assert_eq!(accepted.as_object().unwrap().len(), 1);
+    assert_ne!(accepted["executionId"], found["executionId"]);
+}
+
+#[tokio::test]
+async fn a_run_that_takes_longer_than_the_wait_goes_on() {
+    let daemon =
+        daemon_with(&[("m", MANUAL_GATED)], |options| options.wait = Duration::from_millis(20)).await;
+    let gate = Gate::new().await;
+    let found = run(&daemon, "m", "?wait=true", json!({"inputs": {"url": gate.url()}})).await.unwrap();
+    assert!(found["outcome"].is_null());
+    gate.arrival().await.let_through().await;
+    let id = found["executionId"].as_str().unwrap().parse().unwrap();
+    assert_eq!(daemon.engine.wait(id).await.unwrap().status(), model::Status::Succeeded);
+}
+
+#[tokio::test]
+async fn what_cannot_start_an_automation_is_told_in_words() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let (status, code, detail) = refused(run(&daemon, "m", "", json!({})).await);
+    assert_eq!((status, code.as_str()), (422, "bad_input"));
+    assert!(detail.contains("name"), "{detail}");
+    let (status, code, detail) = refused(run(&daemon, "mm", "", json!({})).await);
+    assert_eq!((status, code.as_str()), (404, "unknown_automation"));
+    assert!(detail.contains("did you mean `m`?"), "{detail}");
+    let both = json!({"inputs": {}, "payload": {"kind": "manual", "inputs": {}}});
+    assert_eq!(refused(run(&daemon, "m", "", both).await).1, "bad_body");
+    assert_eq!(refused(run(&daemon, "m", "", json!({"payload": {"kind": "odd"}})).await).1, "bad_body");
+    assert_eq!(refused(run(&daemon, "m", "?wait=perhaps", json!({})).await).1, "bad_query");
+    assert_eq!(daemon.executions().await, 0);
+}
+
+#[tokio::test]
+async fn a_payload_of_an_earlier_start_can_be_given_again() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let payload = json!({"payload": {"kind": "manual", "inputs": {"name": "Eve"}}});
+    let found = run(&daemon, "m", "?wait=true", payload).await.unwrap();
+    assert_eq!(found["outcome"]["result"]["greeting"], "Hello Eve");
+}
+
+#[tokio::test]
+async fn an_execution_is_shown_whole() {
+    let daemon = daemon(&[("a", GATED)]).await;
+    let gate = Gate::new().await;
+    let body = json!({"url": gate.url()}).to_string();
+    let fields = "content-type: application/json\r\nauthorization: Bearer canary\r\n";
+    let path = daemon.path("a");
+    let (answer, ()) = tokio::join!(daemon.hook("POST", &path, fields, body.as_bytes()), async {
+        gate.arrival().await.let_through().await;
+    });
+    let id = answer.header("x-execution-id").unwrap().to_owned();
+    let found: Value = daemon.client().get(&format!("/api/v1/executions/{id}")).await.unwrap();
+    assert_eq!(
+        (&found["id"], &found["status"], &found["automation"]),
+        (&json!(id), &json!("succeeded"), &json!("a"))
+    );
+    assert_eq!(found["origin"], json!({"kind": "webhook"}));
+    assert_eq!(found["payload"]["headers"]["authorization"], "***");
+    assert_eq!(found["payload"]["body"]["data"], body);
+    let step = &found["steps"][0];
+    assert_eq!(
+        (&step["step"], &step["status"], &step["attempts"]),
+        (&json!("call"), &json!("succeeded"), &json!(1))
+    );
+    assert_eq!(step["result"]["statusCode"], 200);
+    assert_eq!(found["outcome"]["result"]["body"], "open");
+    assert!(!found.to_string().contains("canary"));
+}
+
+#[tokio::test]
+async fn an_execution_that_is_not_there_is_a_problem() {
+    let daemon = daemon(&[]).await;
+    for id in ["x", "0190a0a0-0000-7000-8000-000000000000"] {
+        for (method, rest) in [("GET", ""), ("GET", "/logs"), ("GET", "/events"), ("POST", "/cancel")] {
+            let answer = daemon.api(method, &format!("/api/v1/executions/{id}{rest}"), "", "").await;
+            assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_execution"), "{id}{rest}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn executions_are_listed_newest_first_page_by_page() {
+    let daemon = daemon(&[("a", ASYNC), ("m", MANUAL)]).await;
+    let mut started = Vec::new();
+    for _ in 0..5 {
+        let id = daemon.hook("POST", &daemon.path("a"), "", b"").await.execution();
+        daemon.engine.wait(id).await.unwrap();
+        started.push(id.to_string());
+    }
+    started.reverse();
+    let (mut found, mut path) = (Vec::new(), "/api/v1/executions?automation=a&limit=2".to_owned());
+    loop {
+        let page: Value = daemon.client().get(&path).await.unwrap();
+        found.push(page["executions"].as_array().unwrap().len());
+        for execution in page["executions"].as_array().unwrap() {
+            assert_eq!(execution["id"], started.remove(0));
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/v1/executions?automation=a&limit=2&cursor={next}");
+    }
+    assert_eq!(found, [2, 2, 1]);
+    let count = async |query: &str| {
+        let page: Value = daemon.client().get(&format!("/api/v1/executions?{query}")).await.unwrap();
+        page["executions"].as_array().unwrap().len()
+    };
+    assert_eq!(count("automation=m").await, 0);
+    assert_eq!(count("status=succeeded,failed").await, 5);
+    assert_eq!(count("status=failed").await, 0);
+    assert_eq!(count("test=true").await, 0);
+    assert_eq!(count("since=2020-01-01T00:00:00Z").await, 5);
+    assert_eq!(count("until=2020-01-01T00:00:00Z").await, 0);
+    for query in ["limit=0", "status=done", "cursor=x", "since=yesterday", "colour=red"] {
+        let answer = daemon.api("GET", &format!("/api/v1/executions?{query}"), "", "").await;
+        assert_eq!(answer.status, 400, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn log_lines_are_read_in_order() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let found = run(&daemon, "m", "?wait=true", json!({"inputs": {"name": "Ada"}})).await.unwrap();
+    let path = format!("/api/v1/executions/{}/logs", found["executionId"].as_str().unwrap());
+    let logs: Value = daemon.client().get(&path).await.unwrap();
+    let line = &logs["logs"][0];
+    assert_eq!(
+        (&line["message"], &line["level"], &line["step"]),
+        (&json!("Hello Ada"), &json!("info"), &json!("greet"))
+    );
+    let after: Value = daemon.client().get(&format!("{path}?after=1&limit=1")).await.unwrap();
+    assert_eq!(after, json!({"logs": []}));
+}
+
+#[tokio::test]
+async fn an_execution_is_ended_once() {
+    let daemon = daemon(&[("m", MANUAL_GATED)]).await;
+    let gate = Gate::new().await;
+    let started = run(&daemon, "m", "", json!({"inputs": {"url": gate.url()}})).await.unwrap();
+    let id = started["executionId"].as_str().unwrap();
+    let _visitor = gate.arrival().await;
+    let path = format!("/api/v1/executions/{id}/cancel");
+    let first: Value = daemon.client().post(&path, &json!({"reason": "not today"})).await.unwrap();
+    assert_eq!(first, json!({"cancelled": true}));
+    let outcome = daemon.engine.wait(id.parse().unwrap()).await.unwrap();
+    assert_eq!(outcome.message(), Some("not today"));
+    let second: Value = daemon.client().post(&path, &json!({})).await.unwrap();
+    assert_eq!(second, json!({"cancelled": false}));
+}
