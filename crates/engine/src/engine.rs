@@ -130,14 +130,16 @@ impl Engine {
             generation = reload.generation,
             "loaded the project"
         );
-        let unfinished = engine.services.read_back().await?;
-        if unfinished > 0 {
-            tracing::info!(unfinished, "executions go on where they stopped");
-        }
         let services = &engine.services;
+        if services.settings.background {
+            let unfinished = services.read_back().await?;
+            if unfinished > 0 {
+                tracing::info!(unfinished, "executions go on where they stopped");
+            }
+            services.tracker.spawn(scheduler::run(services.clone()));
+            services.tracker.spawn(crate::watch::prune(services.clone()));
+        }
         services.tracker.spawn(services.clone().dispatch());
-        services.tracker.spawn(scheduler::run(services.clone()));
-        services.tracker.spawn(crate::watch::prune(services.clone()));
         if services.settings.watch {
             services.tracker.spawn(watcher::run(engine.clone(), services.closing.clone()));
         }

@@ -26,6 +26,9 @@ pub struct Settings {
     pub limits: Limits,
     /// Whether the folder is watched.
     pub watch: bool,
+    /// Whether it does a daemon's work besides what it is asked for: executions that another process left go on,
+    /// schedules fire, old executions are cleared away. Off for a command that runs one execution and ends.
+    pub background: bool,
 }
 
 /// What nothing may exceed (interfaces, "Limits").
@@ -70,6 +73,7 @@ impl Settings {
             retention: Some(Retention { days: 14, keep_failed: false }),
             limits: Limits::default(),
             watch: true,
+            background: true,
         }
     }
 }
