@@ -110,6 +110,7 @@ pub struct SystemTimer;
 
 #[async_trait]
 impl Timer for SystemTimer {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that is injected")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -132,6 +133,7 @@ impl Http {
     ///
     /// # Errors
     /// The TLS set-up of the system cannot be used.
+    #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]
     pub fn new(options: HttpOptions) -> Result<Self, Error> {
         install_crypto();
         let guard =

@@ -24,8 +24,11 @@ const NATIVES: &Natives = &[
     ("request", native::http_request::build),
 ];
 
-/// The connectors that are native as a whole: name, title, actions.
-fn native_connectors() -> [(&'static str, &'static str, Vec<Arc<dyn Action>>); 2] {
+/// A connector that is native as a whole: name, title, actions.
+type NativeConnector = (&'static str, &'static str, Vec<Arc<dyn Action>>);
+
+/// The connectors that are native as a whole.
+fn native_connectors() -> [NativeConnector; 2] {
     [("log", "Log", native::log::actions()), ("text", "Text", vec![native::text::split()])]
 }
 

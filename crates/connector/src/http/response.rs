@@ -10,6 +10,7 @@ use model::{File, Map, Value};
 use url::Url;
 
 use super::failure::NotJson;
+use super::request::decode;
 
 /// What the JSON of an answer may be at most. A page of 250 items with bodies stays far below.
 const JSON_LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
@@ -150,11 +151,18 @@ impl Response {
         Ok(Value::from(entries.into_iter().collect::<Map>()))
     }
 
-    /// The name in `Content-Disposition`, without any folder: it is data, and nobody should take it for a path.
+    /// The name in `Content-Disposition` (RFC 6266: `filename*` before `filename`), without any folder: it is data, and
+    /// nobody should take it for a path.
     fn file_name(&self) -> Option<Arc<str>> {
         let disposition = self.header("content-disposition")?;
-        let value = disposition.split(';').filter_map(|part| part.trim().strip_prefix("filename=")).next()?;
-        let name = value.trim().trim_matches('"').rsplit(['/', '\\']).next().unwrap_or_default();
+        let parameter = |wanted: &str| {
+            let mut pairs = disposition.split(';').filter_map(|part| part.split_once('='));
+            pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
+        };
+        let extended = parameter("filename*").and_then(|value| value.strip_prefix("UTF-8''"));
+        let name =
+            extended.map(decode).or_else(|| Some(parameter("filename")?.trim_matches('"').to_owned()))?;
+        let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
         (!name.is_empty()).then(|| name.into())
     }
 }
@@ -202,6 +210,8 @@ mod tests {
         assert_eq!(name("attachment; filename=\"a b.pdf\"").as_deref(), Some("a b.pdf"));
         assert_eq!(name("attachment; filename=../../etc/passwd").as_deref(), Some("passwd"));
         assert_eq!(name("attachment; filename=\"..\\\\x.exe\"").as_deref(), Some("x.exe"));
+        let both = "attachment; filename=\"plain\"; filename*=UTF-8''b%C3%A9ta%2F..%2F17.txt";
+        assert_eq!(name(both).as_deref(), Some("17.txt"));
         assert_eq!(name("inline"), None);
     }
 }
