@@ -5,7 +5,7 @@ Every fenced block of YAML is looked at by what it is:
 
 * an automation (it has the keys `trigger` and `steps` at its left edge) becomes a file of a temporary project;
 * a connection (`type` and `with`) becomes a file of its connections folder;
-* a connector manifest (`name` and `actions`) becomes a file of its connectors folder;
+* a connector manifest (`connector` and `title`) becomes a file of its connectors folder;
 * anything else is an excerpt, and is left alone.
 
 A comment `# connections/mainWiki.yaml` in the first line of a block says which file it is. The connections of the repository
@@ -51,7 +51,7 @@ class Block:
             return "automations"
         if {"type", "with"} <= keys:
             return "connections"
-        if {"name", "actions"} <= keys:
+        if {"connector", "title"} <= keys:
             return "connectors"
         return None
 
