@@ -118,7 +118,11 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read, or the connectors cannot be set up.
-    pub async fn start(settings: Settings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub async fn start(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let services = Services::new(settings, store, clock).await?;
         let engine = Self { services };
         let reload = engine.reload().await;
@@ -277,7 +281,11 @@ impl Engine {
 }
 
 impl Services {
-    async fn new(settings: Settings, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Result<Arc<Self>, Error> {
+    async fn new(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, Error> {
         let builtin = Arc::new(crate::check::builtin()?);
         let http = connector::Http::new(connector::HttpOptions {
             allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
@@ -406,7 +414,10 @@ fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let all: Vec<&str> = names().collect();
         let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        return Err(Error::Input(format!("automation `{}` has no input `{unknown}`{near} (its inputs: {known})", automation.id)));
+        return Err(Error::Input(format!(
+            "automation `{}` has no input `{unknown}`{near} (its inputs: {known})",
+            automation.id
+        )));
     }
     for input in &automation.inputs {
         match given.get(&input.name) {
@@ -429,7 +440,8 @@ fn new_address(automation: &AutomationId) -> Address {
 }
 
 fn tell(reload: &Reload) {
-    for (word, ids) in [("added", &reload.added), ("changed", &reload.changed), ("removed", &reload.removed)] {
+    for (word, ids) in [("added", &reload.added), ("changed", &reload.changed), ("removed", &reload.removed)]
+    {
         // The first load of a large project is one line elsewhere, not one for each file.
         if reload.generation > 1 {
             for id in ids {

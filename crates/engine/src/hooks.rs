@@ -7,9 +7,9 @@ use model::automation::{Automation, Trigger, WebhookMode, WebhookTrigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
+use trigger::Rejection;
 use trigger::response;
 use trigger::webhook::Request;
-use trigger::Rejection;
 
 use crate::Error;
 use crate::catalog::Mounted;
@@ -23,7 +23,9 @@ impl Engine {
         let catalog = self.services().catalog.load();
         let mounted = catalog.mounted(token)?;
         match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(webhook) if mounted.test || mounted.deployed.automation.enabled => Some(webhook.max_body),
+            Trigger::Webhook(webhook) if mounted.test || mounted.deployed.automation.enabled => {
+                Some(webhook.max_body)
+            }
             _ => None,
         }
     }
@@ -145,7 +147,9 @@ fn refused(error: &Error, at_once: bool) -> Rejection {
     match error {
         // A synchronous caller is told to slow down, since waiting would time out anyway (semantics 3.5).
         Error::Busy { retry_after } if at_once => Rejection::rate_limited(*retry_after),
-        Error::Busy { retry_after } => Rejection::unavailable("too many executions are waiting", *retry_after),
+        Error::Busy { retry_after } => {
+            Rejection::unavailable("too many executions are waiting", *retry_after)
+        }
         Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
         other => {
             tracing::error!(error = %other, "a request could not be made durable");

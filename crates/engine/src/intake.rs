@@ -45,6 +45,9 @@ struct State {
     stored: HashSet<DefinitionHash>,
     old: HashMap<DefinitionHash, Arc<Deployed>>,
     refused: BTreeMap<&'static str, u64>,
+    /// When the last id was given out, and how many before it in the same millisecond.
+    last_millisecond: i64,
+    sequence: u16,
 }
 
 /// The executions of one concurrency key. Derived from live executions, so a slot cannot leak.
@@ -99,8 +102,11 @@ impl Intake {
         if let Some(run) = state.live.get(&id) {
             return Some(run.progress.subscribe());
         }
-        let waits = state.backlog.contains(&id) || state.gates.values().any(|gate| gate.waiting.contains(&id));
-        waits.then(|| state.awaited.entry(id).or_insert_with(|| watch::channel(Progress::default()).0).subscribe())
+        let waits =
+            state.backlog.contains(&id) || state.gates.values().any(|gate| gate.waiting.contains(&id));
+        waits.then(|| {
+            state.awaited.entry(id).or_insert_with(|| watch::channel(Progress::default()).0).subscribe()
+        })
     }
 
     /// Asks an execution to end. False if this process does not have it.
@@ -146,9 +152,8 @@ impl Services {
         }
         let permit = self.admit(terms.at_once)?;
         let automation = &deployed.automation;
-        self.store_definition(deployed).await?;
         let now = self.clock.now();
-        let id = ExecutionId::new(now, random());
+        let id = self.intake.next_id(now);
         let Start { payload, origin } = start;
         let started = Event::Started {
             at: now,
@@ -158,8 +163,8 @@ impl Services {
             payload: payload.clone(),
         };
         let executions = vec![NewExecution { id, started, key: terms.key }];
-        let accepted = self.store.accept(Accept { executions, watermark: terms.watermark }).await;
-        let accepted = accepted.inspect_err(|error| self.lost(error))?.into_iter().next();
+        let accept = Accept { executions, watermark: terms.watermark };
+        let accepted = self.accept_durably(deployed, accept).await?;
         match accepted {
             Some(Accepted::Duplicate(first)) => Ok((first, Accepted::Duplicate(first))),
             _ => {
@@ -175,6 +180,19 @@ impl Services {
                 Ok((id, Accepted::New))
             }
         }
+    }
+
+    /// Commits what is accepted. The definition goes first, unless it is known to be there already.
+    async fn accept_durably(&self, deployed: &Deployed, accept: Accept) -> Result<Option<Accepted>, Error> {
+        self.store_definition(deployed).await?;
+        let mut accepted = self.store.accept(accept.clone()).await;
+        if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
+            // It was cleared away since it was last put.
+            self.forget_stored_definitions();
+            self.store_definition(deployed).await?;
+            accepted = self.store.accept(accept).await;
+        }
+        Ok(accepted.inspect_err(|error| self.lost(error))?.into_iter().next())
     }
 
     /// A slot if one is free and nobody waits for it; an error if no more may wait.
@@ -275,7 +293,9 @@ impl Services {
                 self.spawn(run, permit, origin);
             }
             Ok(None) => {}
-            Err(message) => tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is"),
+            Err(message) => {
+                tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
+            }
         }
     }
 
@@ -308,7 +328,10 @@ impl Services {
         let source = Arc::new(model::Source::new(kept.path, kept.text));
         let loaded = model::load::automation(source, kept.automation.as_str());
         let automation = loaded.value.ok_or_else(|| {
-            format!("its definition does not load with this version of Cogwork:\n{}", loaded.report.render(false))
+            format!(
+                "its definition does not load with this version of Cogwork:\n{}",
+                loaded.report.render(false)
+            )
         })?;
         let deployed = Arc::new(Deployed::old(Arc::new(automation), loaded.report));
         let mut state = self.intake.state();
@@ -370,6 +393,19 @@ impl Services {
 }
 
 impl Intake {
+    /// An id for an execution accepted now. Those of one millisecond are told apart by a count in the bits behind
+    /// the time (RFC 9562, 6.2), so that they sort in the order of acceptance.
+    fn next_id(&self, now: jiff::Timestamp) -> ExecutionId {
+        let mut bits = random::<10>();
+        let millisecond = now.as_millisecond();
+        let mut state = self.state();
+        state.sequence =
+            if state.last_millisecond == millisecond { state.sequence.wrapping_add(1) } else { 0 };
+        state.last_millisecond = millisecond;
+        bits[..2].copy_from_slice(&(state.sequence & 0x0fff).to_be_bytes());
+        ExecutionId::new(now, bits)
+    }
+
     fn enqueue(&self, id: ExecutionId) {
         self.state().backlog.push_back(id);
         self.wake.notify_one();
@@ -410,7 +446,9 @@ impl End {
             match policy {
                 ConcurrencyPolicy::Skip => {
                     drop(state);
-                    self.run.cancelled.cancel("skipped: as many executions as `concurrency.limit` allows were running");
+                    self.run
+                        .cancelled
+                        .cancel("skipped: as many executions as `concurrency.limit` allows were running");
                     return true;
                 }
                 ConcurrencyPolicy::Queue | ConcurrencyPolicy::CancelRunning => {
@@ -436,7 +474,8 @@ impl End {
         if let Some(own) = &automation.concurrency {
             return Some(own.clone());
         }
-        let queues = matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
+        let queues =
+            matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
         let scheduled = matches!(self.origin, Origin::Schedule { .. });
         (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
     }
@@ -475,7 +514,9 @@ impl Drop for End {
             Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
                 tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");
             }
-            Some(outcome) => tracing::debug!(execution = %id, %automation, status = outcome.status().word(), "execution ended"),
+            Some(outcome) => {
+                tracing::debug!(execution = %id, %automation, status = outcome.status().word(), "execution ended")
+            }
             None => {}
         }
     }

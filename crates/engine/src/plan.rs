@@ -72,7 +72,8 @@ impl Plan {
                 .into_iter()
                 .map(|(name, inner)| json!({"name": name, "steps": self.draw(inner)}))
                 .collect();
-            let on_error = if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
+            let on_error =
+                if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
             json!({
                 "id": step.id, "name": step.name, "verb": step.verb.word(),
                 "needs": waits, "blocks": lists, "onError": on_error,
@@ -102,7 +103,10 @@ impl BlockGraph {
     /// How many steps each step waits for, by index.
     #[must_use]
     pub fn waiting_counts(&self) -> Vec<usize> {
-        self.graph.node_indices().map(|node| self.graph.edges_directed(node, Direction::Incoming).count()).collect()
+        self.graph
+            .node_indices()
+            .map(|node| self.graph.edges_directed(node, Direction::Incoming).count())
+            .collect()
     }
 
     /// Every step that has ended before the step at `index` begins.
@@ -181,7 +185,9 @@ impl Builder {
         };
         Diagnostic::error("unknown-need", message, need.span)
             .expected_names(&need.name, names)
-            .help("a step can wait for steps of its own list; put a wait for a whole block on the block's step")
+            .help(
+                "a step can wait for steps of its own list; put a wait for a whole block on the block's step",
+            )
             .step(step.id.as_ref())
     }
 
@@ -217,7 +223,8 @@ fn cycle_path(graph: &DiGraph<usize, ()>, component: &[NodeIndex]) -> Vec<usize>
     let mut from: HashMap<NodeIndex, NodeIndex> = HashMap::new();
     let mut queue = std::collections::VecDeque::from([start]);
     while let Some(node) = queue.pop_front() {
-        for next in graph.neighbors_directed(node, Direction::Incoming).filter(|next| members.contains(next)) {
+        for next in graph.neighbors_directed(node, Direction::Incoming).filter(|next| members.contains(next))
+        {
             if next == start {
                 let mut path = vec![graph[start]];
                 let mut at = node;

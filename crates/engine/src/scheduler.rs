@@ -91,7 +91,9 @@ impl Timetable {
         let mut fresh = Vec::new();
         let mut kept = HashMap::new();
         for deployed in catalog.automations() {
-            let Some(schedule) = deployed.schedule.as_ref().filter(|_| deployed.automation.enabled) else { continue };
+            let Some(schedule) = deployed.schedule.as_ref().filter(|_| deployed.automation.enabled) else {
+                continue;
+            };
             let id = &deployed.automation.id;
             let fingerprint = schedule.fingerprint();
             let before = self.entries.remove(id).filter(|entry| entry.fingerprint == fingerprint);
@@ -100,7 +102,11 @@ impl Timetable {
                 (Some(entry), _) => entry.done,
                 (None, Some(watermark)) => watermark.instant,
                 (None, None) => {
-                    fresh.push(Watermark { automation: id.clone(), schedule: fingerprint.clone(), instant: now });
+                    fresh.push(Watermark {
+                        automation: id.clone(),
+                        schedule: fingerprint.clone(),
+                        instant: now,
+                    });
                     now
                 }
             };
@@ -108,8 +114,7 @@ impl Timetable {
             kept.insert(id.clone(), Entry { deployed: deployed.clone(), fingerprint, done, next });
         }
         self.entries = kept;
-        self.order =
-            self.entries.iter().filter_map(|(id, entry)| Some((entry.next?, id.clone()))).collect();
+        self.order = self.entries.iter().filter_map(|(id, entry)| Some((entry.next?, id.clone()))).collect();
         // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
         stream::iter(fresh)
             .for_each_concurrent(AT_ONCE, |watermark| async {
@@ -156,7 +161,8 @@ impl Entry {
     /// What has to run now, and when it is due again.
     fn due(&mut self, at: Timestamp, now: Timestamp) -> Option<Tick> {
         let schedule = self.deployed.schedule.clone()?;
-        let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) = &self.deployed.automation.trigger
+        let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) =
+            &self.deployed.automation.trigger
         else {
             return None;
         };
@@ -217,7 +223,9 @@ impl Tick {
         }
         if self.instants.last() != Some(&self.done) || self.overlap == Overlap::Skip {
             let accept = Accept { executions: Vec::new(), watermark: Some(watermark(self.done)) };
-            if services.accepting() && let Err(error) = services.store.accept(accept).await {
+            if services.accepting()
+                && let Err(error) = services.store.accept(accept).await
+            {
                 services.lost(&error);
             }
         }

@@ -28,12 +28,14 @@ impl Secrets {
 
     /// The secret called `name`, if there is one.
     pub(crate) fn secret(&self, name: &str) -> Option<String> {
-        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+        let plain = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
         if !plain {
             return None;
         }
         let file = self.folder.join(name);
-        let readable = std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SECRET);
+        let readable =
+            std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SECRET);
         if readable && let Ok(text) = std::fs::read_to_string(&file) {
             return Some(text.trim_end_matches(['\n', '\r']).to_owned());
         }
@@ -53,9 +55,9 @@ impl Secrets {
     /// The connection called `name`, opened.
     pub(crate) fn resolve(&self, catalog: &Catalog, name: &str) -> Result<ResolvedConnection, ActionError> {
         let error = |message: String| ActionError::new(ErrorKind::Connection, message);
-        let connection = catalog
-            .connection(name)
-            .ok_or_else(|| error(format!("there is no connection `{name}`; make the file connections/{name}.yaml")))?;
+        let connection = catalog.connection(name).ok_or_else(|| {
+            error(format!("there is no connection `{name}`; make the file connections/{name}.yaml"))
+        })?;
         let kind = catalog
             .registry()
             .connection_type(&connection.kind)
@@ -63,7 +65,10 @@ impl Secrets {
         let mut values = Map::with_capacity(connection.with.len());
         for (input, template) in &connection.with {
             let place = format!("connection `{name}`, `{}`", input.name);
-            values.insert(input.name.as_str(), self.evaluate(template, &place).map_err(|inner| error(inner.message))?);
+            values.insert(
+                input.name.as_str(),
+                self.evaluate(template, &place).map_err(|inner| error(inner.message))?,
+            );
         }
         kind.resolve(name, &values)
     }

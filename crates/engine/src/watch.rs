@@ -21,11 +21,16 @@ const RESCAN: Duration = Duration::from_secs(3);
 /// How often old executions are cleared away, and how many at one time.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 const PRUNE_BATCH: u32 = 1000;
+/// How long the keys of deleted executions are remembered: longer than any sender repeats itself, and the watermark
+/// of a schedule is past its instants long before.
+const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 /// Reloads whenever something changed, until the engine stops.
 pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let (changed, mut changes) = mpsc::channel(1);
     let mut watched = watch(&engine.settings().dir, changed.clone());
+    // What changed between the first load and the first watch.
+    engine.reload().await;
     loop {
         let rescan_at = engine.clock().now().checked_add(RESCAN).unwrap_or(Timestamp::MAX);
         let rescan = tokio::select! {
@@ -80,7 +85,9 @@ fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Option<Watched> {
     }
     for folder in ["automations", "connections", "connectors"] {
         let folder = dir.join(folder);
-        if folder.is_dir() && let Err(error) = debouncer.watch(&folder, RecursiveMode::Recursive) {
+        if folder.is_dir()
+            && let Err(error) = debouncer.watch(&folder, RecursiveMode::Recursive)
+        {
             tracing::warn!(%error, folder = %folder.display(), "cannot be watched; it is looked at every {} s", RESCAN.as_secs());
         }
     }
@@ -145,8 +152,20 @@ async fn prune_once(services: &Services) {
             }
         }
     }
+    prune_keys(services).await;
     if gone > 0 {
         services.forget_stored_definitions();
         tracing::info!(executions = gone, "cleared away what is older than it is kept");
+    }
+}
+
+async fn prune_keys(services: &Services) {
+    let Ok(before) = services.clock.now().checked_sub(KEYS_KEPT) else { return };
+    loop {
+        match services.store.prune_keys(before, PRUNE_BATCH).await {
+            Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
+            Ok(_) => return,
+            Err(error) => return services.lost(&error),
+        }
     }
 }

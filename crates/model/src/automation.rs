@@ -472,8 +472,12 @@ impl Verb {
                 blocks
             }
             Self::ForEach(each) => vec![(None, &each.steps)],
-            Self::Parallel(branches) => branches.iter().map(|(name, block)| (Some(name.as_ref()), block)).collect(),
-            Self::Action(_) | Self::Set(_) | Self::Respond(_) | Self::Stop { .. } | Self::Fail { .. } => Vec::new(),
+            Self::Parallel(branches) => {
+                branches.iter().map(|(name, block)| (Some(name.as_ref()), block)).collect()
+            }
+            Self::Action(_) | Self::Set(_) | Self::Respond(_) | Self::Stop { .. } | Self::Fail { .. } => {
+                Vec::new()
+            }
         }
     }
 }
@@ -507,8 +511,8 @@ pub struct IfStep {
 /// A loop over a list.
 #[derive(Clone, Debug)]
 pub struct ForEachStep {
-    /// The list.
-    pub items: Expression,
+    /// The list: an expression, or its items.
+    pub items: Template,
     /// What an item is called inside.
     pub item: Arc<str>,
     /// Runs for each item.

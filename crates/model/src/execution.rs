@@ -478,7 +478,8 @@ impl Execution {
                 if state.outcome.is_some() {
                     return Err(illegal("a finished step never runs again"));
                 }
-                *state = StepState { failed_attempts: attempt, retry_at: Some(next_at), ..StepState::default() };
+                *state =
+                    StepState { failed_attempts: attempt, retry_at: Some(next_at), ..StepState::default() };
             }
             Event::StepFinished { step, outcome, .. } => {
                 let state = self.steps.entry(step).or_default();

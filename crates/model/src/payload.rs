@@ -123,7 +123,10 @@ mod raw_bytes {
     use crate::value::File;
 
     pub(super) fn serialize<S: Serializer>(data: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-        super::raw_body::serialize(&File { content_type: "".into(), filename: None, data: data.clone() }, serializer)
+        super::raw_body::serialize(
+            &File { content_type: "".into(), filename: None, data: data.clone() },
+            serializer,
+        )
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {

@@ -76,7 +76,11 @@ impl RetryPolicy {
         }
         let growth = self.backoff.powi(i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX));
         let grown = self.delay.as_secs_f64() * growth;
-        let capped = if grown.is_finite() { grown.min(self.max_delay.as_secs_f64()) } else { self.max_delay.as_secs_f64() };
+        let capped = if grown.is_finite() {
+            grown.min(self.max_delay.as_secs_f64())
+        } else {
+            self.max_delay.as_secs_f64()
+        };
         let wait = Duration::try_from_secs_f64(capped.max(0.0)).unwrap_or(self.max_delay);
         Some(wait.max(error.retry_after().unwrap_or_default().min(Self::MAX_RETRY_AFTER)))
     }
@@ -102,7 +106,8 @@ mod tests {
     #[test]
     fn delays_double_up_to_the_cap_and_end_after_max() {
         let policy = RetryPolicy { max: 4, max_delay: Duration::from_secs(5), ..RetryPolicy::times(4) };
-        let delays: Vec<_> = (1..=5).map(|tries| policy.next_delay(tries, &failed(503)).map(|d| d.as_secs())).collect();
+        let delays: Vec<_> =
+            (1..=5).map(|tries| policy.next_delay(tries, &failed(503)).map(|d| d.as_secs())).collect();
         assert_eq!(delays, [Some(1), Some(2), Some(4), Some(5), None]);
     }
 

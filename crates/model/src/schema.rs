@@ -116,6 +116,7 @@ fn shape(of: &Shape) -> Value {
             "additionalProperties": shape(value), "minProperties": 1,
         }),
         Shape::Expression => json!({"type": ["string", "boolean"]}),
+        Shape::Items => json!({"type": ["string", "array"]}),
         Shape::WrappedExpression => json!({"type": "string", "pattern": r"\$\{\{"}),
         Shape::Template => json!({}),
         Shape::Steps => json!({"$ref": "#/$defs/steps"}),

@@ -172,11 +172,8 @@ fn closing(text: &str) -> Option<usize> {
             (Some(_), b'\\') => {
                 bytes.next();
             }
-            (Some(open), _) => {
-                if byte == open {
-                    quote = None;
-                }
-            }
+            (Some(open), _) if byte == open => quote = None,
+            (Some(_), _) => {}
             (None, b'\'' | b'"') => quote = Some(byte),
             (None, b'{') => depth += 1,
             (None, b'}') if depth > 0 => depth -= 1,

@@ -37,7 +37,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
 
     if parts.surroundings_changed || parts.previous.generation == 0 {
         let manifests = sources(parts.folder, FileKind::Manifest);
-        let (registry, said) = parts.builtin.with_manifests(manifests);
+        let (registry, said) = Registry::clone(parts.builtin).with_manifests(manifests);
         next.registry = Arc::new(registry);
         keep_reports(&mut reports, said);
     } else {
@@ -92,8 +92,12 @@ fn automations(
     reports: &mut BTreeMap<String, Report>,
     reload: &mut Reload,
 ) {
-    let before: HashMap<&str, &Arc<Deployed>> =
-        parts.previous.automations.values().map(|deployed| (deployed.automation.source.path(), deployed)).collect();
+    let before: HashMap<&str, &Arc<Deployed>> = parts
+        .previous
+        .automations
+        .values()
+        .map(|deployed| (deployed.automation.source.path(), deployed))
+        .collect();
     for (path, file) in parts.folder.files() {
         let Content::Automation { loaded, definition } = &file.content else { continue };
         let old = before.get(path).copied();
@@ -112,13 +116,11 @@ fn automations(
         }
         let deployed = match &loaded.value {
             None => Err(loaded.report.clone()),
-            Some(automation) => {
-                deploy(automation, &loaded.report, next).map(|mut deployed| {
-                    let webhook = matches!(automation.trigger, model::Trigger::Webhook(_));
-                    deployed.address = (parts.address)(&automation.id, webhook);
-                    deployed
-                })
-            }
+            Some(automation) => deploy(automation, &loaded.report, next).map(|mut deployed| {
+                let webhook = matches!(automation.trigger, model::Trigger::Webhook(_));
+                deployed.address = (parts.address)(&automation.id, webhook);
+                deployed
+            }),
         };
         match deployed {
             Ok(deployed) => {
@@ -143,8 +145,7 @@ fn deploy(automation: &Arc<Automation>, said: &Report, next: &Catalog) -> Result
     let checked = check::automation(automation, &next.registry, &|name| next.connections.get(name).cloned());
     let mut report = merge(said.clone(), checked.report);
     if let Some(other) = next.automations.get(&automation.id) {
-        let message =
-            format!("the id `{}` is taken by `{}`", automation.id, other.automation.source.path());
+        let message = format!("the id `{}` is taken by `{}`", automation.id, other.automation.source.path());
         let diagnostic = Diagnostic::error("duplicate-automation", message, automation.id_span)
             .help("give one of the two files another `id`");
         report = merge(report, Report::new(automation.source.clone(), [diagnostic]));
@@ -199,7 +200,8 @@ fn describe(
             reload.stale.push(id.clone());
         }
     }
-    reload.removed = previous.automations.keys().filter(|id| !next.automations.contains_key(id)).cloned().collect();
+    reload.removed =
+        previous.automations.keys().filter(|id| !next.automations.contains_key(id)).cloned().collect();
     reload.reports = changed.iter().filter_map(|path| reports.get(path)).cloned().collect();
 }
 

@@ -28,15 +28,19 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    const FOLDERS: [(&'static str, Self); 3] =
-        [("connectors", Self::Manifest), ("connections", Self::Connection), ("automations", Self::Automation)];
+    const FOLDERS: [(&'static str, Self); 3] = [
+        ("connectors", Self::Manifest),
+        ("connections", Self::Connection),
+        ("automations", Self::Automation),
+    ];
 
     /// The kind of a file at this path relative to the project folder.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
         let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-        let kept = yaml && !name.starts_with('.') && !name.ends_with(".test.yaml") && !name.ends_with(".test.yml");
+        let kept =
+            yaml && !name.starts_with('.') && !name.ends_with(".test.yaml") && !name.ends_with(".test.yml");
         Self::FOLDERS.iter().find(|(word, _)| kept && folder == *word).map(|(_, kind)| *kind)
     }
 }
@@ -146,7 +150,10 @@ fn list_folder(
             continue;
         };
         if found.len() >= MAX_FILES {
-            tracing::error!(limit = MAX_FILES, "the project has more files than are read; the rest is left out");
+            tracing::error!(
+                limit = MAX_FILES,
+                "the project has more files than are read; the rest is left out"
+            );
             return;
         }
         found.insert(name.to_owned(), (kind, Stamp::of(&metadata)));
@@ -226,6 +233,8 @@ pub(crate) fn stem(path: &str) -> &str {
 fn read_text(path: &Path) -> Result<String, String> {
     let file = fs::File::open(path).map_err(|error| format!("the file cannot be read: {error}"))?;
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| format!("the file cannot be read: {error}"))?;
+    file.take(MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
 }

@@ -171,7 +171,6 @@ impl Catalog {
     pub(crate) fn mounted(&self, token: &str) -> Option<&Mounted> {
         self.tokens.get(token)
     }
-
 }
 
 impl Deployed {

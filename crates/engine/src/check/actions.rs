@@ -42,7 +42,9 @@ fn check_call(
     check_connection(call, spec, connection, found);
     for (name, template) in &call.with {
         match spec.input(&name.name) {
-            Some(input) => check_template(&input.kind, template, name.span, &format!("input `{}`", name.name), found),
+            Some(input) => {
+                check_template(&input.kind, template, name.span, &format!("input `{}`", name.name), found)
+            }
             None => {
                 let names = spec.inputs.iter().map(|input| input.name.as_str());
                 found.push(
@@ -57,7 +59,8 @@ fn check_call(
         }
     }
     let given = |input: &InputSpec| call.with.iter().any(|(name, _)| name.name == input.name);
-    let missing = spec.inputs.iter().filter(|input| input.required && input.default.is_none() && !given(input));
+    let missing =
+        spec.inputs.iter().filter(|input| input.required && input.default.is_none() && !given(input));
     for input in missing {
         let meaning = input.description.as_deref().unwrap_or("required");
         found.push(
@@ -66,7 +69,11 @@ fn check_call(
                 format!("`{}` needs the input `{}`", spec.name, input.name),
                 if call.with.is_empty() { call.action.span } else { call.with_span },
             )
-            .help(format!("add `{}:` below `with` ({}; {meaning})", input.name, input.kind.words())),
+            .help(format!(
+                "add `{}:` below `with` ({}; {meaning})",
+                input.name,
+                input.kind.words()
+            )),
         );
     }
 }
@@ -139,12 +146,22 @@ fn check_connection(
                     format!("there is no connection `{}`", name.name),
                     name.span,
                 )
-                .help(format!("make the file connections/{}.yaml with `type: {}`", name.name, kinds())),
+                .help(format!(
+                    "make the file connections/{}.yaml with `type: {}`",
+                    name.name,
+                    kinds()
+                )),
             ),
             Some(known) if !spec.connections.contains(&known.kind) => found.push(
                 Diagnostic::error(
                     "wrong-connection",
-                    format!("the connection `{}` is of type `{}`, `{}` takes `{}`", name.name, known.kind, spec.name, kinds()),
+                    format!(
+                        "the connection `{}` is of type `{}`, `{}` takes `{}`",
+                        name.name,
+                        known.kind,
+                        spec.name,
+                        kinds()
+                    ),
                     name.span,
                 )
                 .allowed(spec.connections.iter().cloned()),
@@ -168,7 +185,9 @@ fn check_template(
         (InputType::Object { fields }, Template::Map(entries)) => {
             for (key, value) in entries {
                 match fields.iter().find(|field| field.name == key.as_ref()) {
-                    Some(field) => check_template(&field.kind, value, span, &format!("{what}: `{key}`"), found),
+                    Some(field) => {
+                        check_template(&field.kind, value, span, &format!("{what}: `{key}`"), found)
+                    }
                     None => {
                         let names = fields.iter().map(|field| field.name.as_str());
                         let near = model::diagnostic::nearest(key, names.clone());
@@ -232,7 +251,7 @@ pub(crate) fn connection(connection: &Connection, registry: &Registry) -> Report
         None => {
             let kinds: Vec<&str> = registry
                 .connectors()
-                .flat_map(|connector| connector.connection_types.iter().map(|kind| kind.name.as_str()))
+                .flat_map(|connector| connector.connections.iter().map(String::as_str))
                 .collect();
             found.push(
                 Diagnostic::error(
@@ -251,7 +270,13 @@ fn check_connection_inputs(connection: &Connection, kind: &ConnectionType, found
     for (name, template) in &connection.with {
         match kind.input(&name.name) {
             Some(input) => {
-                check_template(&input.spec.kind, template, name.span, &format!("input `{}`", name.name), found);
+                check_template(
+                    &input.spec.kind,
+                    template,
+                    name.span,
+                    &format!("input `{}`", name.name),
+                    found,
+                );
                 if input.secret && template.literal().is_some_and(|value| !value.is_null()) {
                     found.push(
                         Diagnostic::warning(

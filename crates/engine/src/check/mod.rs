@@ -101,7 +101,10 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
     };
     let (catalog, _) = assemble(parts);
     let wanted = |path: &str| {
-        paths.is_empty() || paths.iter().any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
+        paths.is_empty()
+            || paths
+                .iter()
+                .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
     let files = folder.files().filter(|(path, _)| wanted(path)).count();
     let reports = catalog.reports().iter().filter(|report| wanted(report.source().path())).cloned().collect();
@@ -123,7 +126,7 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
             }
         }
         Some(FileKind::Manifest) => {
-            let (_, reports) = catalog.registry().with_manifests(vec![source.clone()]);
+            let (_, reports) = Registry::clone(catalog.registry()).with_manifests(vec![source.clone()]);
             let own = reports.into_iter().find(|report| report.source().path() == path);
             own.unwrap_or_else(|| Report::new(source, []))
         }

@@ -1,12 +1,501 @@
 //! What expressions read against what exists where they stand.
+//!
+//! Every expression of a file is visited with the names in force at its place; each path that it reads is followed
+//! as far as it is known before anything runs. Codes: `unknown-name`, `name-not-here`, `unknown-member`,
+//! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `unknown-variable`,
+//! `later-variable`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
-use model::automation::Automation;
-use model::diagnostic::Diagnostic;
+mod names;
+mod places;
 
+use std::collections::{BTreeMap, HashSet};
+
+use model::automation::{
+    ActionStep, Automation, Block, ConfigVar, OnError, RespondBody, RespondStep, Step, Verb,
+};
+use model::diagnostic::{Diagnostic, Span};
+use model::expression::{Expression, Reference};
+use model::{Connection, Source, Template};
+
+use self::names::{ErrorName, Names, Place};
+use self::places::{Chain, Doubt, Places, Seen, Way, Why};
 use crate::plan::Plan;
 
-/// Checks every expression of the file.
+/// Checks every expression of the file. The plan must have no cycles.
 pub(crate) fn check(automation: &Automation, plan: &Plan) -> Vec<Diagnostic> {
-    let _ = (automation, plan);
-    Vec::new()
+    let mut variables: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
+    automation.walk(&mut |step| {
+        if let Verb::Set(values) = &step.verb {
+            values.iter().for_each(|(name, _)| variables.entry(name).or_default().push(step));
+        }
+    });
+    let mut checker = Checker {
+        automation,
+        places: Places::of(automation, plan),
+        variables,
+        said: HashSet::new(),
+        found: Vec::new(),
+    };
+    checker.automation();
+    checker.found
 }
+
+/// Checks the expressions of a connection: only `env` and `secrets` exist there.
+pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (_, template) in &connection.with {
+        template.expressions(&mut |expression| {
+            for reference in expression.references() {
+                let Some(root) = reference.path.first().filter(|root| !names::OUTSIDE.contains(&root.as_str())) else {
+                    continue;
+                };
+                let spot = Spot::of(&connection.source, expression, &reference.path, 0);
+                let message = format!("`{root}` does not exist in a connection");
+                let diagnostic = Diagnostic::error("name-not-here", message, spot.span);
+                found.push(
+                    spot.nearest(diagnostic, root, &names::OUTSIDE)
+                        .help("a connection is read before any execution; write a value, `${{ secrets.x }}` or `${{ env.X }}`"),
+                );
+            }
+        });
+    }
+    found
+}
+
+struct Checker<'a> {
+    automation: &'a Automation,
+    places: Places<'a>,
+    /// The steps that set each variable.
+    variables: BTreeMap<&'a str, Vec<&'a Step>>,
+    /// What was said already: an expression may read a path twice.
+    said: HashSet<(Span, &'static str)>,
+    found: Vec<Diagnostic>,
+}
+
+/// From where an expression reads.
+#[derive(Clone, Copy)]
+struct Site<'a, 's> {
+    names: &'s Names<'a>,
+    /// The step it belongs to; none at the top of the file.
+    step: Option<&'a Step>,
+    /// Whether it is that step's own guard.
+    in_guard: bool,
+}
+
+impl<'a> Checker<'a> {
+    fn automation(&mut self) {
+        let automation = self.automation;
+        for ConfigVar { value, secret, .. } in &automation.config_vars {
+            self.template(value, Site::top(&Names::at(Place::ConfigVar { secret: *secret })));
+        }
+        if let Some(condition) = &automation.trigger_if {
+            self.expression(condition, Site::top(&Names::at(Place::TriggerIf)));
+        }
+        if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
+            self.template(key, Site::top(&Names::at(Place::ConcurrencyKey)));
+        }
+        self.block(&automation.steps, &Names::at(Place::Steps));
+        if let Some(outputs) = &automation.outputs {
+            self.template(outputs, Site::top(&Names::at(Place::Steps)));
+        }
+        if let Some(block) = &automation.on_error {
+            self.block(block, &Names::at(Place::Steps).with_error(ErrorName::Yes));
+        }
+        if let Some(block) = &automation.finally {
+            self.block(block, &Names::at(Place::Steps).with_error(ErrorName::Maybe));
+        }
+    }
+
+    fn block(&mut self, block: &'a Block, names: &Names<'a>) {
+        for step in &block.steps {
+            let site = Site { names, step: Some(step), in_guard: false };
+            if let Some(guard) = &step.guard {
+                self.expression(guard, Site { in_guard: true, ..site });
+            }
+            self.verb(&step.verb, site);
+            for (way, inner) in places::inner_blocks(step) {
+                match way {
+                    Way::Turn(each) => self.block(inner, &names.clone().with_item(&each.item)),
+                    Way::OnError => self.block(inner, &names.clone().with_error(ErrorName::Yes)),
+                    Way::Root(_) | Way::Case(..) | Way::Branch(_) => self.block(inner, names),
+                }
+            }
+        }
+    }
+
+    fn verb(&mut self, verb: &'a Verb, site: Site<'a, '_>) {
+        match verb {
+            Verb::Action(ActionStep { with, .. }) => {
+                with.iter().for_each(|(_, template)| self.template(template, site));
+            }
+            Verb::Set(values) => values.iter().for_each(|(_, template)| self.template(template, site)),
+            Verb::If(branch) => self.expression(&branch.condition, site),
+            Verb::ForEach(each) => self.template(&each.items, site),
+            Verb::Parallel(_) => {}
+            Verb::Respond(respond) => self.respond(respond, site),
+            Verb::Stop { result } => self.template(result, site),
+            Verb::Fail { message } => self.template(message, site),
+        }
+    }
+
+    fn respond(&mut self, respond: &'a RespondStep, site: Site<'a, '_>) {
+        let body = match &respond.body {
+            RespondBody::Empty => None,
+            RespondBody::Body(body) | RespondBody::Json(body) | RespondBody::File(body) => Some(body),
+        };
+        let parts = [Some(&respond.status), respond.content_type.as_ref(), Some(&respond.headers), body];
+        parts.into_iter().flatten().for_each(|template| self.template(template, site));
+    }
+
+    fn template(&mut self, template: &'a Template, site: Site<'a, '_>) {
+        template.expressions(&mut |expression| self.expression(expression, site));
+    }
+
+    fn expression(&mut self, expression: &'a Expression, site: Site<'a, '_>) {
+        for reference in expression.references() {
+            self.reference(expression, reference, site);
+        }
+    }
+
+    fn reference(&mut self, expression: &Expression, reference: &Reference, site: Site<'a, '_>) {
+        let path = &reference.path;
+        let Some(root) = path.first() else { return };
+        let read = Read { source: &self.automation.source, expression, path };
+        let allowed = site.names.allowed();
+        if !allowed.contains(&root.as_str()) {
+            let diagnostic = self.unknown_name(read, &allowed, site);
+            return self.say(diagnostic, site);
+        }
+        if root == "error" && site.names.error == ErrorName::Maybe && !reference.optional {
+            let message = "there is no `error` here when the execution succeeded";
+            let diagnostic = Diagnostic::warning("may-be-missing", message, read.spot(0).span)
+                .help("ask first: `if: error is defined`, or write `error.message | default('')`");
+            let asked = site
+                .step
+                .and_then(|step| step.guard.as_ref())
+                .is_some_and(|guard| guard.references().iter().any(|asked| asked.path.first() == Some(root)));
+            if !asked || site.in_guard {
+                self.say(diagnostic, site);
+            }
+        }
+        // A loop may call its item by any other name, so what is below is known only of names that are not.
+        let diagnostic = match root.as_str() {
+            root if site.names.items.contains(&root) => None,
+            "secrets" if site.names.place == (Place::ConfigVar { secret: false }) => {
+                let message = "a secret can be read only by a variable that is marked as secret";
+                Some(
+                    Diagnostic::error("exposed-secret", message, read.spot(0).span)
+                        .help("write `{value: …, secret: true}`: it is then never shown, logged or stored"),
+                )
+            }
+            "steps" => self.step(read, reference.optional, site),
+            "vars" => self.variable(read, reference.optional, site),
+            "trigger" => self.trigger(read),
+            "inputs" => self.input(read),
+            "configVars" => self.config_var(read),
+            "execution" => read.member(1, &names::EXECUTION),
+            "automation" => read.member(1, &names::AUTOMATION),
+            "error" => read.member(1, &names::ERROR),
+            _ => None,
+        };
+        if let Some(diagnostic) = diagnostic {
+            self.say(diagnostic, site);
+        }
+    }
+
+    fn unknown_name(&self, read: Read<'_>, allowed: &[&str], site: Site<'a, '_>) -> Diagnostic {
+        let root = &read.path[0];
+        let spot = read.spot(0);
+        if let Some(help) = site.names.elsewhere(root) {
+            let message = format!("`{root}` does not exist here");
+            return Diagnostic::error("name-not-here", message, spot.span)
+                .allowed(allowed.iter().copied())
+                .help(help);
+        }
+        let message = format!("`{root}` is not defined");
+        let diagnostic = Diagnostic::error("unknown-name", message, spot.span);
+        match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
+            Some(meant) => {
+                diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
+            }
+            None => spot.nearest(diagnostic, root, allowed),
+        }
+    }
+
+    fn say(&mut self, diagnostic: Diagnostic, site: Site<'a, '_>) {
+        if self.said.insert((diagnostic.span, diagnostic.code)) {
+            self.found.push(match site.step {
+                Some(step) => diagnostic.step(step.id.as_ref()),
+                None => diagnostic,
+            });
+        }
+    }
+
+    /// `steps.<id>.results…`
+    fn step(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
+        let id = read.path.get(1)?;
+        let spot = read.spot(1);
+        let Some(target) = self.places.chain(id) else {
+            let mut ids: Vec<&str> = self.places.ids().collect();
+            ids.sort_unstable();
+            let diagnostic = Diagnostic::error("unknown-step", format!("there is no step `{id}`"), spot.span);
+            return Some(spot.nearest(diagnostic, id, &ids));
+        };
+        let reader = site.step.and_then(|step| self.places.chain(&step.id));
+        let seen = match reader {
+            Some(reader) => self.places.seen_by(reader, site.in_guard, target),
+            None => self.places.at_the_end(target),
+        };
+        match seen {
+            Seen::Never(why) => {
+                // With a default, what the turn before left can be carried over.
+                let carried = optional && reader.is_some_and(|reader| Places::share_turns(reader, target));
+                if !carried {
+                    return Some(never(id, why, spot.span));
+                }
+            }
+            Seen::Maybe(doubts) if !optional => {
+                // A step skipped by its own guard has results: null. Only what is below them is missing.
+                let own = matches!(doubts.as_slice(), [Doubt::Condition { own: true, .. }]);
+                if !(own && read.path.len() <= 3) {
+                    return Some(maybe(id, &doubts, spot.span));
+                }
+            }
+            Seen::Maybe(_) | Seen::Always => {}
+        }
+        let member = read.path.get(2).filter(|member| !names::STEP.contains(&member.as_str()))?;
+        let message = format!("`steps.{id}` has no `{member}`, only `results` and `error`");
+        let rest = read.path.get(2..).unwrap_or_default().join(".");
+        Some(
+            Diagnostic::error("unknown-member", message, read.spot(2).span)
+                .allowed(names::STEP)
+                .help(format!("did you mean `steps.{id}.results.{rest}`?")),
+        )
+    }
+
+    /// `vars.<name>`
+    fn variable(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
+        let name = read.path.get(1)?;
+        let spot = read.spot(1);
+        let Some(setters) = self.variables.get(name.as_str()) else {
+            let message = format!("no step sets `{name}`");
+            let diagnostic = Diagnostic::error("unknown-variable", message, spot.span);
+            let names: Vec<&str> = self.variables.keys().copied().collect();
+            return Some(
+                spot.nearest(diagnostic, name, &names).help(format!("name it: `set: {{{name}: …}}`")),
+            );
+        };
+        let reader = site.step.and_then(|step| self.places.chain(&step.id));
+        let mut never = None;
+        for setter in setters {
+            let target = self.places.chain(&setter.id)?;
+            let seen = match reader {
+                Some(reader) => self.places.seen_by(reader, site.in_guard, target),
+                None => self.places.at_the_end(target),
+            };
+            match seen {
+                Seen::Always | Seen::Maybe(_) => return None,
+                Seen::Never(_)
+                    if optional && reader.is_some_and(|reader| Places::share_turns(reader, target)) =>
+                {
+                    return None;
+                }
+                Seen::Never(why) => never = never.or(Some((setter, why))),
+            }
+        }
+        let (setter, why) = never?;
+        let message = format!("`{name}` is not set yet: step `{}`, which sets it, {}", setter.id, words(why));
+        Some(
+            Diagnostic::error("later-variable", message, spot.span)
+                .related(setter.span, format!("`{name}` is set here"))
+                .help("set it before, in a step that has ended when this one begins"),
+        )
+    }
+
+    /// `trigger.results.<name>`
+    fn trigger(&self, read: Read<'_>) -> Option<Diagnostic> {
+        let first = read.path.get(1)?;
+        let known = names::trigger_results(&self.automation.trigger);
+        if first != "results" {
+            let diagnostic = read.member(1, &["results"])?;
+            let rest = read.path.get(1..).unwrap_or_default().join(".");
+            return Some(
+                diagnostic.nearest(None::<String>).help(format!("did you mean `trigger.results.{rest}`?")),
+            );
+        }
+        let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
+        let word = self.automation.trigger.word();
+        let spot = read.spot(2);
+        let Some(other) = names::trigger_with(name) else {
+            let message = format!("the results of a `{word}` trigger have no `{name}`");
+            let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
+            return Some(spot.nearest(diagnostic, name, known));
+        };
+        let message = format!("`{name}` is left by a `{other}` trigger, but this one is `{word}`");
+        Some(Diagnostic::error("unknown-member", message, spot.span).allowed(known.iter().copied()))
+    }
+
+    fn input(&self, read: Read<'_>) -> Option<Diagnostic> {
+        let name = read.path.get(1)?;
+        let inputs = &self.automation.inputs;
+        if inputs.iter().any(|input| input.name == *name) {
+            return None;
+        }
+        let spot = read.spot(1);
+        let message = format!("the input `{name}` is not declared");
+        let diagnostic = Diagnostic::error("undeclared-input", message, spot.span);
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let help = format!("declare it at the top of the file: `inputs: {{{name}: {{type: text}}}}`");
+        Some(spot.nearest(diagnostic, name, &names).help(help))
+    }
+
+    fn config_var(&self, read: Read<'_>) -> Option<Diagnostic> {
+        let name = read.path.get(1)?;
+        let variables = &self.automation.config_vars;
+        if variables.iter().any(|variable| variable.name.name == *name) {
+            return None;
+        }
+        let spot = read.spot(1);
+        let message = format!("the configuration variable `{name}` is not declared");
+        let diagnostic = Diagnostic::error("undeclared-config-var", message, spot.span);
+        let names: Vec<&str> = variables.iter().map(|variable| variable.name.name.as_str()).collect();
+        let help = format!("declare it at the top of the file: `configVars: {{{name}: …}}`");
+        Some(spot.nearest(diagnostic, name, &names).help(help))
+    }
+}
+
+impl<'a, 's> Site<'a, 's> {
+    fn top(names: &'s Names<'a>) -> Self {
+        Self { names, step: None, in_guard: false }
+    }
+}
+
+/// Why a step has no results where they are read, in words that follow its name.
+fn words(why: Why<'_>) -> String {
+    match why {
+        Why::Itself => "is this step itself".to_owned(),
+        Why::Around => "is around this one and has not ended".to_owned(),
+        Why::Inside => "is inside this one, which begins before it".to_owned(),
+        Why::Later => "runs later".to_owned(),
+        Why::OtherCase => "is in the other branch, and only one of the two runs".to_owned(),
+        Why::SideBySide(name) => format!("runs side by side with this one, in `{name}`"),
+        Why::NotWaited(_) => "is not waited for here".to_owned(),
+        Why::OtherList(list) => format!("is in `{list}`, whose results stay there"),
+    }
+}
+
+fn never(id: &str, why: Why<'_>, span: Span) -> Diagnostic {
+    let message = format!("step `{id}` has no results yet: it {}", words(why));
+    let (code, help) = match why {
+        Why::Itself | Why::Later | Why::Inside => {
+            ("later-step", "read a step that comes before this one, or move this one behind it".to_owned())
+        }
+        Why::Around => ("later-step", "read the steps inside it that come before this one".to_owned()),
+        Why::OtherCase => (
+            "other-branch",
+            "read the step with both branches: its result is that of the one taken".to_owned(),
+        ),
+        Why::SideBySide(_) => {
+            ("other-branch", "read it behind the `parallel` step, where all lists have ended".to_owned())
+        }
+        Why::OtherList(_) => {
+            ("other-branch", "name the value with `set` before it is needed in both".to_owned())
+        }
+        Why::NotWaited(reader) => ("unwaited-step", format!("add `{id}` to the `needs` of step `{reader}`")),
+    };
+    Diagnostic::error(code, message, span).help(help)
+}
+
+fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
+    let reason = match doubts.first() {
+        Some(Doubt::Condition { expression, holds: true, .. }) => {
+            format!("it runs only if `{}`", expression.text())
+        }
+        Some(Doubt::Condition { expression, holds: false, .. }) => {
+            format!("it runs only if not `{}`", expression.text())
+        }
+        Some(Doubt::Loop(each)) => format!("the loop `{}` may have no turns", each.id),
+        Some(Doubt::OnlyOnError) => "it runs only when a step fails".to_owned(),
+        Some(Doubt::Failure) | None => "what is before it may have failed".to_owned(),
+    };
+    let help = match doubts.first() {
+        Some(Doubt::Loop(each)) => {
+            format!(
+                "read `steps.{}.results`, the list of what the turns gave, or add `| default(…)`",
+                each.id
+            )
+        }
+        _ => format!("say what holds then: `steps.{id}.results… | default(…)`"),
+    };
+    Diagnostic::warning("may-be-missing", format!("step `{id}` may not have run: {reason}"), span).help(help)
+}
+
+/// A path that an expression reads.
+#[derive(Clone, Copy)]
+struct Read<'r> {
+    source: &'r Source,
+    expression: &'r Expression,
+    path: &'r [String],
+}
+
+impl Read<'_> {
+    fn spot(&self, depth: usize) -> Spot {
+        Spot::of(self.source, self.expression, self.path, depth)
+    }
+
+    /// The complaint about a member that is not one of these.
+    fn member(&self, depth: usize, known: &[&str]) -> Option<Diagnostic> {
+        let name = self.path.get(depth).filter(|name| !known.contains(&name.as_str()))?;
+        let parent = self.path.get(..depth).unwrap_or_default().join(".");
+        let spot = self.spot(depth);
+        let diagnostic =
+            Diagnostic::error("unknown-member", format!("`{parent}` has no `{name}`"), spot.span);
+        Some(spot.nearest(diagnostic, name, known))
+    }
+}
+
+/// Where a name of a path stands.
+struct Spot {
+    span: Span,
+    /// Whether the span covers exactly the name; else it covers the expression.
+    exact: bool,
+}
+
+impl Spot {
+    /// Where the name at `depth` of a path stands, if the path is written out with dots.
+    fn of(source: &Source, expression: &Expression, path: &[String], depth: usize) -> Self {
+        let whole = Self { span: expression.span(), exact: false };
+        let text = source.slice(expression.span());
+        let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };
+        // A text with escapes or line breaks does not stand in the file as it is.
+        if text != expression.text() {
+            return whole;
+        }
+        let wanted = until.join(".");
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let found = text.match_indices(&wanted).find(|(at, _)| {
+            let before = &text[..*at];
+            let begins = !before.ends_with(part) && (!before.ends_with('.') || before.ends_with("$."));
+            begins && !text[at + wanted.len()..].starts_with(part)
+        });
+        let Some((at, _)) = found else { return whole };
+        let end = expression.span().start as usize + at + wanted.len();
+        Self { span: Span::new(end - name.len(), end), exact: true }
+    }
+
+    /// The names that are right, and the closest: as a correction where the place is exact, else in words.
+    fn nearest(&self, diagnostic: Diagnostic, found: &str, names: &[&str]) -> Diagnostic {
+        if self.exact {
+            return diagnostic.expected_names(found, names.iter().copied());
+        }
+        let near = model::diagnostic::nearest(found, names.iter().copied());
+        let diagnostic = diagnostic.allowed(names.iter().copied());
+        match near {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+            None => diagnostic,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -33,9 +33,7 @@ impl Run {
         };
         let inputs = inputs(call, action.spec(), scope)?;
         let connection = match &call.connection {
-            Some(name) => {
-                Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?)
-            }
+            Some(name) => Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?),
             None => None,
         };
         let effect = action.spec().effect != Effect::Pure;

@@ -98,7 +98,12 @@ impl Journal {
     }
 
     /// The log of an execution that another process left, from its stored events.
-    pub(crate) fn restore(id: ExecutionId, automation: &Automation, events: &[Event], around: Surroundings) -> Self {
+    pub(crate) fn restore(
+        id: ExecutionId,
+        automation: &Automation,
+        events: &[Event],
+        around: Surroundings,
+    ) -> Self {
         let mut journal = Self::new(id, automation.id.clone(), around);
         // With nothing but *started* the execution was queued, not interrupted.
         journal.resumed = events.len() > 1;
@@ -184,7 +189,12 @@ impl Journal {
         state.effects += u64::from(effect);
         state.tries.remove(step);
         state.finished.insert(step.to_owned(), outcome.clone());
-        state.pending.push(Event::StepFinished { at: self.clock.now(), step: step.to_owned(), took_us, outcome });
+        state.pending.push(Event::StepFinished {
+            at: self.clock.now(),
+            step: step.to_owned(),
+            took_us,
+            outcome,
+        });
     }
 
     /// Records that a try failed and another follows. Failures inside a block are forgotten with it.

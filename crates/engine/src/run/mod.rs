@@ -136,7 +136,8 @@ impl Run {
     /// The text of its concurrency key.
     pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
         let scope = Scope::of(self)?;
-        let value = key.evaluate(scope.root()).map_err(|error| expression_error(&error, "concurrency.key"))?;
+        let value =
+            key.evaluate(scope.root()).map_err(|error| expression_error(&error, "concurrency.key"))?;
         Ok(value.to_text())
     }
 
@@ -216,15 +217,21 @@ impl Run {
     }
 
     /// Runs steps that come after the end. Their own failure is logged and given back.
-    async fn run_closing(&self, block: &Block, scope: &mut Scope, what: &str) -> Result<Option<ActionError>, Exit> {
+    async fn run_closing(
+        &self,
+        block: &Block,
+        scope: &mut Scope,
+        what: &str,
+    ) -> Result<Option<ActionError>, Exit> {
         let until = self.services.clock.now().checked_add(CLOSING_TIME).unwrap_or(Timestamp::MAX);
         let context = Context::closing(until);
         let error = match self.block(block, scope, &context).await {
             Ok(_) | Err(Exit::Stop(_)) => return Ok(None),
             Err(Exit::Failed(error)) => error,
-            Err(Exit::Expired(_)) => {
-                ActionError::new(ErrorKind::Timeout, format!("the steps of `{what}` took longer than 5 minutes"))
-            }
+            Err(Exit::Expired(_)) => ActionError::new(
+                ErrorKind::Timeout,
+                format!("the steps of `{what}` took longer than 5 minutes"),
+            ),
             Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
             Err(exit @ (Exit::Parked | Exit::Lost(_))) => return Err(exit),
         };

@@ -57,7 +57,12 @@ impl Context {
 
 impl Run {
     /// Runs a step, or takes over how it ended before.
-    pub(super) async fn step(&self, step: &Step, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+    pub(super) async fn step(
+        &self,
+        step: &Step,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
         let key = context.key(&step.id);
         if let Some(outcome) = self.journal.finished(&key) {
             return self.replay(step, outcome, scope, context);
@@ -111,7 +116,10 @@ impl Run {
                 Err(Exit::Failed(error)) => error,
                 Err(Exit::Expired(depth)) if depth == inner.depth => {
                     let limit = model::units::format_duration(step.timeout.unwrap_or_default());
-                    ActionError::new(ErrorKind::Timeout, format!("step `{}` took longer than its timeout of {limit}", step.id))
+                    ActionError::new(
+                        ErrorKind::Timeout,
+                        format!("step `{}` took longer than its timeout of {limit}", step.id),
+                    )
                 }
                 Err(Exit::Stop(result)) => {
                     let outcome = StepOutcome::Succeeded { result: result.clone() };
@@ -180,7 +188,13 @@ impl Run {
     }
 
     /// Takes over how a step ended before, with what the steps inside it left.
-    fn replay(&self, step: &Step, outcome: StepOutcome, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+    fn replay(
+        &self,
+        step: &Step,
+        outcome: StepOutcome,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
         self.replay_inside(step, scope, context);
         match outcome {
             StepOutcome::Succeeded { result } => {

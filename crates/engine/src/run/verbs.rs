@@ -55,21 +55,28 @@ impl Run {
         }
     }
 
-    async fn for_each(&self, each: &ForEachStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
-        let items = each.items.evaluate(scope.root()).map_err(|error| failed(expression_error(&error, "forEach")))?;
+    async fn for_each(
+        &self,
+        each: &ForEachStep,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let items = evaluate(&each.items, scope, "forEach")?;
         let Some(items) = items.as_list() else {
-            let message = format!("`forEach` needs a list, `{}` is a {}", each.items.text(), items.kind());
+            let message = format!("`forEach` needs a list, found {}", items.kind());
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
         let limit = self.services.settings.limits.loop_turns;
         if items.len() > limit {
-            let message = format!("`forEach` over {} items is beyond the limit of {limit} turns", items.len());
+            let message =
+                format!("`forEach` over {} items is beyond the limit of {limit} turns", items.len());
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
         if each.concurrency <= 1 {
             return self.for_each_in_turn(each, items, scope, context).await;
         }
-        let mut results: Vec<Option<(Scope, Value)>> = std::iter::repeat_with(|| None).take(items.len()).collect();
+        let mut results: Vec<Option<(Scope, Value)>> =
+            std::iter::repeat_with(|| None).take(items.len()).collect();
         let mut running = Side::new();
         let mut upcoming = items.iter().enumerate();
         loop {
@@ -105,7 +112,8 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let outer = [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
+        let outer =
+            [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
         let mut values = Vec::with_capacity(items.len().min(1024));
         let mut result = Ok(());
         for (index, item) in items.iter().enumerate() {
@@ -153,7 +161,8 @@ impl Run {
                 .boxed(),
             );
         }
-        let mut ended: Vec<Option<(Scope, Value)>> = std::iter::repeat_with(|| None).take(branches.len()).collect();
+        let mut ended: Vec<Option<(Scope, Value)>> =
+            std::iter::repeat_with(|| None).take(branches.len()).collect();
         while let Some((index, branch, value)) = running.next().await? {
             ended[index] = Some((branch, value));
         }
@@ -173,7 +182,8 @@ impl Run {
         }
         let status = evaluate(&respond.status, scope, "respond.status")?;
         let content_type = respond.content_type.as_ref();
-        let content_type = content_type.map(|template| evaluate(template, scope, "respond.contentType")).transpose()?;
+        let content_type =
+            content_type.map(|template| evaluate(template, scope, "respond.contentType")).transpose()?;
         let headers = evaluate(&respond.headers, scope, "respond.headers")?;
         let body = match &respond.body {
             RespondBody::Empty => Body::Empty,
@@ -182,8 +192,9 @@ impl Run {
             RespondBody::File(template) => Body::File(evaluate(template, scope, "respond.file")?),
         };
         let parts = Parts { status, content_type: content_type.unwrap_or_default(), headers, body };
-        let response = trigger::response::respond(&parts, &self.journal.id())
-            .map_err(|error| failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part))))?;
+        let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
+            failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
+        })?;
         self.journal.respond(response.clone());
         self.journal.commit().await?;
         self.progress.send_modify(|progress| progress.response = Some(response));

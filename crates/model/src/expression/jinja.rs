@@ -124,7 +124,9 @@ fn describe(error: &Error) -> String {
     let detail = error.detail().map(str::to_owned);
     match error.kind() {
         ErrorKind::OutOfFuel => format!("it takes more than {FUEL} steps"),
-        ErrorKind::UndefinedError | ErrorKind::SyntaxError => detail.unwrap_or_else(|| error.kind().to_string()),
+        ErrorKind::UndefinedError | ErrorKind::SyntaxError => {
+            detail.unwrap_or_else(|| error.kind().to_string())
+        }
         kind => detail.map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}")),
     }
 }
@@ -210,7 +212,10 @@ impl Rewriter<'_> {
     fn arguments(&mut self, arguments: &[CallArg<'_>]) {
         for argument in arguments {
             match argument {
-                CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
+                CallArg::Pos(expr)
+                | CallArg::Kwarg(_, expr)
+                | CallArg::PosSplat(expr)
+                | CallArg::KwargSplat(expr) => {
                     self.visit(expr, false);
                 }
             }
@@ -279,11 +284,18 @@ impl Rewriter<'_> {
     }
 
     /// How to replace one link that stands between these offsets; `None` where the text is not as expected.
-    fn link_edits(&self, from: usize, to: usize, link: &Link<'_, '_>) -> Option<Vec<(std::ops::Range<usize>, String)>> {
+    fn link_edits(
+        &self,
+        from: usize,
+        to: usize,
+        link: &Link<'_, '_>,
+    ) -> Option<Vec<(std::ops::Range<usize>, String)>> {
         let text = self.text.get(from..to)?;
         let lead = text.len() - text.trim_start().len();
         match link {
-            Link::Name(name) => text.trim_start().starts_with('.').then(|| vec![(from..to, format!(", '{name}'"))]),
+            Link::Name(name) => {
+                text.trim_start().starts_with('.').then(|| vec![(from..to, format!(", '{name}'"))])
+            }
             Link::Item(_) => {
                 let trimmed = text.trim();
                 if trimmed.starts_with('.') {

@@ -24,7 +24,8 @@ impl Query {
         if text.len() > MAX_LENGTH {
             return Err(error(format!("a JSONPath query may have at most {MAX_LENGTH} bytes")));
         }
-        let query = parse_json_path(text).map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
+        let query = parse_json_path(text)
+            .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
         let steps: Vec<Option<Step>> = query.segments.iter().map(step).collect();
         let names = steps
             .iter()
@@ -39,7 +40,11 @@ impl Query {
 
     pub(super) fn references(&self) -> Vec<Reference> {
         let optional = self.singular.is_none();
-        if self.names.is_empty() { Vec::new() } else { vec![Reference { path: self.names.clone(), optional }] }
+        if self.names.is_empty() {
+            Vec::new()
+        } else {
+            vec![Reference { path: self.names.clone(), optional }]
+        }
     }
 
     pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {
@@ -62,6 +67,6 @@ fn step(segment: &Segment) -> Option<Step> {
 
 fn brief(cause: &impl std::fmt::Display) -> String {
     let text = cause.to_string();
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.last().unwrap_or("it cannot be read").trim_start_matches("= ").to_owned()
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.next_back().unwrap_or("it cannot be read").trim_start_matches("= ").to_owned()
 }

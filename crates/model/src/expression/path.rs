@@ -36,7 +36,8 @@ impl Path {
             }
         }
         let first = segments.first()?;
-        let literal = matches!(first, Segment::Name(name) if WORDS.contains(&name.as_str()) || name == "None");
+        let literal =
+            matches!(first, Segment::Name(name) if WORDS.contains(&name.as_str()) || name == "None");
         (!literal).then_some(Self(segments))
     }
 
@@ -111,7 +112,9 @@ pub(super) fn missing(value: &Value, path: &[Segment], depth: usize) -> String {
             format!("`{whole}` is missing: `{parent}` has {} items", list.0.len())
         }
         (Value::List(_), Segment::Name(_)) => {
-            format!("`{whole}` is missing: `{parent}` is a list; take an item with `[0]` or all with `| map(attribute=…)`")
+            format!(
+                "`{whole}` is missing: `{parent}` is a list; take an item with `[0]` or all with `| map(attribute=…)`"
+            )
         }
         (other, _) => format!("`{whole}` is missing: `{parent}` is {}", article(other.kind())),
     }

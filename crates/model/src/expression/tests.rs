@@ -44,8 +44,14 @@ fn missing_data_is_an_error_that_names_the_path() {
     check("vars.a.b == 1", "error: `vars.a` is missing: `vars` has key, total");
     check("[vars.a]", "error: `vars.a` is missing: `vars` has key, total");
     check("nothing.here", "error: `nothing` is not defined here");
-    check("trigger.results.body.data.items[7].sku | upper", "error: `trigger.results.body.data.items[7]` is missing: `trigger.results.body.data.items` has 2 items");
-    check("trigger.results.body.data.none.x", "error: `trigger.results.body.data.none.x` is missing: `trigger.results.body.data.none` is null");
+    check(
+        "trigger.results.body.data.items[7].sku | upper",
+        "error: `trigger.results.body.data.items[7]` is missing: `trigger.results.body.data.items` has 2 items",
+    );
+    check(
+        "trigger.results.body.data.none.x",
+        "error: `trigger.results.body.data.none.x` is missing: `trigger.results.body.data.none` is null",
+    );
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub(crate) enum Shape {
     SomeNamed(&'static str, &'static Shape),
     /// A bare or wrapped expression.
     Expression,
+    /// An expression, or a list written out.
+    Items,
     /// A text that holds `${{ }}`.
     WrappedExpression,
     /// Any value, with `${{ }}` in its texts.

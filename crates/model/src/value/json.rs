@@ -77,9 +77,9 @@ impl Value {
             serde_json::Value::Number(number) => Self::Number(number),
             serde_json::Value::String(text) => Self::from(text),
             serde_json::Value::Array(items) => items.into_iter().map(Self::from_serde).collect(),
-            serde_json::Value::Object(entries) => {
-                Self::from(entries.into_iter().map(|(key, value)| (key, Self::from_serde(value))).collect::<Map>())
-            }
+            serde_json::Value::Object(entries) => Self::from(
+                entries.into_iter().map(|(key, value)| (key, Self::from_serde(value))).collect::<Map>(),
+            ),
         }
     }
 

@@ -36,7 +36,11 @@ pub(super) static FOR_EACH: VerbRow = VerbRow {
     about: "Runs steps for each item of a list. Its result is the list of the turns' last results, in order.",
     marks: &["forEach"],
     keys: &[
-        Key::required("forEach", Shape::Expression, "The list: an expression, without `${{ }}` around it."),
+        Key::required(
+            "forEach",
+            Shape::Items,
+            "The list: an expression, without `${{ }}` around it, or the items themselves.",
+        ),
         Key::required(
             "steps",
             Shape::Steps,
@@ -51,7 +55,7 @@ pub(super) static FOR_EACH: VerbRow = VerbRow {
         Key::new(
             "failFast",
             Shape::Bool,
-            "Whether the first failed turn ends the loop. With `false` the others still run, and a failed one gives null. \
+            "Whether the first failed turn ends the loop. With `false` the others still run, and a failed one leaves `{error}` in its place. \
              Default: true.",
         ),
     ],
@@ -59,7 +63,7 @@ pub(super) static FOR_EACH: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let items = step.expression("forEach");
+    let items = step.items("forEach");
     let item = item(step);
     let concurrency = step.take("concurrency").integer(1..=MAX_CONCURRENCY).map_or(1, small);
     let fail_fast = step.take("failFast").bool().unwrap_or(true);

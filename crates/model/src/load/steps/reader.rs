@@ -47,6 +47,15 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         expression(self.take(key).node()?, key, self.diagnostics())
     }
 
+    /// An expression, or a list written out.
+    pub(super) fn items(&mut self, key: &'static str) -> Option<Template> {
+        let node = self.take(key).node()?;
+        if node.as_list().is_some() {
+            return Some(template(node, self.diagnostics()));
+        }
+        expression(node, key, self.diagnostics()).map(Template::Expression)
+    }
+
     /// A mapping with fixed keys.
     pub(super) fn object(&mut self, key: &'static str, object: &'static Object) -> Option<MapReader<'n, 'd>> {
         object.open(self.take(key).node()?, self.diagnostics())

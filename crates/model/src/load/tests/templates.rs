@@ -132,6 +132,6 @@ fn conditions_are_bare_or_wrapped() {
 fn the_way_out_of_a_half_wrapped_condition_is_shown() {
     let text = "trigger: {manual: {}}\nsteps:\n  - action: log.info\n    if: ${{ a }} == 1\n";
     assert!(shown(text).contains("write it bare: `if: a == 1`"), "{}", shown(text));
-    let text = "trigger: {manual: {}}\nsteps:\n  - forEach: [1, 2]\n    steps: [{action: log.info}]\n";
+    let text = "trigger: {manual: {}}\nsteps:\n  - if: [1, 2]\n    then: [{action: log.info}]\n";
     assert!(shown(text).contains("write it as an expression: `\"${{ [1,2] }}\"`"), "{}", shown(text));
 }

@@ -1,0 +1,151 @@
+//! The names that expressions may read, and what is below each.
+
+use model::automation::{Automation, Trigger};
+
+/// The names that exist wherever steps run.
+pub(super) const ALWAYS: [&str; 7] =
+    ["trigger", "steps", "inputs", "vars", "configVars", "execution", "automation"];
+/// The names of a trigger's condition.
+pub(super) const IN_TRIGGER_IF: [&str; 3] = ["trigger", "configVars", "automation"];
+/// The names of `concurrency.key`, which is read before any step.
+pub(super) const BEFORE_STEPS: [&str; 5] = ["trigger", "inputs", "configVars", "execution", "automation"];
+/// The names of configuration variables and connections.
+pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
+/// What `execution` has.
+pub(super) const EXECUTION: [&str; 3] = ["id", "startedAt", "attempt"];
+/// What `automation` has.
+pub(super) const AUTOMATION: [&str; 2] = ["id", "name"];
+/// What `steps.<id>` has.
+pub(super) const STEP: [&str; 2] = ["results", "error"];
+/// What an error has (`model::ActionError`).
+pub(super) const ERROR: [&str; 8] =
+    ["kind", "message", "status", "code", "requestId", "body", "step", "retryAfterMs"];
+
+const WEBHOOK: [&str; 6] = ["body", "rawBody", "headers", "pathFragment", "queryParameters", "method"];
+const SCHEDULE: [&str; 4] = ["scheduledAt", "startedAt", "timezone", "body"];
+const MANUAL: [&str; 2] = ["body", "inputs"];
+
+/// Where an expression stands, as far as names go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where steps run, and at their end.
+    Steps,
+    /// The trigger's condition.
+    TriggerIf,
+    /// The key that executions are counted by.
+    ConcurrencyKey,
+    /// A value named once; `secret` says whether it is never shown.
+    ConfigVar {
+        /// Whether it is marked.
+        secret: bool,
+    },
+}
+
+/// Whether there is an `error`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ErrorName {
+    No,
+    /// In `finally`: only where the execution failed.
+    Maybe,
+    Yes,
+}
+
+/// The names in force at a place.
+#[derive(Clone, Debug)]
+pub(super) struct Names<'a> {
+    pub(super) place: Place,
+    /// What the items of the loops around are called; empty outside loops.
+    pub(super) items: Vec<&'a str>,
+    pub(super) error: ErrorName,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn at(place: Place) -> Self {
+        Self { place, items: Vec::new(), error: ErrorName::No }
+    }
+
+    pub(super) fn with_error(mut self, error: ErrorName) -> Self {
+        self.error = error;
+        self
+    }
+
+    pub(super) fn with_item(mut self, item: &'a str) -> Self {
+        self.items.push(item);
+        self
+    }
+
+    /// Everything that can be read here.
+    pub(super) fn allowed(&self) -> Vec<&'a str> {
+        let mut allowed: Vec<&'a str> = match self.place {
+            Place::Steps => ALWAYS.to_vec(),
+            Place::TriggerIf => IN_TRIGGER_IF.to_vec(),
+            Place::ConcurrencyKey => BEFORE_STEPS.to_vec(),
+            Place::ConfigVar { .. } => OUTSIDE.to_vec(),
+        };
+        if !self.items.is_empty() {
+            allowed.extend(["item", "index"]);
+            allowed.extend(self.items.iter().copied().filter(|item| *item != "item"));
+        }
+        if self.error != ErrorName::No {
+            allowed.push("error");
+        }
+        allowed
+    }
+
+    /// Why a name that means something elsewhere means nothing here; nothing for a stranger.
+    pub(super) fn elsewhere(&self, name: &str) -> Option<&'static str> {
+        Some(match (name, self.place) {
+            ("item" | "index", Place::Steps) => "it exists only inside the `steps` of a `forEach`",
+            ("error", Place::Steps) => {
+                "it exists only in `onError` and `finally`; `steps.<id>.error` is that of a step with `onError: continue`"
+            }
+            ("secrets" | "env", _) => {
+                "it exists only in connections and `configVars`: name the value there and read `configVars.<name>`"
+            }
+            ("steps" | "vars", Place::TriggerIf | Place::ConcurrencyKey) => {
+                "no step has run yet where this is read"
+            }
+            ("inputs" | "execution", Place::TriggerIf) => "there is no execution yet where this is read",
+            (name, Place::ConfigVar { .. }) if ALWAYS.contains(&name) => {
+                "configuration variables are read before there is an execution; name the value with `set` instead"
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What `trigger.results` has for this trigger.
+pub(super) fn trigger_results(trigger: &Trigger) -> &'static [&'static str] {
+    match trigger {
+        Trigger::Webhook(_) => &WEBHOOK,
+        Trigger::Schedule(_) => &SCHEDULE,
+        Trigger::Manual => &MANUAL,
+    }
+}
+
+/// The kind of trigger whose results have this name.
+pub(super) fn trigger_with(name: &str) -> Option<&'static str> {
+    let kinds: [(&str, &[&str]); 3] = [("webhook", &WEBHOOK), ("schedule", &SCHEDULE), ("manual", &MANUAL)];
+    kinds.into_iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| kind)
+}
+
+/// What was probably meant by a name that is none: a step, a variable, an input or a part of the trigger's results.
+pub(super) fn meant(automation: &Automation, name: &str) -> Option<String> {
+    let mut meant = None;
+    automation.walk(&mut |step| {
+        if step.id.as_ref() == name {
+            meant = Some(format!("steps.{name}.results"));
+        } else if let model::Verb::Set(values) = &step.verb
+            && values.iter().any(|(variable, _)| variable.as_ref() == name)
+        {
+            meant.get_or_insert_with(|| format!("vars.{name}"));
+        }
+    });
+    let input = || automation.inputs.iter().any(|input| input.name == name).then(|| format!("inputs.{name}"));
+    let variable = || {
+        automation.config_vars.iter().any(|var| var.name.name == name).then(|| format!("configVars.{name}"))
+    };
+    let result =
+        || trigger_results(&automation.trigger).contains(&name).then(|| format!("trigger.results.{name}"));
+    meant.or_else(input).or_else(variable).or_else(result)
+}

@@ -1,0 +1,273 @@
+//! Where steps stand to each other: which have ended for certain when another one begins.
+
+use std::collections::HashMap;
+
+use model::Expression;
+use model::automation::{Automation, Block, ForEachStep, OnError, Step, Verb};
+
+use crate::plan::Plan;
+
+/// The way from a list of the file down to a step: a list, a place in it, a list inside that step, and so on.
+pub(super) type Chain<'a> = Vec<Hop<'a>>;
+
+/// A step of a list, and how the list hangs in the step around it.
+#[derive(Clone, Copy)]
+pub(super) struct Hop<'a> {
+    block: &'a Block,
+    index: usize,
+    way: Way<'a>,
+}
+
+/// How a list of steps hangs in what is around it.
+#[derive(Clone, Copy)]
+pub(super) enum Way<'a> {
+    /// A list of the file itself: `steps`, `onError` or `finally`.
+    Root(&'static str),
+    /// A branch, which runs when this holds (or does not).
+    Case(&'a Expression, bool),
+    /// The turns of a loop.
+    Turn(&'a ForEachStep),
+    /// One of several lists side by side.
+    Branch(&'a str),
+    /// What follows a failure of the step.
+    OnError,
+}
+
+/// What can be said of a step's results where they are read.
+pub(super) enum Seen<'a> {
+    /// They are there.
+    Always,
+    /// They are there unless one of these keeps the step from running.
+    Maybe(Vec<Doubt<'a>>),
+    /// They are not there.
+    Never(Why<'a>),
+}
+
+/// Why a step may not have run.
+#[derive(Clone, Copy)]
+pub(super) enum Doubt<'a> {
+    /// A condition decides: the step's own guard, or one further out. A step skipped by its own guard has `null`.
+    Condition { expression: &'a Expression, holds: bool, own: bool },
+    /// A loop may have no turns.
+    Loop(&'a Step),
+    /// It runs only when another step fails.
+    OnlyOnError,
+    /// Something before it may have failed.
+    Failure,
+}
+
+/// Why a step has no results where they are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why<'a> {
+    /// It is the reading step itself.
+    Itself,
+    /// It is around the reading step.
+    Around,
+    /// It is inside the reading step.
+    Inside,
+    /// It comes later.
+    Later,
+    /// It is in the other of two branches, of which one runs.
+    OtherCase,
+    /// It runs side by side with the reading step, in the list of this name.
+    SideBySide(&'a str),
+    /// `needs` does not make the reading step, or this one around it, wait for it.
+    NotWaited(&'a str),
+    /// It is in a list of the file that the reading one does not see.
+    OtherList(&'static str),
+}
+
+/// All steps of a file by id.
+pub(super) struct Places<'a> {
+    plan: &'a Plan,
+    chains: HashMap<&'a str, Chain<'a>>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(automation: &'a Automation, plan: &'a Plan) -> Self {
+        let mut places = Self { plan, chains: HashMap::new() };
+        let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
+        for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
+            if let Some(block) = block {
+                places.block(block, Way::Root(name), &Vec::new());
+            }
+        }
+        places
+    }
+
+    fn block(&mut self, block: &'a Block, way: Way<'a>, above: &Chain<'a>) {
+        for (index, step) in block.steps.iter().enumerate() {
+            let mut chain = above.clone();
+            chain.push(Hop { block, index, way });
+            for (way, inner) in inner_blocks(step) {
+                self.block(inner, way, &chain);
+            }
+            self.chains.insert(&step.id, chain);
+        }
+    }
+
+    /// The ids of all steps, in no order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.chains.keys().copied()
+    }
+
+    pub(super) fn chain(&self, id: &str) -> Option<&Chain<'a>> {
+        self.chains.get(id)
+    }
+
+    /// What a reader at the end of the file's steps sees of a step.
+    pub(super) fn at_the_end(&self, target: &Chain<'a>) -> Seen<'a> {
+        match target.first().map(|hop| hop.way) {
+            Some(Way::Root("steps")) | None => seen(doubts(target, 0), &[], None),
+            Some(_) => Seen::Never(Why::Later),
+        }
+    }
+
+    /// What one step sees of another. `in_guard` says that the reader is the step's own guard.
+    pub(super) fn seen_by(&self, reader: &Chain<'a>, in_guard: bool, target: &Chain<'a>) -> Seen<'a> {
+        let depth = shared(reader, target);
+        let assured = assurances(reader, in_guard);
+        let id = target.last().map(|hop| hop.step().id.as_ref());
+        match (target.get(depth), reader.get(depth)) {
+            (None, None) => Seen::Never(Why::Itself),
+            (None, Some(_)) => Seen::Never(Why::Around),
+            (Some(_), None) => Seen::Never(Why::Inside),
+            (Some(there), Some(here)) if std::ptr::eq(there.block, here.block) => {
+                match self.before(there, here) {
+                    Ok(()) => seen(doubts(target, depth), &assured, id),
+                    Err(why) => Seen::Never(why),
+                }
+            }
+            (Some(there), Some(here)) => match (there.way, here.way) {
+                (Way::Root("steps"), Way::Root(_)) | (_, Way::OnError) => {
+                    let mut doubts = doubts(target, depth);
+                    doubts.push(Doubt::Failure);
+                    seen(doubts, &assured, id)
+                }
+                (Way::Root(list @ "onError"), Way::Root("finally")) => Seen::Never(Why::OtherList(list)),
+                (Way::Case(..), Way::Case(..)) => Seen::Never(Why::OtherCase),
+                (Way::Branch(name), Way::Branch(_)) => Seen::Never(Why::SideBySide(name)),
+                _ => Seen::Never(Why::Later),
+            },
+        }
+    }
+
+    /// Whether one step of a list has ended when another of the same list begins.
+    fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Result<(), Why<'a>> {
+        let Some(graph) = self.plan.block(there.block) else { return Ok(()) };
+        if graph.ancestors(here.index).contains(&there.index) {
+            return Ok(());
+        }
+        if graph.is_chain() || graph.ancestors(there.index).contains(&here.index) {
+            return Err(Why::Later);
+        }
+        Err(Why::NotWaited(&here.step().id))
+    }
+
+    /// Whether a loop whose turns follow each other is around both, so that one sees what the other left in the turn
+    /// before.
+    pub(super) fn share_turns(reader: &Chain<'a>, target: &Chain<'a>) -> bool {
+        let depth = shared(reader, target);
+        let same_list = |(there, here): (&Hop<'a>, &Hop<'a>)| std::ptr::eq(there.block, here.block);
+        let more = usize::from(target.get(depth).zip(reader.get(depth)).is_some_and(same_list));
+        target
+            .iter()
+            .take(depth + more)
+            .any(|hop| matches!(hop.way, Way::Turn(each) if each.concurrency <= 1))
+    }
+}
+
+impl<'a> Hop<'a> {
+    fn step(&self) -> &'a Step {
+        &self.block.steps[self.index]
+    }
+}
+
+/// The lists of steps inside a step.
+pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
+    let mut blocks: Vec<(Way<'_>, &Block)> = match &step.verb {
+        Verb::If(branch) => {
+            let otherwise =
+                branch.otherwise.as_ref().map(|block| (Way::Case(&branch.condition, false), block));
+            [(Way::Case(&branch.condition, true), &branch.then)].into_iter().chain(otherwise).collect()
+        }
+        Verb::ForEach(each) => vec![(Way::Turn(each), &each.steps)],
+        verb => verb
+            .blocks()
+            .into_iter()
+            .map(|(name, block)| (Way::Branch(name.unwrap_or_default()), block))
+            .collect(),
+    };
+    if let OnError::Steps(block) = &step.on_error {
+        blocks.push((Way::OnError, block));
+    }
+    blocks
+}
+
+/// How many hops two chains have in common: the same step of the same list.
+fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
+    let same = |(first, second): &(&Hop<'_>, &Hop<'_>)| {
+        std::ptr::eq(first.block, second.block) && first.index == second.index
+    };
+    first.iter().zip(second).take_while(same).count()
+}
+
+/// What may keep a step from having run, from a depth of its chain on.
+fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
+    let mut doubts = Vec::new();
+    for (depth, hop) in target.iter().enumerate().skip(from) {
+        if depth > from {
+            match hop.way {
+                Way::Case(expression, holds) => {
+                    doubts.push(Doubt::Condition { expression, holds, own: false })
+                }
+                Way::Turn(_) => doubts.extend(target.get(depth - 1).map(|around| Doubt::Loop(around.step()))),
+                Way::OnError => doubts.push(Doubt::OnlyOnError),
+                Way::Branch(_) | Way::Root(_) => {}
+            }
+        }
+        let own = depth + 1 == target.len();
+        if let Some(expression) = &hop.step().guard {
+            doubts.push(Doubt::Condition { expression, holds: true, own });
+        }
+        if !own && !matches!(hop.step().on_error, OnError::Fail) {
+            doubts.push(Doubt::Failure);
+        }
+    }
+    doubts
+}
+
+/// The conditions that hold (or do not) wherever a reader is evaluated.
+fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
+    let mut assured = Vec::new();
+    for (depth, hop) in reader.iter().enumerate() {
+        if let Way::Case(expression, holds) = hop.way {
+            assured.push((expression, holds));
+        }
+        if let Some(guard) = hop.step().guard.as_ref().filter(|_| !(in_guard && depth + 1 == reader.len())) {
+            assured.push((guard, true));
+        }
+    }
+    assured
+}
+
+/// What remains of the doubts where some conditions are known to hold. A condition that asks for the step itself
+/// (`steps.a is defined`) takes all of them.
+fn seen<'a>(mut doubts: Vec<Doubt<'a>>, assured: &[(&Expression, bool)], target: Option<&str>) -> Seen<'a> {
+    let asks = |expression: &Expression| {
+        expression.references().iter().any(|reference| match reference.path.as_slice() {
+            [root, id, ..] => root == "steps" && Some(id.as_str()) == target,
+            _ => false,
+        })
+    };
+    if assured.iter().any(|(expression, _)| asks(expression)) {
+        return Seen::Always;
+    }
+    doubts.retain(|doubt| match doubt {
+        Doubt::Condition { expression, holds, .. } => {
+            !assured.iter().any(|(known, value)| value == holds && known.text() == expression.text())
+        }
+        _ => true,
+    });
+    if doubts.is_empty() { Seen::Always } else { Seen::Maybe(doubts) }
+}

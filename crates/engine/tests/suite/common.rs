@@ -1,0 +1,233 @@
+//! A project folder, an engine over it, and an HTTP server whose answers the test decides.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Engine, ManualClock, Settings, Start};
+use jiff::Timestamp;
+use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
+use model::payload::Payload;
+use model::value::{JsonLimits, Map, Value};
+use store::{SqliteStore, Store};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+/// No wait in a test is longer: what has not happened by then does not happen.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for something, but not for ever.
+pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("it happens in time")
+}
+
+/// A project folder with a store.
+pub struct Project {
+    pub dir: tempfile::TempDir,
+    pub clock: ManualClock,
+    pub settings: Settings,
+}
+
+impl Project {
+    pub fn new() -> Self {
+        connector::install_crypto();
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join("automations")).expect("a folder");
+        std::fs::create_dir(dir.path().join("connections")).expect("a folder");
+        let mut settings = Settings::new(dir.path());
+        settings.watch = false;
+        settings.outbound_allow = vec!["127.0.0.1".to_owned()];
+        let start: Timestamp = "2026-03-02T08:00:00Z".parse().expect("an instant");
+        Self { dir, clock: ManualClock::new(start), settings }
+    }
+
+    /// A project with this Automation in `automations/test.yaml`.
+    pub fn with(yaml: &str) -> Self {
+        let project = Self::new();
+        project.write("automations/test.yaml", yaml);
+        project
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.dir.path().join(path), text).expect("the file is written");
+    }
+
+    pub fn path(&self, path: &str) -> std::path::PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub fn open_store(&self) -> Arc<dyn Store> {
+        open_store(&self.settings.data_dir)
+    }
+
+    pub async fn start(&self) -> Engine {
+        self.start_on(self.open_store()).await
+    }
+
+    pub async fn start_on(&self, store: Arc<dyn Store>) -> Engine {
+        let engine = Engine::start(self.settings.clone(), store, Arc::new(self.clock.clone())).await;
+        let engine = engine.expect("the engine starts");
+        for broken in engine.catalog().broken() {
+            println!("{}", broken.report.render(false));
+        }
+        engine
+    }
+}
+
+pub fn open_store(dir: &Path) -> Arc<dyn Store> {
+    let store = SqliteStore::open(dir, store::Options::default()).expect("the store opens");
+    Arc::new(store)
+}
+
+/// Stops an engine and lets go of its store, so that another can open it.
+pub async fn stop(engine: Engine) {
+    soon(engine.shutdown(Duration::from_secs(10))).await;
+    engine.store().close().await.expect("the store closes");
+}
+
+pub fn json(text: &str) -> Value {
+    Value::from_json(text.as_bytes(), JsonLimits::default()).expect("it is JSON")
+}
+
+/// Starts `automations/test.yaml` by hand with these inputs.
+pub async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
+    let inputs: Map = json(inputs).as_map().expect("a map").clone();
+    let start = Start { payload: Payload::manual(inputs), origin: Origin::Manual };
+    let id = model::AutomationId::parse("test").expect("an id");
+    engine.run(&id, start).await.expect("it starts")
+}
+
+/// Runs an Automation of these steps to its end, and gives its outcome as `result` or `error: message`.
+pub async fn outcome_of(yaml: &str) -> String {
+    outcome_with(yaml, "{}").await
+}
+
+pub async fn outcome_with(yaml: &str, inputs: &str) -> String {
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, inputs).await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+    show(&outcome)
+}
+
+pub fn show(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Succeeded { result } => result.to_json(),
+        Outcome::Failed { error } => format!("failed: {}", error.message),
+        Outcome::Cancelled { reason } => format!("cancelled: {reason}"),
+        Outcome::Stuck { error } => format!("stuck: {}", error.message),
+    }
+}
+
+/// The ends of the steps of an execution, as `step=result`, in the order they were recorded.
+pub async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
+    let events = engine.store().events(id).await.expect("the events are read").expect("it exists");
+    let ends = events.into_iter().filter_map(|event| match event {
+        Event::StepFinished { step, outcome, .. } => Some(match outcome {
+            StepOutcome::Succeeded { result } => format!("{step}={}", result.to_json()),
+            StepOutcome::Skipped => format!("{step} skipped"),
+            StepOutcome::Failed { handled: Some(value), .. } => format!("{step} handled={}", value.to_json()),
+            StepOutcome::Failed { error, .. } => format!("{step} failed: {}", error.message),
+        }),
+        _ => None,
+    });
+    ends.collect()
+}
+
+/// A server on loopback that hands every request to the test and answers what the test says.
+pub struct Peer {
+    pub base: String,
+    requests: mpsc::Receiver<Asked>,
+    accept: tokio::task::JoinHandle<()>,
+}
+
+/// A request that waits for its answer.
+pub struct Asked {
+    pub line: String,
+    pub head: String,
+    pub body: String,
+    stream: TcpStream,
+}
+
+impl Peer {
+    pub async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let base = format!("http://{}", listener.local_addr().expect("an address"));
+        let (sender, requests) = mpsc::channel(1024);
+        let accept = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let sender = sender.clone();
+                tokio::spawn(async move {
+                    if let Some(asked) = Asked::read(stream).await {
+                        let _ = sender.send(asked).await;
+                    }
+                });
+            }
+        });
+        Self { base, requests, accept }
+    }
+
+    /// The next request.
+    pub async fn asked(&mut self) -> Asked {
+        soon(self.requests.recv()).await.expect("the server runs")
+    }
+
+    /// A request that has come already, if one has.
+    pub fn asked_already(&mut self) -> Option<Asked> {
+        self.requests.try_recv().ok()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.accept.abort();
+    }
+}
+
+impl Asked {
+    async fn read(mut stream: TcpStream) -> Option<Self> {
+        let mut bytes = Vec::new();
+        let head = loop {
+            if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+                break end + 4;
+            }
+            if stream.read_buf(&mut bytes).await.ok()? == 0 {
+                return None;
+            }
+        };
+        let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+        while bytes.len() < head + length.unwrap_or(0) {
+            if stream.read_buf(&mut bytes).await.ok()? == 0 {
+                return None;
+            }
+        }
+        let line = String::from_utf8_lossy(&bytes).lines().next()?.to_owned();
+        let line = line.rsplit_once(' ')?.0.to_owned();
+        let body = String::from_utf8_lossy(&bytes[head..]).into_owned();
+        Some(Self { line, head: text, body, stream })
+    }
+
+    /// The value of a header, by its lower-case name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    /// Answers with JSON.
+    pub async fn answer(mut self, status: u16, body: &str) {
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        // The caller may have given up.
+        let _ = self.stream.write_all(answer.as_bytes()).await;
+        let _ = self.stream.shutdown().await;
+    }
+}
+
+/// A step that asks the peer, for a list of steps.
+pub fn call(id: &str, base: &str, path: &str) -> String {
+    format!("  - id: {id}\n    action: http.request\n    with: {{method: POST, url: \"{base}{path}\"}}\n")
+}

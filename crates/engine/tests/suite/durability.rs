@@ -1,0 +1,333 @@
+//! What survives the end of a process, and what is never done twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use engine::Engine;
+use jiff::Timestamp;
+use model::{DefinitionHash, Event, ExecutionId, LogLine};
+use store::{
+    Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
+    Prune, Store, Watermark,
+};
+use tokio::sync::Semaphore;
+
+use crate::common::{Peer, Project, call, show, soon, start_with, steps_of, stop};
+
+fn manual(steps: &str) -> String {
+    format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
+}
+
+/// Ends an engine as a crash would, as far as its journal is concerned: what is in flight is cut off at once.
+async fn crash(engine: Engine) {
+    soon(engine.shutdown(Duration::ZERO)).await;
+    engine.store().close().await.expect("the store closes");
+}
+
+#[tokio::test]
+async fn an_execution_goes_on_at_the_step_it_was_in_and_finished_steps_never_run_again() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a")
+        + "  - set: {seen: \"${{ steps.a.results.body }}\"}\n"
+        + &call("b", &peer.base, "/b")
+        + &call("c", &peer.base, "/c/${{ vars.seen }}");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "7").await;
+    let held = peer.asked().await;
+    let key = held.header("idempotency-key").map(str::to_owned);
+    assert_eq!(held.line, "POST /b");
+    crash(engine).await;
+    drop(held);
+
+    let engine = project.start().await;
+    let again = peer.asked().await;
+    assert_eq!(again.line, "POST /b", "the first step is not sent again");
+    assert_eq!(again.header("idempotency-key").map(str::to_owned), key);
+    again.answer(200, "8").await;
+    let last = peer.asked().await;
+    assert_eq!(last.line, "POST /c/7", "what pure steps named is there again");
+    last.answer(200, "9").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":9"#), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_wait_for_a_retry_outlives_a_restart_with_its_count_and_its_instant() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 60s}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(60);
+    peer.asked().await.answer(503, "{}").await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    crash(engine).await;
+
+    project.clock.advance(Duration::from_secs(20));
+    let engine = project.start().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    assert!(peer.asked_already().is_none());
+    project.clock.advance(Duration::from_secs(40));
+    peer.asked().await.answer(503, "{}").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.starts_with("failed:"), "the second failure was the last try: {outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_loop_goes_on_at_the_turn_it_was_in() {
+    let mut peer = Peer::new().await;
+    let url = format!("{}/${{{{ item }}}}", peer.base);
+    let steps = format!(
+        "  - set: {{sum: 0}}\n  - forEach: [1, 2, 3]\n    steps:\n      - id: ask\n        action: http.request\n        with: {{method: POST, url: \"{url}\"}}\n      - set: {{sum: \"${{{{ vars.sum + steps.ask.results.body }}}}\"}}\n  - set: {{total: \"${{{{ vars.sum }}}}\"}}\n"
+    );
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "10").await;
+    let held = peer.asked().await;
+    assert_eq!(held.line, "POST /2");
+    crash(engine).await;
+    drop(held);
+
+    let engine = project.start().await;
+    for (line, answer) in [("POST /2", "20"), ("POST /3", "30")] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.line, line);
+        asked.answer(200, answer).await;
+    }
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"total":60}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_keeps_the_definition_it_started_with() {
+    let mut peer = Peer::new().await;
+    let base = peer.base.clone();
+    let with = |answer: &str| manual(&(call("a", &base, "/a") + &format!("  - set: {{v: {answer}}}\n")));
+    let project = Project::with(&with("old"));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    project.write("automations/test.yaml", &with("new"));
+    assert_eq!(engine.reload().await.changed.len(), 1);
+    crash(engine).await;
+    drop(held);
+
+    let engine = project.start().await;
+    peer.asked().await.answer(200, "1").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":"old"}"#);
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":"new"}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the_rest() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    let stopping = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.shutdown(Duration::from_secs(3600)).await }
+    });
+    while engine.status().accepting {
+        tokio::task::yield_now().await;
+    }
+    held.answer(200, "1").await;
+    soon(stopping).await.expect("it stops");
+    assert_eq!(steps_of(&engine, id).await.len(), 1, "the step in flight is recorded");
+    assert!(peer.asked_already().is_none());
+    engine.store().close().await.expect("the store closes");
+
+    let engine = project.start().await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /b");
+    asked.answer(200, "2").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_step_that_ends_the_process_again_and_again_is_set_aside_as_stuck() {
+    let mut peer = Peer::new().await;
+    let mut project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    project.settings.limits.interruptions = 2;
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let mut held = vec![peer.asked().await];
+    // A crash before anything but *started* is stored leaves it queued, which is no interruption of a step.
+    crash(engine).await;
+    let mut outcome = None;
+    for _ in 0..5 {
+        let engine = project.start().await;
+        tokio::select! {
+            ended = engine.wait(id) => outcome = Some(ended.expect("it ends")),
+            asked = peer.asked() => held.push(asked),
+        }
+        crash(engine).await;
+        if outcome.is_some() {
+            break;
+        }
+    }
+    let outcome = show(&outcome.expect("it is given up"));
+    assert!(outcome.starts_with("stuck:"), "{outcome}");
+    assert!(held.len() >= 2);
+}
+
+#[tokio::test]
+async fn pure_steps_ride_along_with_two_writes_for_the_whole_execution() {
+    let steps: String = (0..40).map(|n| format!("  - set: {{v{n}: \"${{{{ {n} + 1 }}}}\"}}\n")).collect();
+    let project = Project::with(&manual(&steps));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(counting.accepts.load(Ordering::Relaxed), 1);
+    assert_eq!(counting.appends.load(Ordering::Relaxed), 1);
+    assert_eq!(steps_of(&engine, id).await.len(), 40);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "  - set: {x: 1}\n" + &call("b", &peer.base, "/b");
+    let project = Project::with(&manual(&steps));
+    let gated = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(gated.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    let first = peer.asked().await;
+    gated.gate.forget_permits(Semaphore::MAX_PERMITS);
+    first.answer(200, "1").await;
+    // The result waits to be committed: until it is, nothing goes out.
+    soon(async {
+        while gated.waiting.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(peer.asked_already().is_none());
+    gated.gate.add_permits(1000);
+    let second = peer.asked().await;
+    assert_eq!(second.line, "POST /b");
+    second.answer(200, "2").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_commit_in_doubt_ends_the_intake_and_says_so() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    let failing = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(failing.clone()).await;
+    start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    failing.fail.store(1, Ordering::SeqCst);
+    asked.answer(200, "1").await;
+    let reason = soon(engine.store_lost()).await;
+    assert!(!reason.is_empty());
+    assert!(!engine.status().accepting);
+    soon(engine.shutdown(Duration::ZERO)).await;
+}
+
+/// A store that counts writes, holds appends at a gate, and can fail them in doubt.
+struct Watched {
+    inner: Arc<dyn Store>,
+    accepts: AtomicU64,
+    appends: AtomicU64,
+    waiting: AtomicU64,
+    fail: AtomicU64,
+    gate: Semaphore,
+}
+
+impl Watched {
+    fn new(inner: Arc<dyn Store>) -> Self {
+        let zero = || AtomicU64::new(0);
+        let gate = Semaphore::new(1 << 20);
+        Self { inner, accepts: zero(), appends: zero(), waiting: zero(), fail: zero(), gate }
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
+        self.inner.put_definition(definition).await
+    }
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+        self.inner.definition(hash).await
+    }
+    async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error> {
+        self.accepts.fetch_add(1, Ordering::Relaxed);
+        self.inner.accept(accept).await
+    }
+    async fn append(&self, append: Append) -> Result<(), Error> {
+        self.appends.fetch_add(1, Ordering::Relaxed);
+        if self.fail.load(Ordering::SeqCst) > 0 {
+            return Err(in_doubt());
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let permit = self.gate.acquire().await.expect("the gate stays");
+        permit.forget();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.inner.append(append).await
+    }
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        self.inner.events(id).await
+    }
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        self.inner.execution(id).await
+    }
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
+        self.inner.executions(filter, page).await
+    }
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
+        self.inner.logs(id, after, limit).await
+    }
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
+        self.inner.unfinished(after, limit).await
+    }
+    async fn unfinished_count(&self) -> Result<u64, Error> {
+        self.inner.unfinished_count().await
+    }
+    async fn addresses(&self) -> Result<Vec<Address>, Error> {
+        self.inner.addresses().await
+    }
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
+        self.inner.put_addresses(addresses).await
+    }
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
+        self.inner.watermarks().await
+    }
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.inner.prune(filter, limit).await
+    }
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_keys(before, limit).await
+    }
+    async fn info(&self) -> Result<Info, Error> {
+        self.inner.info().await
+    }
+    fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+    async fn close(&self) -> Result<(), Error> {
+        self.inner.close().await
+    }
+}
+
+fn in_doubt() -> Error {
+    let error = Error::Commit { reason: "injected".to_owned() };
+    assert!(error.outcome_unknown());
+    error
+}

@@ -1,0 +1,265 @@
+//! Effects: order, side by side, tries, time, cancellation.
+
+use std::time::Duration;
+
+use crate::common::{Peer, Project, call, show, soon, start_with, steps_of, stop};
+
+fn manual(steps: &str) -> String {
+    format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
+}
+
+#[tokio::test]
+async fn steps_without_a_common_need_are_in_flight_together_and_the_join_waits_for_both() {
+    let mut peer = Peer::new().await;
+    let needs =
+        |id: &str, path: &str, needs: &str| call(id, &peer.base, path) + &format!("    needs: {needs}\n");
+    let steps = needs("a", "/a", "[]") + &needs("b", "/b", "[]") + &needs("c", "/c", "[a, b]");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let (first, second) = (peer.asked().await, peer.asked().await);
+    let mut lines = [first.line.clone(), second.line.clone()];
+    lines.sort();
+    assert_eq!(lines, ["POST /a", "POST /b"]);
+    first.answer(200, "1").await;
+    assert!(peer.asked_already().is_none());
+    second.answer(200, "2").await;
+    let third = peer.asked().await;
+    assert_eq!(third.line, "POST /c");
+    third.answer(200, "3").await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    assert!(show(&outcome).contains(r#""body":3"#), "{}", show(&outcome));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_loop_keeps_within_its_concurrency() {
+    let mut peer = Peer::new().await;
+    let url = format!("{}/${{{{ item }}}}", peer.base);
+    let steps = format!(
+        "  - forEach: range(5)\n    concurrency: 2\n    steps:\n      - action: http.request\n        with: {{method: POST, url: \"{url}\"}}\n"
+    );
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let mut held = std::collections::VecDeque::from([peer.asked().await, peer.asked().await]);
+    for _ in 2..5 {
+        assert!(peer.asked_already().is_none(), "never more than two");
+        held.pop_front().expect("one is held").answer(200, "null").await;
+        held.push_back(peer.asked().await);
+    }
+    for asked in held {
+        asked.answer(200, "null").await;
+    }
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_failed_call_is_tried_again_after_its_delay_with_the_same_idempotency_key() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "    retry: {max: 2, delay: 10s}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let mut keys = Vec::new();
+    for (status, wait) in [(503, 10), (503, 20), (200, 0)] {
+        let asked = peer.asked().await;
+        keys.push(asked.header("idempotency-key").map(str::to_owned));
+        let due = engine.clock().now() + Duration::from_secs(wait);
+        asked.answer(status, "{}").await;
+        if wait > 0 {
+            soon(project.clock.somebody_sleeps_until(due)).await;
+            assert!(peer.asked_already().is_none(), "it waits for its delay");
+            project.clock.advance(Duration::from_secs(wait));
+        }
+    }
+    assert_eq!(keys[0], Some(format!("{id}.a")));
+    assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn retries_end_and_the_error_says_what_the_other_side_said() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 1s}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(1);
+    peer.asked().await.answer(500, r#"{"message": "out of order"}"#).await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(1));
+    peer.asked().await.answer(500, r#"{"message": "out of order"}"#).await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains("500"), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_client_error_is_not_tried_again() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "    retry: 5\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(404, "{}").await;
+    assert!(show(&soon(engine.wait(id)).await.expect("it ends")).starts_with("failed:"));
+    assert!(peer.asked_already().is_none());
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_step_that_takes_longer_than_its_timeout_fails_and_its_error_can_be_handled() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a")
+        + "    timeout: 5s\n    onError:\n      - set: {kind: \"${{ error.kind }}\"}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(5);
+    let held = peer.asked().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(5));
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"kind":"timeout"}"#);
+    drop(held);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_block_is_not_swallowed_by_the_steps_inside_it() {
+    let mut peer = Peer::new().await;
+    let url = peer.base.clone();
+    let steps = format!(
+        "  - forEach: [1, 2]\n    timeout: 5s\n    steps:\n      - action: http.request\n        with: {{method: POST, url: \"{url}\"}}\n        onError: continue\n"
+    );
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(5);
+    let held = peer.asked().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(5));
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains("longer than its timeout of 5s"), "{outcome}");
+    drop(held);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_that_takes_longer_than_its_timeout_fails_and_its_closing_steps_still_run() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{manual: {{}}}}\ntimeout: 1m\nfinally:\n  - id: last\n    set: {{done: true}}\nsteps:\n{}",
+        call("a", &peer.base, "/a")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(60);
+    let held = peer.asked().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(60));
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains("longer than its timeout of 1m"), "{outcome}");
+    assert_eq!(steps_of(&engine, id).await, [r#"last={"done":true}"#]);
+    drop(held);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_execution_ends_with_its_reason_and_nothing_more_is_sent() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    assert!(engine.cancel(id, "not needed").await.expect("it is known"));
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "cancelled: not needed");
+    assert!(!engine.cancel(id, "again").await.expect("it is known"));
+    drop(held);
+    assert!(peer.asked_already().is_none());
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_whole_execution_is_tried_again_from_the_step_that_failed() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{manual: {{}}}}\nretry: {{max: 1, delay: 30s}}\nsteps:\n{}{}",
+        call("a", &peer.base, "/a"),
+        call("b", &peer.base, "/b")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    let failing = peer.asked().await;
+    assert_eq!(failing.line, "POST /b");
+    let due = engine.clock().now() + Duration::from_secs(30);
+    failing.answer(503, "{}").await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(30));
+    let again = peer.asked().await;
+    assert_eq!(again.line, "POST /b", "what succeeded is not done again");
+    again.answer(200, "2").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":2"#), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn executions_of_one_key_wait_their_turn_and_others_do_not() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{manual: {{}}}}\ninputs:\n  key: {{type: text, required: true}}\nconcurrency: {{limit: 1, key: \"${{{{ inputs.key }}}}\"}}\nsteps:\n{}",
+        call("a", &peer.base, "/${{ inputs.key }}")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let first = start_with(&engine, r#"{"key": "x"}"#).await;
+    let held = peer.asked().await;
+    let second = start_with(&engine, r#"{"key": "x"}"#).await;
+    let other = start_with(&engine, r#"{"key": "y"}"#).await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /y");
+    asked.answer(200, "1").await;
+    soon(engine.wait(other)).await.expect("it ends");
+    assert!(peer.asked_already().is_none(), "the second of the key waits");
+    held.answer(200, "1").await;
+    soon(engine.wait(first)).await.expect("it ends");
+    peer.asked().await.answer(200, "1").await;
+    soon(engine.wait(second)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_running() {
+    for (policy, first_ends, second_ends) in [
+        ("skip", r#""body":1"#, "cancelled: skipped"),
+        ("cancelRunning", "cancelled: cancelled for a newer", r#""body":1"#),
+    ] {
+        let mut peer = Peer::new().await;
+        let yaml = format!(
+            "trigger: {{manual: {{}}}}\nconcurrency: {{limit: 1, policy: {policy}}}\nsteps:\n{}",
+            call("a", &peer.base, "/a")
+        );
+        let project = Project::with(&yaml);
+        let engine = project.start().await;
+        let first = start_with(&engine, "{}").await;
+        let held = peer.asked().await;
+        let second = start_with(&engine, "{}").await;
+        if policy == "skip" {
+            assert!(show(&soon(engine.wait(second)).await.expect("it ends")).starts_with(second_ends));
+            held.answer(200, "1").await;
+            assert!(show(&soon(engine.wait(first)).await.expect("it ends")).contains(first_ends));
+        } else {
+            assert!(show(&soon(engine.wait(first)).await.expect("it ends")).starts_with(first_ends));
+            peer.asked().await.answer(200, "1").await;
+            assert!(show(&soon(engine.wait(second)).await.expect("it ends")).contains(second_ends));
+        }
+        stop(engine).await;
+    }
+}

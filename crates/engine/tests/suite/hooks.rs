@@ -1,0 +1,190 @@
+//! A request on a webhook's address and the answer it gets.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use engine::Engine;
+use model::payload::HttpResponse;
+use trigger::webhook::Request;
+
+use crate::common::{Peer, Project, call, soon, stop};
+
+fn post(body: &str) -> Request {
+    Request {
+        method: "POST".to_owned(),
+        headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
+        body: Bytes::from(body.to_owned()),
+        ..Request::default()
+    }
+}
+
+fn tokens(engine: &Engine) -> (String, String) {
+    let catalog = engine.catalog();
+    let deployed = catalog.find("test").expect("it is in force");
+    let address = deployed.address.as_ref().expect("it has an address");
+    (address.live.clone(), address.test.clone())
+}
+
+fn text(response: &HttpResponse) -> String {
+    format!("{} {}", response.status, String::from_utf8_lossy(&response.body))
+}
+
+#[tokio::test]
+async fn an_asynchronous_start_is_answered_with_its_id_and_nothing_else() {
+    let project = Project::with(
+        "trigger: {webhook: {}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n",
+    );
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    assert_eq!(live.len(), 43, "256 bits as base64url");
+    let answer = soon(engine.receive(&live, post(r#"{"n": 7}"#))).await;
+    let id = answer.header("x-execution-id").expect("it names the execution").to_owned();
+    assert_eq!(text(&answer), format!(r#"200 {{"executionId":"{id}"}}"#));
+    let outcome = soon(engine.wait(id.parse().expect("an id"))).await.expect("it ends");
+    assert_eq!(crate::common::show(&outcome), r#"{"got":7}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_synchronous_start_is_answered_with_the_last_result_or_the_failure() {
+    let yaml = "trigger: {webhook: {mode: sync}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n + 1 }}\"}\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let answer = soon(engine.receive(&live, post(r#"{"n": 7}"#))).await;
+    assert_eq!(text(&answer), r#"200 {"got":8}"#);
+    let answer = soon(engine.receive(&live, post("{}"))).await;
+    assert_eq!(answer.status, 500);
+    assert!(
+        text(&answer).contains("executionId")
+            && text(&answer).contains("`trigger.results.body.data.n` is missing")
+    );
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn respond_answers_the_caller_and_the_work_after_it_goes_on() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{webhook: {{mode: sync}}}}\nsteps:\n  - respond: {{status: 201, headers: {{x-page: \"7\"}}, json: {{ok: true}}}}\n{}",
+        call("after", &peer.base, "/after")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let answer = soon(engine.receive(&live, post("{}"))).await;
+    assert_eq!(text(&answer), r#"201 {"ok":true}"#);
+    assert_eq!(answer.header("x-page"), Some("7"));
+    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    peer.asked().await.answer(200, "1").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{webhook: {{mode: sync, timeout: 10s}}}}\nsteps:\n{}",
+        call("a", &peer.base, "/a")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let due = engine.clock().now() + Duration::from_secs(10);
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.receive(&live, post("{}")).await }
+    });
+    let held = peer.asked().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(10));
+    let answer = soon(waiting).await.expect("it answers");
+    assert_eq!(answer.status, 504);
+    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    held.answer(200, "1").await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    assert!(matches!(outcome, model::Outcome::Succeeded { .. }));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_starts_nothing_says_why() {
+    let project = Project::with("trigger: {webhook: {methods: [POST], maxBody: 1KiB}}\nsteps: []\n");
+    project.write("automations/off.yaml", "enabled: false\ntrigger: {webhook: {}}\nsteps: []\n");
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let off = engine.catalog().find("off").expect("in force").address.clone().expect("an address");
+    let large = "x".repeat(2000);
+    for (token, request, expected) in [
+        ("nobody", post("{}"), "404 unknown_trigger"),
+        (off.live.as_str(), post("{}"), "404 automation_disabled"),
+        (live.as_str(), post("{"), "400 bad_json"),
+        (live.as_str(), post(&large), "413 payload_too_large"),
+        (live.as_str(), Request { method: "PUT".to_owned(), ..post("{}") }, "405 method_not_allowed"),
+    ] {
+        let answer = soon(engine.receive(token, request)).await;
+        let code = expected.split(' ').next_back().expect("a code");
+        assert!(
+            text(&answer).starts_with(&expected[..3]) && text(&answer).contains(code),
+            "{expected}: {}",
+            text(&answer)
+        );
+    }
+    let page = store::Page { before: None, limit: 10 };
+    let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await;
+    assert!(rows.expect("read").is_empty(), "nothing was started");
+    assert_eq!(
+        soon(engine.receive(&live, Request { method: "HEAD".to_owned(), ..post("") })).await.status,
+        200
+    );
+    // The test address answers although the automation is off, and marks what it starts.
+    let answer = soon(engine.receive(&off.test, post("{}"))).await;
+    assert_eq!(answer.status, 200);
+    let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
+    assert!(engine.store().execution(id).await.expect("read").expect("exists").origin.is_test());
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_condition_that_does_not_hold_starts_nothing_and_is_counted() {
+    let project =
+        Project::with("trigger:\n  webhook: {}\n  if: trigger.results.body.data.n > 1\nsteps: []\n");
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    assert!(soon(engine.receive(&live, post(r#"{"n": 1}"#))).await.header("x-execution-id").is_none());
+    assert!(soon(engine.receive(&live, post(r#"{"n": 2}"#))).await.header("x-execution-id").is_some());
+    assert_eq!(engine.status().refused.get("filtered"), Some(&1));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a");
+    let mut project = Project::with(&format!("trigger: {{webhook: {{}}}}\nsteps:\n{steps}"));
+    project.write("automations/sync.yaml", &format!("trigger: {{webhook: {{mode: sync}}}}\nsteps:\n{steps}"));
+    project.settings.limits.in_flight = 1;
+    project.settings.limits.queue = 1;
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let sync = engine.catalog().find("sync").expect("in force").address.clone().expect("an address").live;
+    let first = soon(engine.receive(&live, post("{}"))).await;
+    assert_eq!(first.status, 200);
+    let held = peer.asked().await;
+    let answer = soon(engine.receive(&sync, post("{}"))).await;
+    assert_eq!(answer.status, 429);
+    assert!(answer.header("retry-after").is_some());
+    // One may wait. The dispatcher may have taken it to wait for a slot, so a second may as well.
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(soon(engine.receive(&live, post("{}"))).await.status);
+    }
+    assert_eq!(statuses[0], 200);
+    assert_eq!(statuses[2], 503);
+    held.answer(200, "1").await;
+    for _ in 0..statuses.iter().filter(|status| **status == 200).count() {
+        peer.asked().await.answer(200, "1").await;
+    }
+    stop(engine).await;
+}

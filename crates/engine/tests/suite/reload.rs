@@ -1,0 +1,137 @@
+//! What a change on disk does, and what it leaves alone.
+
+use crate::common::{Project, show, soon, start_with, stop};
+
+const GOOD: &str = "trigger: {webhook: {}}\nsteps:\n  - set: {v: 1}\n";
+
+fn live(engine: &engine::Engine, id: &str) -> String {
+    let catalog = engine.catalog();
+    catalog.find(id).expect("in force").address.as_ref().expect("an address").live.clone()
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() {
+    let project = Project::with("trigger: {manual: {}}\nsteps:\n  - set: {v: 1}\n");
+    let engine = project.start().await;
+    project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - sett: {v: 2}\n");
+    let reload = engine.reload().await;
+    assert_eq!(reload.stale.len(), 1);
+    assert!(reload.reports.iter().any(|report| report.render(false).contains("sett")));
+    assert_eq!(engine.catalog().find("test").expect("in force").state(), "stale");
+    let id = start_with(&engine, "{}").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":1}"#);
+    project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {v: 3}\n");
+    engine.reload().await;
+    assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
+    let id = start_with(&engine, "{}").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":3}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_running() {
+    let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
+    project.write("automations/broken.yaml", "trigger: [\n");
+    project.write("automations/unknown.yaml", "trigger: {manual: {}}\nsteps:\n  - action: nobody.knows\n");
+    let engine = project.start().await;
+    assert_eq!(engine.catalog().broken().len(), 2);
+    let id = start_with(&engine, "{}").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
+    let project = Project::with(&format!("id: orders\n{GOOD}"));
+    let engine = project.start().await;
+    let token = live(&engine, "orders");
+    std::fs::rename(project.path("automations/test.yaml"), project.path("automations/renamed.yaml"))
+        .expect("renamed");
+    engine.reload().await;
+    assert_eq!(live(&engine, "orders"), token);
+    project.write("automations/renamed.yaml", "id: orders\ntrigger: {manual: {}}\nsteps: []\n");
+    engine.reload().await;
+    let answer = soon(engine.receive(&token, trigger::webhook::Request::default())).await;
+    assert!(String::from_utf8_lossy(&answer.body).contains("not_a_webhook"));
+    project.write("automations/renamed.yaml", &format!("id: orders\n{GOOD}"));
+    engine.reload().await;
+    assert_eq!(live(&engine, "orders"), token);
+    stop(engine).await;
+    let engine = project.start().await;
+    assert_eq!(live(&engine, "orders"), token);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_removed_file_is_out_of_force_and_its_address_unknown() {
+    let project = Project::with(GOOD);
+    let engine = project.start().await;
+    let token = live(&engine, "test");
+    std::fs::remove_file(project.path("automations/test.yaml")).expect("removed");
+    let reload = engine.reload().await;
+    assert_eq!(reload.removed.len(), 1);
+    let answer = soon(engine.receive(&token, trigger::webhook::Request::default())).await;
+    assert!(String::from_utf8_lossy(&answer.body).contains("unknown_trigger"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn of_two_files_with_one_id_the_first_stays_and_the_second_is_refused() {
+    let project = Project::with(GOOD);
+    project.write("automations/zweite.yaml", &format!("id: test\n{GOOD}"));
+    let engine = project.start().await;
+    let catalog = engine.catalog();
+    assert_eq!(catalog.find("test").expect("in force").automation.source.path(), "automations/test.yaml");
+    assert!(catalog.broken()[0].report.render(false).contains("taken by `automations/test.yaml`"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn only_what_changed_is_deployed_anew() {
+    let project = Project::with(GOOD);
+    project.write("automations/other.yaml", GOOD);
+    let engine = project.start().await;
+    let before = engine.catalog().find("other").expect("in force").clone();
+    project.write("automations/test.yaml", &GOOD.replace("v: 1", "v: 2"));
+    let reload = engine.reload().await;
+    assert_eq!(reload.changed.iter().map(model::AutomationId::as_str).collect::<Vec<_>>(), ["test"]);
+    assert!(std::sync::Arc::ptr_eq(&before, engine.catalog().find("other").expect("in force")));
+    let generation = engine.catalog().generation();
+    assert!(engine.reload().await.is_empty());
+    assert_eq!(engine.catalog().generation(), generation, "nothing changed, nothing is swapped");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_changes_has_every_automation_checked_again() {
+    let project = Project::new();
+    project.write(
+        "automations/test.yaml",
+        "trigger: {manual: {}}\nsteps:\n  - action: wiki.listSpaces\n    connection: main\n",
+    );
+    let engine = project.start().await;
+    assert!(engine.catalog().broken()[0].report.render(false).contains("there is no connection `main`"));
+    project.write("connections/main.yaml", "type: wiki.basic\nwith: {email: a@example.com, apiToken: \"${{ secrets.t }}\", host: \"http://127.0.0.1:1\"}\n");
+    engine.reload().await;
+    assert!(engine.catalog().broken().is_empty(), "{}", engine.catalog().broken()[0].report.render(false));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_save_is_noticed_without_being_asked() {
+    let mut project = Project::with("trigger: {manual: {}}\nsteps:\n  - set: {v: 1}\n");
+    project.settings.watch = true;
+    let engine = project.start().await;
+    // The watcher sleeps until its next look once it watches.
+    let look = engine.clock().now() + std::time::Duration::from_secs(3);
+    soon(project.clock.somebody_sleeps_until(look)).await;
+    let mut notices = engine.subscribe();
+    // As editors save: another file is written and takes the place of the old one.
+    project.write("automations/.test.yaml.tmp", "trigger: {manual: {}}\nsteps:\n  - set: {v: 2}\n");
+    std::fs::rename(project.path("automations/.test.yaml.tmp"), project.path("automations/test.yaml"))
+        .expect("renamed");
+    soon(async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} }).await;
+    let id = start_with(&engine, "{}").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":2}"#);
+    stop(engine).await;
+}
