@@ -23,7 +23,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use engine::Engine;
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use model::Secret;
 use tokio::sync::Semaphore;
@@ -143,8 +143,16 @@ impl Respond for Admin {
     type Body = Body;
 
     async fn respond(&self, request: Request<Incoming>, seen: &Seen) -> Response<Body> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let mut response = self.answer(request, seen).await;
         secure(response.headers_mut());
+        let status = response.status().as_u16();
+        // What changes something leaves a trace; asking does only where somebody looks for it.
+        if matches!(method, Method::GET | Method::HEAD) {
+            tracing::debug!(%method, path, status, "answered the API");
+        } else {
+            tracing::info!(%method, path, status, "answered the API");
+        }
         response
     }
 }

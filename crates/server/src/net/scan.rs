@@ -314,6 +314,17 @@ mod tests {
 
     proptest! {
         #[test]
+        fn any_bytes_are_scanned_without_a_panic(
+            fields in "(Content-Length: [0-9]{1,20}\r\n|Transfer-Encoding: chunked\r\n|[a-z:\r\n]{0,9}){0,3}",
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let mut scan = Scan::new();
+            scan.feed(format!("POST / HTTP/1.1\r\n{fields}\r\nffffffffffffffff\r\n").as_bytes());
+            let first = scan.feed(&bytes);
+            prop_assert!(first.is_none() || scan.feed(b"x") == first, "the first fault stays");
+        }
+
+        #[test]
         fn how_the_bytes_are_cut_changes_nothing(
             pieces in prop::collection::vec(prop::sample::select(vec![
                 "POST / HTTP/1.1\r\n", "Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n", "\r\n", "\n", "abcd",

@@ -118,6 +118,21 @@ async fn bodies_share_a_budget_of_memory() {
     assert_eq!(daemon.hook("POST", &path, "", &[b' '; 100]).await.status, 200, "the budget is given back");
 }
 
+#[tokio::test]
+async fn a_connection_that_its_peer_drops_gives_its_place_back() {
+    let daemon = daemon_with(&[], |options| {
+        options.hook_limits.connections = 1;
+        options.deadlines.keep_alive = Duration::from_secs(3600);
+    });
+    let daemon = daemon.await;
+    let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    until(&mut stream, "}").await;
+    drop(stream);
+    let next = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    while !daemon.hook_bytes(next).await.starts_with("HTTP/1.1 200") {}
+}
+
 async fn third_connection(change: impl FnOnce(&mut ServerOptions)) -> String {
     let daemon = daemon_with(&[], change).await;
     let mut held = Vec::new();
