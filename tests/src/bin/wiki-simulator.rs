@@ -55,13 +55,15 @@ Examples:
   wiki-simulator
   curl -u {DEMO_EMAIL}:{DEMO_TOKEN} http://127.0.0.1:7099/wiki/api/v2/spaces
   curl -u {DEMO_EMAIL}:{DEMO_TOKEN} -H 'Content-Type: application/json' \\
-       -d '{{\"spaceId\":\"{DEMO_SPACE_ID}\",\"title\":\"Mine\",\"body\":{{\"representation\":\"storage\",\"value\":\"<p>Hi</p>\"}}}}' \\
+       -d '{{\"spaceId\":\"{DEMO_SPACE_ID}\",\"title\":\"Mine\"}}' \\
        http://127.0.0.1:7099/wiki/api/v2/pages
   curl -u {DEMO_EMAIL}:{DEMO_TOKEN} -H 'Content-Type: application/json' \\
-       -d '{{\"query\":\"query Spaces {{ spaces {{ id key }} }}\"}}' http://127.0.0.1:7099/gateway/api/graphql
+       -d '{{\"query\":\"query Spaces {{ spaces {{ id key }} }}\"}}' \\
+       http://127.0.0.1:7099/gateway/api/graphql
 
   wiki-simulator --admin
-  curl -d '{{\"method\":\"POST\",\"path\":\"/wiki/api/v2/pages\",\"status\":500}}' http://127.0.0.1:7099/_sim/faults
+  curl -d '{{\"method\":\"POST\",\"path\":\"/wiki/api/v2/pages\",\"status\":500}}' \\
+       http://127.0.0.1:7099/_sim/faults
   curl http://127.0.0.1:7099/_sim/help"
     )
 }

@@ -77,7 +77,7 @@ impl Core {
         let outcome = self
             .check_cloud_id(cloud_id.as_deref())
             .and_then(|()| check_scopes(&who, place, method))
-            .and_then(|()| self.carry_out(call, method, host, place, &who));
+            .and_then(|()| self.carry_out(call, method, place, &who));
         let mut reply = match outcome {
             Ok(reply) => reply,
             Err(error) if place.is_v1() => error.into_v1().reply(),
@@ -102,14 +102,7 @@ impl Core {
         }
     }
 
-    fn carry_out(
-        &mut self,
-        call: &Call,
-        method: &str,
-        host: Host,
-        place: &Place,
-        who: &Who,
-    ) -> Result<Reply, ApiError> {
+    fn carry_out(&mut self, call: &Call, method: &str, place: &Place, who: &Who) -> Result<Reply, ApiError> {
         let query = &call.query;
         match (place, method) {
             (Place::Pages, "GET") => {
@@ -152,9 +145,9 @@ impl Core {
             (Place::DownloadByName(page, name), _) => {
                 let found =
                     self.state.named_on(parse_id("id", page)?, name).ok_or_else(ApiError::not_found)?;
-                self.download(call, host, who, found)
+                self.download(call, who, found)
             }
-            (Place::DownloadById(id), _) => self.download(call, host, who, parse_attachment_id(id)?),
+            (Place::DownloadById(id), _) => self.download(call, who, parse_attachment_id(id)?),
             (Place::Graphql, _) => self.graphql.answer(&self.state, who, &call.headers, &call.body),
         }
     }
@@ -292,16 +285,14 @@ impl Core {
     }
 
     /// Redirects to the signed address of the file, which is on another host.
-    fn download(&self, call: &Call, host: Host, who: &Who, id: u64) -> Result<Reply, ApiError> {
+    fn download(&self, call: &Call, who: &Who, id: u64) -> Result<Reply, ApiError> {
         let file = self.state.download(who, id, &call.query)?;
         let expires = self.state.clock.now().plus(MEDIA_LIFETIME).millis();
         let number = file.version.number;
         let token = media_token(id, number, expires);
         let media =
             format!("{}/_media/att{id}?version={number}&expires={expires}&token={token}", self.media_url);
-        let mut reply = Reply::found(&media);
-        reply.set("x-served-by", if host == Host::Gateway { "gateway" } else { "site" });
-        Ok(reply)
+        Ok(Reply::found(&media))
     }
 
     /// The bytes of a file. A request that brings credentials of its own is refused, as stores of files refuse two ways

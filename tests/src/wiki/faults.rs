@@ -40,9 +40,10 @@ pub struct Fault {
     pub path: String,
     /// A text that the query must contain.
     pub query: Option<String>,
-    /// The first matching call that is hit, from 1.
+    /// The first matching call that can be hit, from 1.
     pub nth: u32,
-    /// How many calls are hit; 0 means all from then on.
+    /// How many calls are hit; 0 means all from then on. A call that an earlier fault takes is not one of them, so a list
+    /// of faults on one path hits one call after the other.
     pub times: u32,
     /// Waits this long before anything else. At most 10 minutes.
     pub delay_ms: u64,
@@ -247,7 +248,22 @@ impl Fault {
 /// The faults that are still to come.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    entries: Vec<(Fault, u32)>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fault: Fault,
+    /// Matching calls so far, whoever took them.
+    seen: u32,
+    /// Calls hit so far.
+    hits: u32,
+}
+
+impl Entry {
+    fn is_spent(&self) -> bool {
+        self.fault.times != 0 && self.hits >= self.fault.times
+    }
 }
 
 impl Script {
@@ -255,7 +271,7 @@ impl Script {
         if self.entries.len() >= MOST_FAULTS {
             return Err(Error::TooMany { what: "faults", limit: MOST_FAULTS });
         }
-        self.entries.push((fault, 0));
+        self.entries.push(Entry { fault, seen: 0, hits: 0 });
         Ok(())
     }
 
@@ -264,26 +280,20 @@ impl Script {
     }
 
     pub(super) fn pending(&self) -> Vec<Fault> {
-        self.entries.iter().map(|(fault, _)| fault.clone()).collect()
+        self.entries.iter().map(|entry| entry.fault.clone()).collect()
     }
 
     /// Counts a call on every entry it matches and returns the first fault that hits it. Spent ones are dropped.
     pub(super) fn hit(&mut self, method: &str, paths: &[&str], query: &str) -> Option<Fault> {
         let mut hit = None;
-        for (fault, seen) in &mut self.entries {
-            if !fault.matches(method, paths, query) {
-                continue;
-            }
-            *seen = seen.saturating_add(1);
-            let first = fault.nth.max(1);
-            let last = if fault.times == 0 { u32::MAX } else { first.saturating_add(fault.times - 1) };
-            if hit.is_none() && (first..=last).contains(seen) {
-                hit = Some(fault.clone());
+        for entry in self.entries.iter_mut().filter(|entry| entry.fault.matches(method, paths, query)) {
+            entry.seen = entry.seen.saturating_add(1);
+            if hit.is_none() && entry.seen >= entry.fault.nth {
+                entry.hits = entry.hits.saturating_add(1);
+                hit = Some(entry.fault.clone());
             }
         }
-        self.entries.retain(|(fault, seen)| {
-            fault.times == 0 || *seen < fault.nth.max(1).saturating_add(fault.times - 1)
-        });
+        self.entries.retain(|entry| !entry.is_spent());
         hit
     }
 }
@@ -343,9 +353,11 @@ mod tests {
     fn faults_come_in_the_order_they_were_scripted() {
         let mut script = Script::default();
         script.add(Fault::on("*", "*").status(500)).unwrap();
-        script.add(Fault::on("*", "*").nth(2).status(502)).unwrap();
-        assert_eq!(script.hit("GET", &["/"], "").unwrap().status, Some(500));
-        assert_eq!(script.hit("GET", &["/"], "").unwrap().status, Some(502));
+        script.add(Fault::on("*", "*").status(501)).unwrap();
+        script.add(Fault::on("*", "*").nth(3).status(502)).unwrap();
+        for expected in [500, 501, 502] {
+            assert_eq!(script.hit("GET", &["/"], "").unwrap().status, Some(expected));
+        }
         assert!(script.hit("GET", &["/"], "").is_none());
     }
 

@@ -174,7 +174,7 @@ impl State {
             space,
             parent,
             status,
-            position: self.last_position(space, parent),
+            position: self.next_position(space, parent),
             author: author.clone(),
             owner: author,
             last_owner: None,
@@ -187,6 +187,7 @@ impl State {
             favourites: Default::default(),
             platform_properties: false,
         };
+        self.titled.entry(title.to_owned()).or_default().insert(id);
         self.pages.insert(id, Kept::new(page, created_at));
         id
     }
@@ -238,6 +239,7 @@ impl State {
         let (current, space) = (page.version_number(), page.space);
         let next = next_number("page", current, update.number)?;
         self.check_title(space, &update.title, Some(id))?;
+        self.titled.entry(update.title.clone()).or_default().insert(id);
         let version = self.version(who, next, update.message);
         let at = version.created_at;
         let lag = self.lag();
@@ -295,12 +297,12 @@ impl State {
 
     /// Carries out the move and the change of owner that came with an update, as part of the same write.
     fn move_page(&mut self, id: u64, space: u64, parent: Option<u64>, owner: Option<Arc<str>>) {
-        let position = parent.map(|parent| self.last_position(space, Some(parent)));
+        let was = self.pages.get(&id).and_then(|kept| kept.get().parent);
+        let place = parent.filter(|parent| Some(*parent) != was);
+        let place = place.map(|parent| (parent, self.next_position(space, Some(parent))));
         let Some(kept) = self.pages.get_mut(&id) else { return };
         let page = kept.amend();
-        if let Some((parent, position)) =
-            parent.zip(position).filter(|(parent, _)| page.parent != Some(*parent))
-        {
+        if let Some((parent, position)) = place {
             page.parent = Some(parent);
             page.position = position;
         }
@@ -367,6 +369,11 @@ impl State {
     /// Removes a page for good, with its properties, its attachments and the custom content in it.
     fn drop_page(&mut self, id: u64) {
         self.pages.remove(&id);
+        self.last_positions.retain(|(_, parent), _| *parent != Some(id));
+        self.titled.retain(|_, pages| {
+            pages.remove(&id);
+            !pages.is_empty()
+        });
         self.drop_properties(Parent::Page(id));
         let contents: Vec<u64> = self
             .custom_contents
@@ -396,7 +403,8 @@ impl State {
 
     /// Titles are unique among the current and archived pages of a space, by exact comparison.
     pub(super) fn check_title(&self, space: u64, title: &str, but: Option<u64>) -> Result<(), ApiError> {
-        let taken = self.pages.values().map(Kept::get).any(|page| {
+        let candidates = self.titled.get(title).into_iter().flatten();
+        let taken = candidates.filter_map(|id| self.pages.get(id)).map(Kept::get).any(|page| {
             page.space == space
                 && Some(page.id) != but
                 && matches!(page.status, Status::Current | Status::Archived)
@@ -451,10 +459,11 @@ impl State {
         Ok(parent)
     }
 
-    fn last_position(&self, space: u64, parent: Option<u64>) -> i32 {
-        let siblings =
-            self.pages.values().map(Kept::get).filter(|page| page.space == space && page.parent == parent);
-        siblings.map(|page| page.position).max().unwrap_or(0).saturating_add(POSITION_STEP)
+    /// The position after the last sibling.
+    fn next_position(&mut self, space: u64, parent: Option<u64>) -> i32 {
+        let last = self.last_positions.entry((space, parent)).or_insert(0);
+        *last = last.saturating_add(POSITION_STEP);
+        *last
     }
 
     fn known_account(&self, account: &str) -> Result<Arc<str>, ApiError> {

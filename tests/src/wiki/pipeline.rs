@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http::{HeaderMap, Request, Response};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
@@ -226,8 +226,13 @@ fn write(reply: Reply, truncate: bool) -> Answer {
     let Reply { status, headers, body } = reply;
     let whole = body.len();
     let body = if truncate {
-        let parts = [Ok(Frame::data(first_half(&body))), Err(Cut)];
-        BodyExt::boxed(StreamBody::new(stream::iter(parts)))
+        let half = stream::once(std::future::ready(Ok(Frame::data(first_half(&body)))));
+        // A turn of waiting lets the half go out before the end of the connection takes it away.
+        let cut = stream::once(async {
+            tokio::task::yield_now().await;
+            Err(Cut)
+        });
+        BodyExt::boxed(StreamBody::new(half.chain(cut)))
     } else {
         Full::new(body).map_err(|never: Infallible| match never {}).boxed()
     };

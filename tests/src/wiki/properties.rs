@@ -49,9 +49,12 @@ impl PropertyInput {
     /// # Errors
     /// 400 for what is not a JSON object, a key that is missing or empty, a value that is missing or above 32 KB.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
-        let not_json = |error| ApiError::bad_request(format!("The body is not a valid JSON object: {error}"));
-        let fields: Fields = serde_json::from_slice(bytes).map_err(not_json)?;
+        let not_json = |error| ApiError::bad_request(format!("The body is not valid JSON: {error}"));
         let whole: Value = serde_json::from_slice(bytes).map_err(not_json)?;
+        if !whole.is_object() {
+            return Err(ApiError::bad_request("The body must be a JSON object"));
+        }
+        let fields: Fields = serde_json::from_slice(bytes).map_err(not_json)?;
         let key = match fields.key {
             None | Some(Value::Null) => None,
             Some(Value::String(key)) => Some(key),

@@ -97,7 +97,10 @@ fn segments(path: &str) -> Option<Vec<String>> {
     let decode = |segment: &str| {
         percent_encoding::percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
     };
-    path.strip_prefix('/')?.split('/').map(decode).collect()
+    path.strip_prefix('/')?
+        .split('/')
+        .map(|segment| decode(segment).filter(|text| !text.is_empty()))
+        .collect()
 }
 
 fn wiki(segments: &[&str]) -> Option<Place> {
@@ -254,6 +257,7 @@ mod tests {
             "/wiki",
             "/wiki/wiki/api/v2/pages",
             "/api/v2/pages",
+            "/wiki/api/v2/pages/",
             "/wiki/api/v2/webhook",
             "/ex/wiki/cloud",
             "/wiki/api/v2/spaces/1/properties/2",

@@ -324,6 +324,14 @@ impl Handle {
         self.wait_until(&format!("{count} held calls"), || self.held() >= count).await
     }
 
+    /// Waits until no call is being held.
+    ///
+    /// # Errors
+    /// After 30 s in vain.
+    pub async fn wait_until_none_is_held(&self) -> Result<(), Error> {
+        self.wait_until("no held calls", || self.held() == 0).await
+    }
+
     /// The requests so far, oldest first. The last 10,000 are remembered; those of the control API are left out.
     pub fn requests(&self) -> Vec<LoggedRequest> {
         self.shared.core().log.requests().cloned().collect()

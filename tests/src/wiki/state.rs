@@ -1,7 +1,7 @@
 //! Everything the wiki knows, and the rules about who sees what. No HTTP in here: the modules beside this one add the
 //! transitions (`create_page`, `delete_attachment` and so on), each a function of the state and its input.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +63,10 @@ pub struct State {
     pub(super) attachments: BTreeMap<u64, Kept<Attachment>>,
     pub(super) custom_contents: BTreeMap<u64, CustomContent>,
     pub(super) properties: BTreeMap<u64, Kept<Property>>,
+    /// The pages that have, or once had, a title: where to look for a title that is taken.
+    pub(super) titled: HashMap<String, BTreeSet<u64>>,
+    /// The last position given among the children of a page, or at the root of a space.
+    pub(super) last_positions: HashMap<(u64, Option<u64>), i32>,
 }
 
 impl State {
@@ -78,6 +82,8 @@ impl State {
             attachments: BTreeMap::new(),
             custom_contents: BTreeMap::new(),
             properties: BTreeMap::new(),
+            titled: HashMap::new(),
+            last_positions: HashMap::new(),
         }
     }
 
