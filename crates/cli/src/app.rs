@@ -1,0 +1,124 @@
+//! The root command: what all subcommands share, finding the one asked for, and what comes of it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
+use clap::{Args, Command, FromArgMatches as _};
+
+use crate::commands::COMMANDS;
+use crate::context::Context;
+use crate::exit::{self, Exit, Fault};
+use crate::output;
+
+/// The name of the binary.
+pub(crate) const NAME: &str = "cogwork";
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork init flows && cd flows     make a project folder
+  cogwork run hello                  run one automation here and now
+  cogwork serve                      run the daemon: webhooks, schedules, the API
+  cogwork validate                   check every file, as the daemon would
+
+Exit codes:
+  0    done
+  1    what was asked for failed
+  2    wrong usage
+  3    the store cannot be trusted; restart to read it anew, or restore a backup
+  130  interrupted";
+
+/// What every subcommand takes.
+#[derive(Args, Debug)]
+struct Shared {
+    /// The project folder
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        default_value = ".",
+        env = "COGWORK_DIR",
+        hide_env_values = true
+    )]
+    dir: PathBuf,
+    /// What is logged: error, warn, info, debug or trace, also by part (`info,engine=debug`) [env: COGWORK_LOG_LEVEL]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// How it is logged [env: COGWORK_LOG_FORMAT]
+    #[arg(long, global = true, value_name = "FORMAT", value_parser = ["text", "json"])]
+    log_format: Option<String>,
+}
+
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    let styles = Styles::styled()
+        .header(AnsiColor::Green.on_default().bold())
+        .usage(AnsiColor::Green.on_default().bold())
+        .literal(AnsiColor::Cyan.on_default().bold())
+        .placeholder(AnsiColor::Cyan.on_default());
+    let root = Command::new(NAME)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A durable workflow engine, programmed in YAML")
+        .after_help(EXAMPLES)
+        .styles(styles)
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .infer_subcommands(false);
+    COMMANDS.iter().fold(Shared::augment_args(root), |root, entry| root.subcommand((entry.define)()))
+}
+
+/// Does what the arguments ask for and says how the process ends.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // `--help` and `--version` come this way too, and are no errors.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    let Some((name, chosen)) = matches.subcommand() else { return Exit::Usage };
+    let Some(entry) = COMMANDS.iter().find(|entry| entry.name == name) else { return Exit::Usage };
+    let result = Shared::from_arg_matches(&matches)
+        .map_err(|error| Fault::usage(error.to_string()))
+        .and_then(|shared| (entry.run)(chosen, &context(shared)));
+    match result {
+        Ok(exit) => exit,
+        Err(error) if exit::is_broken_pipe(&error) => Exit::Done,
+        Err(error) => {
+            if !matches!(error.downcast_ref::<Fault>(), Some(Fault::Told(_))) {
+                output::error(exit::message(&error));
+            }
+            exit::exit_of(&error)
+        }
+    }
+}
+
+fn context(shared: Shared) -> Context {
+    let mut flags = Vec::new();
+    flags.extend(shared.log_level.map(|level| ("log.level", vec![level])));
+    flags.extend(shared.log_format.map(|format| ("log.format", vec![format])));
+    Context::new(shared.dir, flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn check(command: &Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:"), "{} has no examples", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        check(&command());
+    }
+}

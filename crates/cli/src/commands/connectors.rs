@@ -1,0 +1,210 @@
+//! `cogwork connectors`
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand as Choice};
+use connector::{ConnectionType, Connector, Registry};
+use model::action::{ActionSpec, Effect, InputSpec, InputType};
+use model::diagnostic::nearest;
+use serde_json::json;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, QUIET, STRONG, Table, cut, paint, plain};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork connectors list
+  cogwork connectors show wiki
+  cogwork connectors show wiki.createPage";
+
+/// The most characters of a default.
+const DEFAULT: usize = 30;
+
+/// Look up connectors: their actions, inputs, connection types
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Connectors {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    /// List the connectors
+    #[command(after_help = "Examples:\n  cogwork connectors list\n  cogwork connectors list --json")]
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a connector, an action or a connection type
+    #[command(after_help = EXAMPLES)]
+    Show {
+        /// A connector, or `connector.action`, or the type of a connection
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Subcommand for Connectors {
+    const NAME: &'static str = "connectors";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        context.config(&[], Talk::Tool)?;
+        // A user's own manifests are part of the project; outside of one there are those that are built in.
+        let catalog = engine::check_project(context.dir(), &[])?.catalog;
+        let registry = catalog.registry();
+        match self.what {
+            What::List { json } => list(registry, json)?,
+            What::Show { name, json } => show(registry, &name, json)?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn list(registry: &Registry, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::json(&registry.connectors().collect::<Vec<_>>());
+    }
+    let mut table = Table::new(&["NAME", "TITLE", "ACTIONS", "CONNECTIONS", "FROM"]);
+    for connector in registry.connectors() {
+        let (actions, connections) = (connector.actions.len().to_string(), connector.connections.join(", "));
+        let from = connector.file.as_deref().unwrap_or("built in");
+        table.row([&connector.name, &connector.title, &actions, &connections, from]);
+    }
+    Ok(table.print()?)
+}
+
+fn show(registry: &Registry, name: &str, json: bool) -> anyhow::Result<()> {
+    if let Some(connector) = registry.connectors().find(|connector| connector.name == name) {
+        return show_connector(registry, connector, json);
+    }
+    if let Some(action) = registry.action(name) {
+        return if json { output::json(action.spec()) } else { show_action(action.spec()) };
+    }
+    if let Some(kind) = registry.connection_type(name) {
+        return if json { output::json(kind) } else { show_connection(kind) };
+    }
+    let names = registry.connectors().flat_map(|connector| {
+        std::iter::once(&connector.name).chain(&connector.actions).chain(&connector.connections)
+    });
+    let near = nearest(name, names.map(String::as_str));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    anyhow::bail!("there is no connector, action or connection type `{name}`{near}")
+}
+
+fn show_connector(registry: &Registry, connector: &Connector, json: bool) -> anyhow::Result<()> {
+    let actions =
+        connector.actions.iter().filter_map(|name| registry.action(name)).map(|action| action.spec());
+    let kinds: Vec<_> =
+        connector.connections.iter().filter_map(|name| registry.connection_type(name)).collect();
+    if json {
+        let actions: Vec<_> = actions.collect();
+        return output::json(&json!({"connector": connector, "actions": actions, "connectionTypes": kinds}));
+    }
+    title(&connector.name, &connector.title, connector.description.as_deref())?;
+    let mut table = Table::new(&["ACTION", "", "DOES"]);
+    for spec in actions {
+        table.row([&spec.name, effect(spec.effect), &spec.title]);
+    }
+    output::data("")?;
+    table.print()?;
+    if !kinds.is_empty() {
+        let mut table = Table::new(&["CONNECTION TYPE", "IS"]);
+        kinds.iter().for_each(|kind| table.row([&kind.name, &kind.title]));
+        output::data("")?;
+        table.print()?;
+    }
+    Ok(())
+}
+
+fn show_action(spec: &ActionSpec) -> anyhow::Result<()> {
+    title(&spec.name, &spec.title, spec.description.as_deref())?;
+    if !spec.connections.is_empty() {
+        let need = if spec.connection_required { "needs" } else { "takes" };
+        output::data(format_args!("\n{need} a connection of type {}", spec.connections.join(" or ")))?;
+    }
+    inputs(spec.inputs.iter().map(|input| (input, false)))?;
+    if let Some(result) = &spec.result {
+        output::data(format_args!("\n{}\n  {}", paint(STRONG, "RESULT"), plain(result)))?;
+    }
+    let connection =
+        spec.connections.first().map(|kind| format!("my{}", capital(kind.split('.').next().unwrap_or(kind))));
+    let connection = connection.filter(|_| spec.connection_required);
+    output::data(format_args!("\n{}\n{}", paint(STRONG, "EXAMPLE"), example(spec, connection)?.trim_end()))?;
+    Ok(())
+}
+
+fn show_connection(kind: &ConnectionType) -> anyhow::Result<()> {
+    title(&kind.name, &kind.title, kind.description.as_deref())?;
+    inputs(kind.inputs.iter().map(|input| (&input.spec, input.secret)))
+}
+
+fn title(name: &str, title: &str, description: Option<&str>) -> anyhow::Result<()> {
+    output::data(format_args!("{}  {}", paint(STRONG, name), plain(title)))?;
+    for line in description.unwrap_or_default().lines() {
+        output::data(format_args!("{}", paint(QUIET, plain(line))))?;
+    }
+    Ok(())
+}
+
+fn inputs<'a>(inputs: impl Iterator<Item = (&'a InputSpec, bool)>) -> anyhow::Result<()> {
+    let mut table = Table::new(&["INPUT", "TYPE", "DEFAULT", "MEANS"]);
+    let mut rows = 0;
+    for (input, secret) in inputs {
+        rows += add_input(&mut table, input, secret, 0);
+    }
+    output::data("")?;
+    if rows == 0 { Ok(output::data("no inputs")?) } else { Ok(table.print()?) }
+}
+
+/// Adds an input and, set in, the entries of a map. Gives the number of rows.
+fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -> usize {
+    let default = match (&input.default, input.required) {
+        (Some(value), _) => cut(&value.to_json(), DEFAULT).into_owned(),
+        (None, true) => "required".to_owned(),
+        (None, false) => String::new(),
+    };
+    let name = format!("{}{}", "  ".repeat(depth), input.name);
+    let kind = if secret { format!("{}, secret", input.kind.words()) } else { input.kind.words() };
+    table.row([&name, &kind, &default, input.description.as_deref().unwrap_or_default()]);
+    let mut inner = &input.kind;
+    while let InputType::List { items } = inner {
+        inner = items;
+    }
+    match inner {
+        InputType::Object { fields } => {
+            1 + fields.iter().map(|field| add_input(table, field, false, depth + 1)).sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
+/// The example as a step in an automation.
+fn example(spec: &ActionSpec, connection: Option<String>) -> anyhow::Result<String> {
+    let mut step = serde_json::Map::new();
+    step.insert("action".to_owned(), spec.name.clone().into());
+    step.extend(connection.map(|name| ("connection".to_owned(), name.into())));
+    let with = spec.example.to_serde();
+    if with.as_object().is_some_and(|with| !with.is_empty()) {
+        step.insert("with".to_owned(), with);
+    }
+    let text = serde_yaml::to_string(&[step]).context("an example has a YAML form")?;
+    Ok(text.lines().map(|line| format!("  {line}\n")).collect())
+}
+
+fn effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Pure => "pure",
+        Effect::Read => "reads",
+        Effect::Write => "writes",
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

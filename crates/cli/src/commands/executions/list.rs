@@ -1,0 +1,96 @@
+//! `cogwork executions list`
+
+use clap::Args;
+use model::{AutomationId, Status};
+use serde_json::json;
+use store::{ExecutionFilter, ExecutionRow, Page, Store as _};
+
+use crate::exit::{Exit, Fault};
+use crate::output::{self, Table, cut};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{history, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork executions list
+  cogwork executions list --automation order-desk --status failed,stuck --since 7d
+  cogwork executions list --since 2026-11-21 --limit 1000 --json";
+
+/// The most characters of an error.
+const ERROR: usize = 80;
+
+/// List executions, newest first
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct List {
+    /// Of this automation
+    #[arg(long, value_name = "ID")]
+    automation: Option<String>,
+    /// In one of these states: queued, running, succeeded, failed, cancelled, stuck
+    #[arg(long, value_delimiter = ',')]
+    status: Vec<Status>,
+    /// Since a moment: a span such as `2h` or `7d`, a day, or an instant
+    #[arg(long, value_name = "MOMENT")]
+    since: Option<String>,
+    /// How many at most
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(super) settings: Flags<PLACE>,
+}
+
+impl List {
+    pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
+        let filter = self.filter()?;
+        let rows = match history::open(config)? {
+            Some(store) => store.executions(&filter, Page { before: None, limit: self.limit }).await?,
+            None => Vec::new(),
+        };
+        if self.json {
+            let rows: Vec<_> = rows.into_iter().map(server::describe_row).collect();
+            output::json(&json!({"executions": rows}))?;
+        } else if rows.is_empty() {
+            output::say("no execution");
+        } else {
+            print(&rows)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn filter(&self) -> anyhow::Result<ExecutionFilter> {
+        let automation = self.automation.as_deref().map(|name| {
+            AutomationId::parse(name)
+                .ok_or_else(|| Fault::usage(format!("`{name}` cannot be the id of an automation")))
+        });
+        let since = self.since.as_deref().map(|text| time::moment(text, time::now()).map_err(Fault::usage));
+        Ok(ExecutionFilter {
+            automation: automation.transpose()?,
+            status: self.status.clone(),
+            since: since.transpose()?,
+            until: None,
+            test: None,
+        })
+    }
+}
+
+fn print(rows: &[ExecutionRow]) -> anyhow::Result<()> {
+    let mut table = Table::new(&["ID", "STARTED", "TOOK", "STATUS", "AUTOMATION", "BY", "ERROR"]);
+    for row in rows {
+        let took =
+            row.finished_at.map_or_else(String::new, |end| time::took(time::between(row.started_at, end)));
+        let error = row.error.as_deref().unwrap_or_default();
+        table.row([
+            row.id.to_string().as_str(),
+            &time::local(row.started_at),
+            &took,
+            row.status.word(),
+            row.automation.as_str(),
+            row.origin.word(),
+            &cut(error, ERROR),
+        ]);
+    }
+    Ok(table.print()?)
+}

@@ -1,0 +1,159 @@
+//! `cogwork executions`
+
+mod list;
+mod show;
+mod tree;
+
+use clap::{Args, Subcommand as Choice};
+use model::LogLevel;
+use serde_json::json;
+use store::Store as _;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, BAD, QUIET, WARN, paint, plain};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, history, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork executions list --status failed --since 1d
+  cogwork executions show latest
+  cogwork executions logs latest
+  cogwork executions cancel 019a2b3c-…
+
+All but `cancel` read the store itself, with a daemon beside them or without one.";
+
+/// Log lines that are read at one time.
+const LINES: u32 = 1000;
+
+/// Look at what ran and what runs, and end it
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Executions {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    List(list::List),
+    Show(Show),
+    Logs(Logs),
+    Cancel(Cancel),
+}
+
+/// Show one execution: its steps, its result or its error
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork executions show latest\n  cogwork executions show latest --json | jq .outcome"
+)]
+struct Show {
+    /// The execution's id, or `latest`
+    id: String,
+    /// Print JSON, with whole results
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// Show the log lines of one execution
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork executions logs latest\n  cogwork executions logs latest --json"
+)]
+struct Logs {
+    /// The execution's id, or `latest`
+    id: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// Ask the daemon to end an execution
+///
+/// The step that runs is given up; steps under `finally` still run.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork executions cancel 019a2b3c-… --reason \"wrong order\"")]
+struct Cancel {
+    /// The execution's id
+    id: String,
+    /// Why, for the history
+    #[arg(long, default_value = "cancelled on the command line")]
+    reason: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+impl Subcommand for Executions {
+    const NAME: &'static str = "executions";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let flags = match &self.what {
+            What::List(list) => &list.settings,
+            What::Show(show) => &show.settings,
+            What::Logs(logs) => &logs.settings,
+            What::Cancel(cancel) => &cancel.settings,
+        };
+        let config = context.config(flags.given(), Talk::Tool)?;
+        let runtime = daemon::runtime()?;
+        match &self.what {
+            What::List(list) => runtime.block_on(list.run(&config)),
+            What::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
+            What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
+            What::Cancel(what) => runtime.block_on(cancel(&config, what)),
+        }
+    }
+}
+
+async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let store = history::require(config)?;
+    let id = history::find(&store, id).await?.id;
+    let mut after = 0;
+    let mut all = Vec::new();
+    loop {
+        let lines = store.logs(id, after, LINES).await?;
+        after = after.saturating_add(LINES);
+        let last = lines.len() < LINES as usize;
+        if as_json {
+            all.extend(lines);
+        } else {
+            for line in lines {
+                let level = match line.level {
+                    LogLevel::Debug => paint(QUIET, "debug"),
+                    LogLevel::Info => "info ".to_owned(),
+                    LogLevel::Warn => paint(WARN, "warn "),
+                    LogLevel::Error => paint(BAD, "error"),
+                };
+                let (at, step) = (time::local_precise(line.at), line.step.as_deref().unwrap_or("-"));
+                output::data(format_args!("{} {level} {step}  {}", paint(QUIET, at), plain(&line.message)))?;
+            }
+        }
+        if last {
+            break;
+        }
+    }
+    if as_json {
+        output::json(&json!({"id": id, "logs": all}))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn cancel(config: &Config, what: &Cancel) -> anyhow::Result<Exit> {
+    let id = history::parse_id(&what.id)?;
+    let path = format!("/api/v1/executions/{id}/cancel");
+    let answer: serde_json::Value = daemon::post(config, &path, &json!({"reason": what.reason})).await?;
+    let cancelled = answer["cancelled"].as_bool().unwrap_or_default();
+    if what.json {
+        output::json(&answer)?;
+    }
+    output::say(if cancelled { "it ends" } else { "it had come to its end before" });
+    Ok(if cancelled { Exit::Done } else { Exit::Failed })
+}

@@ -1,0 +1,181 @@
+//! The steps of an execution as a tree: blocks inside their step, loops turn by turn.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use model::automation::{Automation, Block, OnError, Verb};
+
+use crate::history::Step;
+use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
+use crate::time;
+
+/// The most turns of one loop that are shown.
+const TURNS: usize = 25;
+/// The most characters of a result.
+const RESULT: usize = 80;
+
+/// A line with what is set in below it.
+struct Branch {
+    text: String,
+    /// A line of its own below the first.
+    note: Option<String>,
+    inside: Vec<Branch>,
+}
+
+/// The tree as lines. Without its definition, the steps are a plain list.
+pub(super) fn lines(automation: Option<&Automation>, steps: &[Step]) -> Vec<String> {
+    let mut drawing = Drawing {
+        steps: steps.iter().map(|step| (step.step.as_str(), step)).collect(),
+        turns: turns(steps),
+        drawn: HashSet::new(),
+    };
+    let mut branches = Vec::new();
+    if let Some(automation) = automation {
+        branches = drawing.block(&automation.steps, "");
+        let closing = [("onError", &automation.on_error), ("finally", &automation.finally)];
+        for (name, block) in closing {
+            let inside = block.as_ref().map(|block| drawing.block(block, "")).unwrap_or_default();
+            if !inside.is_empty() {
+                branches.push(Branch { text: paint(QUIET, name), note: None, inside });
+            }
+        }
+    }
+    let rest = steps.iter().filter(|step| !drawing.drawn.contains(step.step.as_str()));
+    branches.extend(rest.map(|step| leaf(step, "", Vec::new())));
+    let mut lines = Vec::new();
+    draw(&branches, "", &mut lines);
+    lines
+}
+
+/// Of each step, the loop turns in which it stands: `copy[2][0]` is `copy` in `[2][0]`.
+fn turns(steps: &[Step]) -> HashMap<&str, Vec<&str>> {
+    let mut turns: HashMap<&str, Vec<&str>> = HashMap::new();
+    for step in steps {
+        let (id, turn) = step.step.split_at(step.step.find('[').unwrap_or(step.step.len()));
+        turns.entry(id).or_default().push(turn);
+    }
+    turns
+}
+
+struct Drawing<'a> {
+    steps: BTreeMap<&'a str, &'a Step>,
+    turns: HashMap<&'a str, Vec<&'a str>>,
+    drawn: HashSet<&'a str>,
+}
+
+impl Drawing<'_> {
+    /// The steps of a block that have begun, in the turns of the loops around it.
+    fn block(&mut self, block: &Block, around: &str) -> Vec<Branch> {
+        let mut branches = Vec::new();
+        for step in &block.steps {
+            let key = format!("{}{around}", step.id);
+            let mut inside = match &step.verb {
+                Verb::ForEach(each) => self.loop_turns(&each.steps, around),
+                verb => verb
+                    .blocks()
+                    .into_iter()
+                    .flat_map(|(name, block)| {
+                        let inside = self.block(block, around);
+                        // The branch that was taken is told; without its name there would be no way to tell.
+                        match name {
+                            Some(name) if !inside.is_empty() => {
+                                vec![Branch { text: paint(QUIET, name), note: None, inside }]
+                            }
+                            _ => inside,
+                        }
+                    })
+                    .collect(),
+            };
+            if let OnError::Steps(block) = &step.on_error {
+                let handlers = self.block(block, around);
+                if !handlers.is_empty() {
+                    inside.push(Branch { text: paint(QUIET, "onError"), note: None, inside: handlers });
+                }
+            }
+            match self.steps.get_key_value(key.as_str()).map(|(key, step)| (*key, *step)) {
+                Some((key, found)) => {
+                    self.drawn.insert(key);
+                    branches.push(leaf(found, step.verb.word(), inside));
+                }
+                // A block that has begun and not ended has no event of its own.
+                None if !inside.is_empty() => {
+                    let text = format!("{} {key}  {}", paint(WARN, "…"), paint(QUIET, step.verb.word()));
+                    branches.push(Branch { text, note: None, inside });
+                }
+                None => {}
+            }
+        }
+        branches
+    }
+
+    fn loop_turns(&mut self, block: &Block, around: &str) -> Vec<Branch> {
+        let mut indices = BTreeSet::new();
+        block.walk(&mut |step| {
+            let turns = self.turns.get(step.id.as_ref()).into_iter().flatten();
+            indices.extend(turns.filter_map(|turn| {
+                let (index, _) = turn.strip_prefix(around)?.strip_prefix('[')?.split_once(']')?;
+                index.parse::<usize>().ok()
+            }));
+        });
+        let mut branches = Vec::new();
+        for (count, index) in indices.iter().enumerate() {
+            let inside = self.block(block, &format!("{around}[{index}]"));
+            if count < TURNS {
+                branches.push(Branch { text: paint(QUIET, format_args!("[{index}]")), note: None, inside });
+            }
+        }
+        if indices.len() > TURNS {
+            let text = format!("{} more turns; --json shows them", indices.len() - TURNS);
+            branches.push(Branch { text: paint(QUIET, text), note: None, inside: Vec::new() });
+        }
+        branches
+    }
+}
+
+fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
+    let (mark, style) = match step.status.as_str() {
+        "succeeded" => ("✓", GOOD),
+        "failed" => ("✗", BAD),
+        "skipped" => ("–", QUIET),
+        "waiting" => ("↻", WARN),
+        _ => ("…", WARN),
+    };
+    let mut text = format!("{} {}", paint(style, mark), plain(&step.step));
+    if !verb.is_empty() {
+        text.push_str(&format!("  {}", paint(QUIET, verb)));
+    }
+    if let Some(took) = step.took_ms {
+        let took = Duration::try_from_secs_f64(took / 1000.0).unwrap_or_default();
+        text.push_str(&format!("  {}", time::took(took)));
+    }
+    if step.attempts > 1 {
+        text.push_str(&format!("  {}", paint(WARN, format_args!("{} tries", step.attempts))));
+    }
+    if let Some(at) = step.next_at {
+        text.push_str(&format!("  next try {}", time::local(at)));
+    }
+    match step.status.as_str() {
+        "skipped" | "running" => text.push_str(&format!("  {}", paint(QUIET, &step.status))),
+        _ => {}
+    }
+    if let Some(result) = step.result.as_ref().filter(|result| !result.is_null()) {
+        let result = result.to_string();
+        text.push_str(&format!("  {}", paint(QUIET, plain(&cut(&result, RESULT)))));
+    }
+    let note = step.error.as_ref().map(|error| paint(BAD, plain(&error.message)));
+    Branch { text, note, inside }
+}
+
+fn draw(branches: &[Branch], indent: &str, lines: &mut Vec<String>) {
+    for (index, branch) in branches.iter().enumerate() {
+        let is_last = index + 1 == branches.len();
+        let (corner, below) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        lines.push(format!("{indent}{corner}{}", branch.text));
+        let below = format!("{indent}{below}");
+        if let Some(note) = &branch.note {
+            let bar = if branch.inside.is_empty() { "  " } else { "│ " };
+            lines.push(format!("{below}{bar}{note}"));
+        }
+        draw(&branch.inside, &below, lines);
+    }
+}

@@ -1,0 +1,69 @@
+//! `cogwork init`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::Subcommand;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::output::{self, STRONG, paint};
+use crate::scaffold;
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork init flows            make the folder `flows`
+  cogwork init                  make the current folder one";
+
+/// Make a project folder with an automation that works at once
+///
+/// Nothing is overwritten: where a file of the new project is there already, nothing is written at all.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Init {
+    /// The folder; made if it is missing [default: the project folder]
+    folder: Option<PathBuf>,
+}
+
+impl Subcommand for Init {
+    const NAME: &'static str = "init";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let dir = self.folder.unwrap_or_else(|| context.dir().to_owned());
+        let files = scaffold::files()?;
+        let (files, kept) = choose(&dir, files)?;
+        for (path, text) in &files {
+            scaffold::create(&dir.join(path), text)?;
+            output::say(format_args!("wrote {}", dir.join(path).display()));
+        }
+        if kept {
+            output::say("kept .gitignore; let it hold `.cogwork/` and `secrets/`");
+        }
+        output::say("\nNext:");
+        let enter = if dir == Path::new(".") { String::new() } else { format!("cd {} && ", quoted(&dir)) };
+        for command in [format!("{enter}cogwork run hello"), "cogwork serve".to_owned()] {
+            output::say(format_args!("  {}", paint(STRONG, command)));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The files to write, and whether a `.gitignore` stays: a folder that is kept by git already has one.
+fn choose(dir: &Path, files: Vec<(String, String)>) -> anyhow::Result<(Vec<(String, String)>, bool)> {
+    let there = |path: &str| dir.join(path).symlink_metadata().is_ok();
+    let kept = there(".gitignore");
+    let files: Vec<_> = files.into_iter().filter(|(path, _)| !(kept && path == ".gitignore")).collect();
+    let taken: Vec<String> = files
+        .iter()
+        .filter(|(path, _)| there(path))
+        .map(|(path, _)| format!("`{}`", dir.join(path).display()))
+        .collect();
+    anyhow::ensure!(taken.is_empty(), "nothing was written, since {} would be overwritten", taken.join(", "));
+    Ok((files, kept))
+}
+
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,238 @@
+//! `cogwork list`
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use jiff::Timestamp;
+use model::AutomationId;
+use model::diagnostic::{Report, Severity};
+use serde::{Deserialize, Serialize};
+use store::{ExecutionFilter, Page, SqliteStore, Store as _};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, Table, plain};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, history, project, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork list
+  cogwork list --json | jq -r '.automations[] | select(.trigger == \"webhook\") | .liveUrl'
+
+It asks the daemon that runs on the project's data; where none runs it loads the files.";
+
+/// How many of the next instants of a schedule are given in JSON.
+const NEXT_FIRES: usize = 5;
+
+/// List the automations: state, what starts them, when they run next, how they last ended
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// What is in force, as `GET /api/v1/automations` gives it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listing {
+    /// Whether a daemon runs.
+    #[serde(default)]
+    daemon: bool,
+    automations: Vec<Row>,
+    broken: Vec<BrokenRow>,
+}
+
+/// An automation.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    id: String,
+    name: String,
+    state: String,
+    trigger: String,
+    path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    live_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    test_url: Option<String>,
+    next_fires: Vec<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timezone: Option<String>,
+    errors: usize,
+    warnings: usize,
+    /// The first error of its file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_execution: Option<serde_json::Value>,
+}
+
+/// A file that does not load and has no last good version in force.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BrokenRow {
+    path: String,
+    /// The first error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+impl Subcommand for List {
+    const NAME: &'static str = "list";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        daemon::runtime()?.block_on(list(&config, self.json))
+    }
+}
+
+async fn list(config: &Config, json: bool) -> anyhow::Result<Exit> {
+    let files = Files::load(config)?;
+    let store = history::open(config)?;
+    let mut listing = match daemon::get::<Listing>(config, "/api/v1/automations").await? {
+        Some(listing) => Listing { daemon: true, ..listing },
+        None => files.listing(config, store.as_ref()).await?,
+    };
+    files.explain(&mut listing);
+    if let Some(store) = &store {
+        for row in &mut listing.automations {
+            row.last_execution = last_execution(store, &row.id).await?;
+        }
+    }
+    match json {
+        true => output::json(&listing)?,
+        false => print(&listing)?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn last_execution(store: &SqliteStore, id: &str) -> anyhow::Result<Option<serde_json::Value>> {
+    let filter = ExecutionFilter { automation: AutomationId::parse(id), ..ExecutionFilter::default() };
+    let newest = store.executions(&filter, Page { before: None, limit: 1 }).await?;
+    Ok(newest.into_iter().next().map(server::describe_row))
+}
+
+fn print(listing: &Listing) -> anyhow::Result<()> {
+    let now = time::now();
+    let mut table = Table::new(&["ID", "STATE", "STARTED BY", "LAST"]);
+    for row in &listing.automations {
+        table.row([&row.id, &row.state, &started_by(row), &last(row, now)]);
+    }
+    for broken in &listing.broken {
+        table.row([broken.path.as_str(), "broken", "", ""]);
+    }
+    if listing.automations.is_empty() && listing.broken.is_empty() {
+        output::say("no automation yet; `cogwork new` makes one");
+    } else {
+        table.print()?;
+    }
+    let of_rows = listing.automations.iter().filter_map(|row| row.problem.as_ref());
+    for problem in of_rows.chain(listing.broken.iter().filter_map(|broken| broken.problem.as_ref())) {
+        output::error(plain(problem));
+    }
+    if !listing.daemon {
+        output::say("no daemon runs here; `cogwork serve` starts one");
+    }
+    Ok(())
+}
+
+fn started_by(row: &Row) -> String {
+    match (&row.live_url, row.next_fires.first()) {
+        (Some(url), _) => url.clone(),
+        (None, Some(at)) => format!("next {}", time::in_zone(*at, row.timezone.as_deref().unwrap_or("UTC"))),
+        (None, None) => row.trigger.clone(),
+    }
+}
+
+fn last(row: &Row, now: Timestamp) -> String {
+    let Some(last) = &row.last_execution else { return "never".to_owned() };
+    let status = last["status"].as_str().unwrap_or_default();
+    let at = last["startedAt"].as_str().and_then(|at| at.parse().ok());
+    at.map_or_else(|| status.to_owned(), |at| format!("{status} {}", time::ago(at, now)))
+}
+
+/// The project's files as they are now.
+struct Files {
+    checked: Option<engine::Checked>,
+}
+
+impl Files {
+    fn load(config: &Config) -> anyhow::Result<Self> {
+        // With the data alone, as beside a daemon elsewhere, there is still something to ask.
+        match project::check(&config.dir, &[]) {
+            Ok(checked) => Ok(Self { checked: Some(checked) }),
+            Err(_) if config.data_dir.join("daemon.json").is_file() => Ok(Self { checked: None }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What would be in force if a daemon ran.
+    async fn listing(&self, config: &Config, store: Option<&SqliteStore>) -> anyhow::Result<Listing> {
+        let Some(checked) = &self.checked else { return Ok(Listing::default()) };
+        let (base, now) = (config.base(config.hooks), time::now());
+        let addresses = match store {
+            Some(store) => store.addresses().await?,
+            None => Vec::new(),
+        };
+        let addresses: BTreeMap<_, _> =
+            addresses.into_iter().map(|address| (address.automation.clone(), address)).collect();
+        let automations = checked.catalog.automations().map(|deployed| {
+            let automation = &deployed.automation;
+            let is_webhook = matches!(automation.trigger, model::Trigger::Webhook(_));
+            let address = addresses.get(&automation.id).filter(|_| is_webhook);
+            let url = |token: &str| format!("{base}/trigger/{token}");
+            Row {
+                id: automation.id.to_string(),
+                name: automation.name.clone(),
+                state: deployed.state().to_owned(),
+                trigger: automation.trigger.word().to_owned(),
+                path: automation.source.path().to_owned(),
+                live_url: address.map(|address| url(&address.live)),
+                test_url: address.map(|address| url(&address.test)),
+                next_fires: deployed.next_fires(now, NEXT_FIRES),
+                timezone: None,
+                errors: 0,
+                warnings: deployed.warnings.warning_count(),
+                problem: None,
+                last_execution: None,
+            }
+        });
+        let broken = checked.catalog.broken().iter();
+        Ok(Listing {
+            daemon: false,
+            automations: automations.collect(),
+            broken: broken.map(|broken| BrokenRow { path: broken.path.clone(), problem: None }).collect(),
+        })
+    }
+
+    /// Adds what the files say and the API does not: zones, and the first error.
+    fn explain(&self, listing: &mut Listing) {
+        let Some(checked) = &self.checked else { return };
+        let problem = |path: &str| {
+            let report = checked.reports.iter().find(|report| report.source().path() == path);
+            report.and_then(first_error)
+        };
+        for row in &mut listing.automations {
+            let deployed = AutomationId::parse(&row.id).and_then(|id| checked.catalog.get(&id).cloned());
+            let schedule = deployed.and_then(|deployed| deployed.schedule.clone());
+            row.timezone =
+                row.timezone.take().or_else(|| schedule.map(|schedule| schedule.timezone().to_owned()));
+            row.problem = problem(&row.path);
+        }
+        for broken in &mut listing.broken {
+            broken.problem = problem(&broken.path);
+        }
+    }
+}
+
+/// The first error of a file, with its place.
+fn first_error(report: &Report) -> Option<String> {
+    let entry = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
+    Some(format!("{}:{}:{}: {}", entry.file, entry.line, entry.column, entry.message))
+}

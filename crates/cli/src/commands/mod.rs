@@ -1,0 +1,62 @@
+//! The table of subcommands. A new one is a file here and a line in [`COMMANDS`].
+
+use clap::{ArgMatches, Command};
+
+use crate::context::Context;
+use crate::exit::Exit;
+
+mod completions;
+mod connectors;
+mod executions;
+mod init;
+mod list;
+mod new;
+mod run;
+mod schema;
+mod serve;
+mod validate;
+mod version;
+
+/// Every subcommand, in the order in which `--help` lists them.
+pub(crate) const COMMANDS: &[Entry] = &[
+    Entry::of::<init::Init>(),
+    Entry::of::<new::New>(),
+    Entry::of::<validate::Validate>(),
+    Entry::of::<run::Run>(),
+    Entry::of::<serve::Serve>(),
+    Entry::of::<list::List>(),
+    Entry::of::<executions::Executions>(),
+    Entry::of::<connectors::Connectors>(),
+    Entry::of::<schema::Schema>(),
+    Entry::of::<completions::Completions>(),
+    Entry::of::<version::Version>(),
+];
+
+/// A subcommand: its arguments, and what it does.
+pub(crate) trait Subcommand: clap::Args {
+    /// What it is called.
+    const NAME: &'static str;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being done.
+    fn run(self, context: &Context) -> anyhow::Result<Exit>;
+}
+
+/// A row of the table.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) define: fn() -> Command,
+    pub(crate) run: fn(&ArgMatches, &Context) -> anyhow::Result<Exit>,
+}
+
+impl Entry {
+    const fn of<T: Subcommand>() -> Self {
+        Self {
+            name: T::NAME,
+            define: || T::augment_args(Command::new(T::NAME)),
+            run: |matches, context| T::from_arg_matches(matches)?.run(context),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What an execution of `cogwork run` starts with.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+
+use anyhow::Context as _;
+use engine::Deployed;
+use model::action::{InputSpec, InputType};
+use model::automation::{Trigger, WebhookTrigger};
+use model::payload::{Payload, WebhookPayload};
+use model::value::{JsonLimits, Map, Value};
+
+use crate::exit::Fault;
+use crate::time;
+
+/// The most bytes of a payload: the most that any webhook can be set to take.
+const MOST_BYTES: u64 = 25 << 20;
+
+/// What was given on the command line.
+pub(super) struct Given {
+    payload: Option<Vec<u8>>,
+    inputs: Vec<(String, String)>,
+}
+
+impl Given {
+    /// Reads the payload's file, or stdin for `-`, and takes inputs apart.
+    ///
+    /// # Errors
+    /// The file cannot be read or is too large, or an input is not `name=value`.
+    pub(super) fn read(payload: Option<&str>, inputs: &[String]) -> anyhow::Result<Self> {
+        let inputs = inputs.iter().map(|input| match input.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+            _ => Err(Fault::usage(format!("`--input {input}`: write it as name=value"))),
+        });
+        let inputs = inputs.collect::<anyhow::Result<_>>()?;
+        let payload = match payload {
+            None => None,
+            Some("-") => Some(read(io::stdin().lock()).context("cannot read the payload from stdin")?),
+            Some(path) => {
+                let text = File::open(path).map_err(Into::into).and_then(read);
+                Some(text.with_context(|| format!("cannot read the payload `{path}`"))?)
+            }
+        };
+        Ok(Self { payload, inputs })
+    }
+
+    /// The payload of a start of this automation.
+    ///
+    /// # Errors
+    /// What was given does not fit its trigger.
+    pub(super) fn payload(&self, deployed: &Deployed) -> anyhow::Result<Payload> {
+        let automation = &deployed.automation;
+        match &automation.trigger {
+            Trigger::Manual => self.manual(&automation.inputs),
+            Trigger::Webhook(webhook) => self.webhook(webhook),
+            Trigger::Schedule(_) if self.payload.is_some() || !self.inputs.is_empty() => Err(Fault::usage(
+                "a schedule starts with the time alone; it takes no --payload and no --input",
+            )),
+            Trigger::Schedule(_) => {
+                let now = time::now();
+                let schedule = deployed.schedule.as_ref().context("the schedule was not compiled")?;
+                Ok(schedule.payload(now, now))
+            }
+        }
+    }
+
+    fn manual(&self, declared: &[InputSpec]) -> anyhow::Result<Payload> {
+        let mut inputs = match self.json()? {
+            None => Map::new(),
+            Some(Value::Map(map)) => map.as_ref().clone(),
+            Some(other) => {
+                let message =
+                    format!("the payload of a manual start is a map of inputs, found a {}", other.kind());
+                return Err(Fault::usage(message));
+            }
+        };
+        for (name, text) in &self.inputs {
+            let kind = declared.iter().find(|input| input.name == *name).map(|input| &input.kind);
+            inputs.insert(name.as_str(), value(kind, text));
+        }
+        Ok(Payload::manual(inputs))
+    }
+
+    fn webhook(&self, webhook: &WebhookTrigger) -> anyhow::Result<Payload> {
+        if !self.inputs.is_empty() {
+            return Err(Fault::usage("a webhook has no inputs; give the body of the request with --payload"));
+        }
+        // Whether it is JSON is asked here, as the hook listener would.
+        self.json()?;
+        let body = self.payload.clone().unwrap_or_default();
+        if body.len() > webhook.max_body {
+            let most = model::units::format_size(u64::try_from(webhook.max_body).unwrap_or(u64::MAX));
+            anyhow::bail!("the payload is larger than the {most} that this webhook takes");
+        }
+        let method = webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first());
+        let content_type = if body.is_empty() { "" } else { "application/json" };
+        let mut headers =
+            BTreeMap::from([("user-agent".to_owned(), format!("cogwork/{}", env!("CARGO_PKG_VERSION")))]);
+        if !body.is_empty() {
+            headers.insert("content-type".to_owned(), content_type.to_owned());
+        }
+        Ok(Payload::Webhook(WebhookPayload {
+            method: method.cloned().unwrap_or_else(|| "POST".to_owned()),
+            path_fragment: String::new(),
+            query_parameters: Map::new(),
+            headers,
+            body: model::File { content_type: content_type.into(), filename: None, data: body.into() },
+        }))
+    }
+
+    fn json(&self) -> anyhow::Result<Option<Value>> {
+        let Some(payload) = &self.payload else { return Ok(None) };
+        let value = Value::from_json(payload, JsonLimits::default());
+        value.map(Some).map_err(|error| Fault::usage(format!("the payload is not JSON: {error}")))
+    }
+}
+
+fn read(from: impl Read) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    anyhow::ensure!(
+        bytes.len() as u64 <= MOST_BYTES,
+        "it is larger than {}",
+        model::units::format_size(MOST_BYTES)
+    );
+    Ok(bytes)
+}
+
+/// A value as its input's type reads it. What does not fit stays text, so that the engine says what is wanted.
+fn value(kind: Option<&InputType>, text: &str) -> Value {
+    match kind {
+        None | Some(InputType::Text | InputType::Choice { .. } | InputType::File) => Value::from(text),
+        Some(_) => {
+            Value::from_json(text.as_bytes(), JsonLimits::default()).unwrap_or_else(|_| Value::from(text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_the_type_of_its_input() {
+        assert_eq!(value(Some(&InputType::Text), "007"), Value::from("007"));
+        assert_eq!(value(Some(&InputType::integer()), "7"), Value::from(7));
+        assert_eq!(value(Some(&InputType::integer()), "seven"), Value::from("seven"));
+        assert_eq!(value(Some(&InputType::Boolean), "true"), Value::from(true));
+        assert_eq!(value(Some(&InputType::Any), "Ada"), Value::from("Ada"));
+        assert_eq!(value(None, "7"), Value::from("7"));
+    }
+
+    #[test]
+    fn an_input_needs_a_name() {
+        assert!(Given::read(None, &["=x".to_owned()]).is_err());
+        assert!(Given::read(None, &["x".to_owned()]).is_err());
+        let given = Given::read(None, &["a=b=c".to_owned()]).expect("an input");
+        assert_eq!(given.inputs, [("a".to_owned(), "b=c".to_owned())]);
+    }
+}

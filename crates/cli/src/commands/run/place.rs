@@ -1,0 +1,111 @@
+//! Where an execution of `cogwork run` takes place: in the project, or in a temporary folder that looks like it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use store::SqliteStore;
+use tempfile::TempDir;
+
+use crate::output;
+use crate::project::{self, Wanted};
+use crate::settings::Config;
+
+/// The most bytes of a file outside the project: more than the loader takes, so that it says so itself.
+const MOST_BYTES: u64 = 512 << 10;
+
+/// The folder and the store to run in.
+pub(super) struct Place {
+    pub(super) dir: PathBuf,
+    pub(super) store: SqliteStore,
+    /// The automation's id, or its file relative to `dir`.
+    pub(super) wanted: String,
+    pub(super) is_file: bool,
+    /// Deleted when the command ends.
+    _temporary: Vec<TempDir>,
+}
+
+impl Place {
+    /// Makes everything ready to run the automation that `text` names.
+    ///
+    /// # Errors
+    /// There is no such file, it has errors (which are shown), or no store can be opened.
+    pub(super) fn prepare(config: &Config, text: &str) -> anyhow::Result<Self> {
+        match Wanted::of(&config.dir, text)? {
+            Wanted::Id(id) => Self::in_project(config, id, false),
+            Wanted::File(path) => Self::in_project(config, path, true),
+            Wanted::Stranger(path) => Self::beside_project(config, &path),
+        }
+    }
+
+    fn in_project(config: &Config, wanted: String, is_file: bool) -> anyhow::Result<Self> {
+        project::require(&config.dir)?;
+        let dir = config.dir.clone();
+        match SqliteStore::open(config.store_path(), config.store()) {
+            Ok(store) => Ok(Self { dir, store, wanted, is_file, _temporary: Vec::new() }),
+            Err(store::Error::Locked { .. }) => {
+                output::say("a daemon holds the store; this execution is kept in a temporary one");
+                let (store, temporary) = temporary_store()?;
+                Ok(Self { dir, store, wanted, is_file, _temporary: vec![temporary] })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A folder that holds only this automation, with the connections, connectors and secrets of the project.
+    fn beside_project(config: &Config, path: &Path) -> anyhow::Result<Self> {
+        let text = read(path)?;
+        // Checked under its own name first, since what is shown of the copy would name the copy.
+        let catalog = engine::check_project(&config.dir, &[])?.catalog;
+        let report = engine::check_text(&catalog, &path.display().to_string(), &text);
+        if report.has_errors() {
+            output::reports([&report]);
+            anyhow::bail!("`{}` does not load", path.display());
+        }
+        let name = path.file_name().context("a file has a name")?;
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let automations = folder.path().join("automations");
+        fs::create_dir(&automations)?;
+        fs::write(automations.join(name), text)?;
+        for shared in ["connections", "connectors", "secrets"] {
+            let original = config.dir.join(shared);
+            if original.is_dir() {
+                link(&original.canonicalize()?, &folder.path().join(shared))?;
+            }
+        }
+        let (store, temporary) = temporary_store()?;
+        let wanted = format!("automations/{}", name.to_string_lossy());
+        Ok(Self {
+            dir: folder.path().to_owned(),
+            store,
+            wanted,
+            is_file: true,
+            _temporary: vec![folder, temporary],
+        })
+    }
+}
+
+fn temporary_store() -> anyhow::Result<(SqliteStore, TempDir)> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    // It is deleted at the end, so nothing need survive a power cut.
+    let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
+    Ok((SqliteStore::open(folder.path(), options)?, folder))
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read `{}`", path.display()))?;
+    Ok(text)
+}
+
+#[cfg(unix)]
+fn link(original: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(original, link)
+}
+
+#[cfg(windows)]
+fn link(original: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::windows::fs::symlink_dir(original, link)
+}

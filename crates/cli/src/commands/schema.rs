@@ -1,0 +1,64 @@
+//! `cogwork schema`
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::Subcommand;
+use crate::context::Context;
+use crate::exit::{Exit, Fault};
+use crate::output;
+use crate::scaffold::{self, SCHEMAS};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork schema automation            print one schema
+  cogwork schema --write               write all of them to schemas/
+
+An editor with a YAML language server then completes and explains a file that begins with
+  # yaml-language-server: $schema=../schemas/automation.schema.json";
+
+/// Print the JSON Schemas of the files, or write them to `schemas/`
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Schema {
+    /// Which one
+    #[arg(value_parser = SCHEMAS.map(|schema| schema.name))]
+    name: Option<String>,
+    /// Write to the project's `schemas/` in place of printing
+    #[arg(long)]
+    write: bool,
+}
+
+impl Subcommand for Schema {
+    const NAME: &'static str = "schema";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let chosen =
+            SCHEMAS.iter().filter(|schema| self.name.as_deref().is_none_or(|name| name == schema.name));
+        let chosen: Vec<_> = chosen.collect();
+        if self.write {
+            for schema in chosen {
+                let path = context.dir().join(schema.path());
+                write(&path, &schema.text()?)?;
+                output::say(format_args!("wrote {}", path.display()));
+            }
+            return Ok(Exit::Done);
+        }
+        match chosen.as_slice() {
+            [schema] => output::raw(schema.text()?.as_bytes())?,
+            _ => {
+                let names = SCHEMAS.map(|schema| schema.name).join(" or ");
+                return Err(Fault::usage(format!("name one schema to print ({names}), or give --write")));
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    scaffold::make_parent(path)?;
+    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}

@@ -1,0 +1,209 @@
+//! `cogwork serve`
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use engine::{Catalog, Engine, Notice, SystemClock};
+use server::{Addresses, Server};
+use store::{SqliteStore, Store as _};
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, count, paint, plain};
+use crate::settings::{Config, Flags, LogFormat, SERVE};
+use crate::signals::Signals;
+use crate::{daemon, project, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork serve
+  cogwork serve --dir flows --hooks 0.0.0.0:7070 --public-url https://hooks.example.com
+  cogwork serve --hooks 0 --admin 0                free ports, which are printed
+  COGWORK_OUTBOUND_ALLOW=127.0.0.1 cogwork serve   let calls go to this machine
+
+Files are reloaded the moment they change. Ctrl-C or SIGTERM stops in order: requests are answered, steps that run
+come to their end, and what is left goes on at the next start. A second one stops at once.
+It exits 3 when the store cannot be trusted any more; a supervisor may start it again, which reads the store anew.";
+
+/// How long steps that run may take to come to their end when the daemon stops.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Run the daemon: webhooks, schedules, the API
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    settings: Flags<SERVE>,
+}
+
+impl Subcommand for Serve {
+    const NAME: &'static str = "serve";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Daemon)?;
+        project::require(&config.dir)?;
+        let runtime = daemon::runtime()?;
+        let exit = runtime.block_on(serve(&config));
+        // A thread that hangs in the system must not keep the process from ending.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        exit
+    }
+}
+
+async fn serve(config: &Config) -> anyhow::Result<Exit> {
+    let mut signals = Signals::listen()?;
+    // First the sockets, so that the guard on outgoing calls knows them; connections wait until the engine is there.
+    let bound = Server::bind(config.server()).await?;
+    let addresses = bound.addresses();
+    let store = SqliteStore::open(config.store_path(), config.store())
+        .with_context(|| format!("cannot open the store `{}`", config.store_path().display()))?;
+    let mut settings = config.engine();
+    settings.own_addresses = vec![addresses.hooks, addresses.admin];
+    settings.public_url = Some(config.base(addresses.hooks));
+    let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;
+    let mut notices = engine.subscribe();
+    let server = bound.serve(engine.clone())?;
+    banner(config, addresses, &engine, &store).await?;
+    let mut reporter = Reporter::new(config.log_format);
+    reporter.tell(&engine.catalog());
+    let exit = loop {
+        tokio::select! {
+            biased;
+            reason = engine.store_lost() => {
+                output::error(format_args!("the store cannot be trusted: {}", plain(&reason)));
+                break Exit::StoreLost;
+            }
+            () = signals.next() => break Exit::Done,
+            notice = notices.recv() => match notice {
+                Ok(Notice::CatalogChanged { .. }) | Err(RecvError::Lagged(_)) => reporter.tell(&engine.catalog()),
+                Ok(Notice::ExecutionEvents { .. }) => {}
+                Err(RecvError::Closed) => break Exit::Failed,
+            },
+        }
+    };
+    if exit == Exit::Done {
+        output::say("stopping; once more to stop at once");
+    }
+    let stop = async {
+        // The engine must still run while answers under way are finished.
+        server.shutdown().await;
+        engine.shutdown(GRACE).await;
+        store.close().await
+    };
+    tokio::select! {
+        closed = stop => {
+            // Where the store is lost it says so again, which is no news.
+            if exit != Exit::StoreLost {
+                closed?;
+            }
+            Ok(exit)
+        }
+        () = signals.next() => Ok(if exit == Exit::StoreLost { exit } else { Exit::Interrupted }),
+    }
+}
+
+/// What a person wants to see when a daemon starts.
+async fn banner(
+    config: &Config,
+    addresses: Addresses,
+    engine: &Engine,
+    store: &SqliteStore,
+) -> anyhow::Result<()> {
+    let catalog = engine.catalog();
+    let base = config.base(addresses.hooks);
+    let info = store.info().await?;
+    let version = env!("CARGO_PKG_VERSION");
+    output::data(format_args!("{} {version}", paint(STRONG, "Cogwork")))?;
+    let fact = |name: &str, value: &str| {
+        output::data(format_args!("  {}  {value}", paint(QUIET, format_args!("{name:<9}"))))
+    };
+    fact("hooks", &format!("http://{}", addresses.hooks))?;
+    fact("admin", &format!("http://{}", addresses.admin))?;
+    match &config.admin_token {
+        Some(_) => fact("token", "as given by COGWORK_ADMIN_TOKEN")?,
+        None => fact("token", &config.data_dir.join("admin-token").display().to_string())?,
+    }
+    fact("store", &format!("{} ({})", info.location, info.engine))?;
+    fact("loaded", &loaded(&catalog))?;
+    for weakness in &info.weakened {
+        output::warn(plain(weakness));
+    }
+    let now = time::now();
+    for deployed in catalog.automations() {
+        let automation = &deployed.automation;
+        let started_by =
+            if automation.enabled { started_by(deployed, &base, now) } else { "disabled".to_owned() };
+        let mark = if automation.enabled { paint(GOOD, "●") } else { paint(QUIET, "○") };
+        output::data(format_args!("  {mark} {}  {}", paint(STRONG, &automation.id), plain(&started_by)))?;
+    }
+    for broken in catalog.broken() {
+        output::data(format_args!("  {} {}  does not load", paint(BAD, "✗"), plain(&broken.path)))?;
+    }
+    Ok(())
+}
+
+fn started_by(deployed: &engine::Deployed, base: &str, now: jiff::Timestamp) -> String {
+    if let Some(url) = deployed.live_url(base) {
+        return url;
+    }
+    match &deployed.schedule {
+        Some(schedule) => {
+            let next = deployed.next_fires(now, 1).first().map(|at| time::in_zone(*at, schedule.timezone()));
+            format!("{}; next {}", schedule.describe(), next.unwrap_or_else(|| "never".to_owned()))
+        }
+        None => deployed.automation.trigger.word().to_owned(),
+    }
+}
+
+fn loaded(catalog: &Catalog) -> String {
+    let automations = count(catalog.automations().len(), "automation");
+    let connections = count(catalog.connections().len(), "connection");
+    let broken = match catalog.broken().len() {
+        0 => String::new(),
+        number => format!(", {}", paint(BAD, format_args!("{} with errors", count(number, "file")))),
+    };
+    format!("{automations}, {connections}{broken}")
+}
+
+/// Shows problems of files once, when they come up.
+struct Reporter {
+    /// Where the log is for programs, they are in the log alone.
+    silent: bool,
+    shown: BTreeSet<String>,
+}
+
+impl Reporter {
+    fn new(format: LogFormat) -> Self {
+        Self { silent: format == LogFormat::Json, shown: BTreeSet::new() }
+    }
+
+    fn tell(&mut self, catalog: &Catalog) {
+        if self.silent {
+            return;
+        }
+        let reports: Vec<(String, bool)> = catalog
+            .reports()
+            .iter()
+            .filter(|report| report.has_errors() || report.warning_count() > 0)
+            .map(|report| (report.render(true), report.has_errors()))
+            .collect();
+        for (text, _) in reports.iter().filter(|(text, _)| !self.shown.contains(text)) {
+            output::say(format_args!("{}\n", text.trim_end()));
+        }
+        let had_errors = !self.shown.is_empty();
+        self.shown = reports.into_iter().map(|(text, _)| text).collect();
+        if had_errors && self.shown.is_empty() {
+            output::say(paint(GOOD, "no problem is left in any file"));
+        }
+        let stale = catalog.automations().filter(|deployed| deployed.stale.is_some());
+        for deployed in stale {
+            let text = format!("`{}` runs on in its last good version", deployed.automation.id);
+            output::say(paint(WARN, text));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `cogwork validate`
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use engine::Catalog;
+use model::diagnostic::Report;
+use serde_json::json;
+
+use super::Subcommand;
+use crate::context::Context;
+use crate::exit::{Exit, Fault};
+use crate::output::{self, count};
+use crate::paths::{self, Named};
+use crate::{project, settings};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork validate                                 every file of the project
+  cogwork validate automations/order-desk.yaml
+  cogwork validate --format github                 annotations of a pull request
+  cogwork validate --format json | jq .errors";
+
+/// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
+const MOST_BYTES: u64 = 512 << 10;
+
+/// Check automations, connections, connectors and settings, all problems at once
+///
+/// Checks what the daemon would check, and runs nothing. Exits 1 where there is an error; warnings alone exit 0.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Validate {
+    /// Files and folders to check; everything if none is given
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// How problems are shown
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+}
+
+/// How problems are shown.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// As the compiler of Rust does
+    Text,
+    /// One JSON object
+    Json,
+    /// Annotations for GitHub Actions
+    Github,
+}
+
+/// What was found in all files together.
+#[derive(Default)]
+struct Findings {
+    files: usize,
+    reports: Vec<Report>,
+}
+
+impl Subcommand for Validate {
+    const NAME: &'static str = "validate";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let dir = context.dir();
+        let mut findings = Findings::default();
+        let (inside, outside) = sort_out(dir, &self.paths)?;
+        let everything = self.paths.is_empty();
+        if (everything || inside.iter().any(|path| path == Path::new(settings::FILE)))
+            && settings::exists(dir)
+        {
+            findings.files += 1;
+            findings.reports.extend(settings::check(dir)?);
+        }
+        // The surroundings of a file count even where only that file is asked for.
+        let checked =
+            if everything { project::check(dir, &[])? } else { engine::check_project(dir, &inside)? };
+        if everything || !inside.is_empty() {
+            findings.files += checked.files;
+            findings.reports.extend(checked.reports);
+        }
+        for path in &outside {
+            findings.files += 1;
+            findings.reports.push(check_stranger(&checked.catalog, path)?);
+        }
+        if findings.files == 0 && !everything {
+            return Err(Fault::usage(
+                "these paths hold no automation, connection or connector of the project",
+            ));
+        }
+        findings.show(self.format)
+    }
+}
+
+/// Which paths are of the project, relative to it, and which are files somewhere else.
+fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for path in paths {
+        match paths::resolve(dir, path)? {
+            // The project folder itself: everything in it.
+            Named::Inside(below) if below.as_os_str().is_empty() => {
+                inside
+                    .extend(["automations", "connections", "connectors", settings::FILE].map(PathBuf::from));
+            }
+            Named::Inside(below) => inside.push(below),
+            Named::Outside(path) if path.is_file() => outside.push(path),
+            Named::Outside(path) => {
+                let message =
+                    format!("`{}` is outside the project; name the project with --dir", path.display());
+                return Err(Fault::usage(message));
+            }
+        }
+    }
+    Ok((inside, outside))
+}
+
+/// Checks a file outside the project as an automation in it.
+fn check_stranger(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read `{}`", path.display()))?;
+    Ok(engine::check_text(catalog, &path.display().to_string(), &text))
+}
+
+impl Findings {
+    fn show(&self, format: Format) -> anyhow::Result<Exit> {
+        let errors: usize = self.reports.iter().map(Report::error_count).sum();
+        let warnings: usize = self.reports.iter().map(Report::warning_count).sum();
+        let reports = self.reports.iter().filter(|report| !report.is_empty());
+        match format {
+            Format::Text => {
+                for report in reports {
+                    output::data(format_args!("{}\n", report.render(true).trim_end()))?;
+                }
+            }
+            Format::Json => {
+                let diagnostics: Vec<_> = reports.flat_map(Report::entries).collect();
+                let (files, errors, warnings) = (self.files, errors, warnings);
+                output::json(&json!({
+                    "files": files, "errors": errors, "warnings": warnings, "diagnostics": diagnostics,
+                }))?;
+            }
+            Format::Github => {
+                for report in reports {
+                    output::raw(report.to_github().as_bytes())?;
+                }
+            }
+        }
+        let (files, found) =
+            (count(self.files, "file"), [count(errors, "error"), count(warnings, "warning")]);
+        output::say(format_args!("checked {files}: {}", found.join(", ")));
+        Ok(if errors == 0 { Exit::Done } else { Exit::Failed })
+    }
+}

@@ -1,0 +1,61 @@
+//! What a subcommand is given: the project folder, and a way to its settings.
+
+use std::path::{Path, PathBuf};
+
+use crate::logging;
+use crate::output;
+use crate::settings::{Config, Environment, Given, Setting};
+
+/// What a subcommand is given.
+#[derive(Debug)]
+pub(crate) struct Context {
+    dir: PathBuf,
+    environment: Environment,
+    /// Settings that flags of every command gave.
+    flags: Vec<(&'static str, Vec<String>)>,
+}
+
+/// How much is logged where nobody says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Talk {
+    /// What a daemon tells of its work.
+    Daemon,
+    /// What a person at a terminal must know.
+    Tool,
+}
+
+impl Talk {
+    fn level(self) -> &'static str {
+        match self {
+            Self::Daemon => "info",
+            Self::Tool => "warn",
+        }
+    }
+}
+
+impl Context {
+    /// For the project folder `dir`, with what the shared flags gave.
+    pub(crate) fn new(dir: PathBuf, flags: Vec<(&'static str, Vec<String>)>) -> Self {
+        Self { dir, environment: Environment::of_process(), flags }
+    }
+
+    /// The project folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The settings with what these flags gave, and starts the log as they say.
+    ///
+    /// # Errors
+    /// A setting is wrong.
+    pub(crate) fn config(&self, flags: &[Given], talk: Talk) -> anyhow::Result<Config> {
+        let shared = self.flags.iter().filter_map(|(key, values)| Some((Setting::of(key)?, values.clone())));
+        let flags: Vec<Given> = shared.chain(flags.iter().cloned()).collect();
+        let config = Config::load(&self.dir, &self.environment, &flags)?;
+        logging::start(config.log_level.as_deref().unwrap_or(talk.level()), config.log_format)?;
+        for (name, near) in self.environment.strangers() {
+            output::warn(format_args!("the variable `{name}` is no setting; did you mean `{near}`?"));
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,51 @@
+//! Asking the daemon that runs on a project's data, if one does.
+
+use anyhow::Context as _;
+use serde::de::DeserializeOwned;
+use server::Client;
+
+use crate::settings::Config;
+
+/// What a daemon answers to `GET path`; `None` where none runs.
+///
+/// # Errors
+/// One runs and refuses, or its files cannot be read.
+pub(crate) async fn get<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<Option<T>> {
+    let Some(client) = client(config)? else { return Ok(None) };
+    match client.get(path).await {
+        Ok(answer) => Ok(Some(answer)),
+        // It was killed and could not take its file away.
+        Err(server::Error::Unreachable { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the daemon answers to `POST path`.
+///
+/// # Errors
+/// None runs, or it refuses.
+pub(crate) async fn post<T: DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    body: &serde_json::Value,
+) -> anyhow::Result<T> {
+    let none =
+        || format!("no daemon runs on `{}`; start one with `cogwork serve`", config.data_dir.display());
+    let client = client(config)?.with_context(none)?;
+    match client.post(path, body).await {
+        Err(error @ server::Error::Unreachable { .. }) => Err(error).with_context(none),
+        answer => Ok(answer?),
+    }
+}
+
+fn client(config: &Config) -> anyhow::Result<Option<Client>> {
+    Ok(Client::of_folder(&config.data_dir, config.admin_token.as_ref())?)
+}
+
+/// A runtime for a command that waits for one thing after the other.
+///
+/// # Errors
+/// The system gives no threads or timers.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
+}

@@ -1,0 +1,130 @@
+//! How the process ends: its exit code, and the errors that decide it.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How the process ends. The codes are part of the command line's contract and are told by `--help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for is done.
+    Done,
+    /// What was asked for failed.
+    Failed,
+    /// It was asked for in a wrong way.
+    Usage,
+    /// The store cannot be trusted: what is stored has to be read anew, or restored.
+    StoreLost,
+    /// Somebody interrupted it.
+    Interrupted,
+}
+
+impl Exit {
+    /// The code that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::StoreLost => 3,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// An error that says itself how the process ends.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It was asked for in a wrong way.
+    Usage(String),
+    /// Everything has been said already.
+    Told(Exit),
+}
+
+impl Fault {
+    /// Wrong usage, in words with the way out.
+    pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
+        Self::Usage(message.into()).into()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(message) => formatter.write_str(message),
+            Self::Told(exit) => write!(formatter, "exit {}", exit.code()),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// How the process ends after this error.
+pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+    for cause in error.chain() {
+        if let Some(fault) = cause.downcast_ref::<Fault>() {
+            return match fault {
+                Fault::Usage(_) => Exit::Usage,
+                Fault::Told(exit) => *exit,
+            };
+        }
+        if let Some(error) = cause.downcast_ref::<store::Error>() {
+            return if is_untrusted(error) { Exit::StoreLost } else { Exit::Failed };
+        }
+    }
+    Exit::Failed
+}
+
+/// Whether whoever reads the pipe has gone away, as `head` does: no error, and nobody to tell.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}
+
+fn is_untrusted(error: &store::Error) -> bool {
+    error.outcome_unknown() || matches!(error, store::Error::Corrupt { .. })
+}
+
+/// The message with those of its causes that it does not repeat already.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_in_doubt_has_a_code_of_its_own() {
+        let lost = store::Error::Commit { reason: "disk I/O error".into() };
+        assert_eq!(exit_of(&engine::Error::Store(lost).into()), Exit::StoreLost);
+        let locked = store::Error::Locked { path: "x.lock".into(), pid: None };
+        assert_eq!(exit_of(&locked.into()), Exit::Failed);
+        assert_eq!(exit_of(&Fault::usage("no").context("in vain")), Exit::Usage);
+    }
+
+    #[test]
+    fn a_cause_that_the_message_holds_is_not_said_twice() {
+        let error = engine::Error::Store(store::Error::Full);
+        let text = message(&anyhow::Error::from(error));
+        assert_eq!(text.matches("the store is full").count(), 1, "{text}");
+        let error = anyhow::Error::new(store::Error::Closed).context("cannot list executions");
+        assert_eq!(message(&error), "cannot list executions: the store is closed");
+    }
+}

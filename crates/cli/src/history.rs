@@ -1,0 +1,113 @@
+//! The store of a project, opened to read beside a daemon, and executions as the API describes them.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use model::{ActionError, ExecutionId};
+use serde::Deserialize;
+use serde_json::Value;
+use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
+
+use crate::exit::Fault;
+use crate::settings::Config;
+
+/// The word for the newest execution in place of an id.
+const LATEST: &str = "latest";
+
+/// An execution in the form of `GET /api/v1/executions/{id}`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Execution {
+    pub(crate) id: String,
+    pub(crate) automation: String,
+    pub(crate) status: String,
+    pub(crate) started_at: Timestamp,
+    pub(crate) finished_at: Option<Timestamp>,
+    pub(crate) attempt: u32,
+    pub(crate) retry_at: Option<Timestamp>,
+    pub(crate) payload: Value,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) response: Option<Value>,
+}
+
+/// One step of it, or one turn of a step in a loop.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Step {
+    /// Its id with its loop turns: `copy[2]`.
+    pub(crate) step: String,
+    pub(crate) status: String,
+    pub(crate) attempts: u32,
+    pub(crate) took_ms: Option<f64>,
+    pub(crate) next_at: Option<Timestamp>,
+    pub(crate) result: Option<Value>,
+    pub(crate) error: Option<ActionError>,
+}
+
+/// How an execution ended.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "outcome", rename_all = "camelCase")]
+pub(crate) enum Outcome {
+    Succeeded { result: Value },
+    Failed { error: ActionError },
+    Cancelled { reason: String },
+    Stuck { error: ActionError },
+}
+
+/// The store of a project, to read only; `None` where nothing has been kept yet.
+///
+/// # Errors
+/// It is there and cannot be opened.
+pub(crate) fn open(config: &Config) -> anyhow::Result<Option<SqliteStore>> {
+    let path = config.store_path();
+    if !exists(path) {
+        return Ok(None);
+    }
+    let store = SqliteStore::open_read_only(path)
+        .with_context(|| format!("cannot read the store `{}`", path.display()))?;
+    Ok(Some(store))
+}
+
+/// The store of a project, where something must have been kept.
+///
+/// # Errors
+/// Nothing has, or it cannot be opened.
+pub(crate) fn require(config: &Config) -> anyhow::Result<SqliteStore> {
+    let none = || format!("nothing has run yet: there is no store in `{}`", config.store_path().display());
+    open(config)?.with_context(none)
+}
+
+fn exists(path: &Path) -> bool {
+    path.is_file() || path.join("cogwork.db").is_file()
+}
+
+/// The execution that `text` names: an id, or `latest`.
+///
+/// # Errors
+/// There is none.
+pub(crate) async fn find(store: &SqliteStore, text: &str) -> anyhow::Result<ExecutionRow> {
+    if text == LATEST {
+        let page = Page { before: None, limit: 1 };
+        let newest = store.executions(&ExecutionFilter::default(), page).await?;
+        return newest.into_iter().next().context("nothing has run yet");
+    }
+    let id = parse_id(text)?;
+    store
+        .execution(id)
+        .await?
+        .with_context(|| format!("there is no execution `{id}`; it may have been cleared away by age"))
+}
+
+/// The id that `text` is.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn parse_id(text: &str) -> anyhow::Result<ExecutionId> {
+    text.parse().map_err(|_| {
+        Fault::usage(format!(
+            "`{text}` is no execution id; `cogwork executions list` shows them, and `{LATEST}` is the newest"
+        ))
+    })
+}

@@ -1,0 +1,40 @@
+//! Where the log goes: stderr, as text or as JSON.
+
+use std::io;
+
+use tracing::Metadata;
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::exit::Fault;
+use crate::settings::LogFormat;
+
+/// Starts the log of this process.
+///
+/// # Errors
+/// `level` is no level, nor a list of `part=level`.
+pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(level).map_err(|error| {
+        Fault::usage(format!(
+            "`{level}` is no log level: {error}; use error, warn, info, debug, trace or `part=level`"
+        ))
+    })?;
+    let registry = tracing_subscriber::registry();
+    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    // A second start in one process changes nothing, which is what a test wants.
+    let _ = match format {
+        LogFormat::Json => registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init(),
+        LogFormat::Text => {
+            let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+            let layer = layer.with_ansi(colour).with_target(false);
+            registry.with(layer.with_filter(filter.and(filter_fn(is_no_report)))).try_init()
+        }
+    };
+    Ok(())
+}
+
+/// Reports on files are shown as such, so they are left out of a log that stands beside them.
+fn is_no_report(metadata: &Metadata<'_>) -> bool {
+    !(metadata.target().starts_with("engine") && metadata.fields().field("file").is_some())
+}

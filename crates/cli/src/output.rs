@@ -1,0 +1,173 @@
+//! The one place that prints. Data goes to stdout, talk to stderr; colour only where somebody sees it.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use model::diagnostic::Report;
+use serde::Serialize;
+
+/// Colours by meaning.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default();
+pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
+pub(crate) const QUIET: Style = Style::new().dimmed();
+pub(crate) const STRONG: Style = Style::new().bold();
+
+/// The text in this style. What does not support it strips it (anstream).
+pub(crate) fn paint(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Prints data and ends the line.
+pub(crate) fn data(text: impl Display) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// Prints data as it is.
+pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Prints data as JSON, for programs.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    Ok(data(serde_json::to_string_pretty(value)?)?)
+}
+
+/// Says something about the work. Where stderr is closed there is nobody to tell.
+pub(crate) fn say(text: impl Display) {
+    let mut out = anstream::stderr().lock();
+    let _ = writeln!(out, "{text}");
+}
+
+/// Says that something failed.
+pub(crate) fn error(text: impl Display) {
+    say(format_args!("{}: {text}", paint(BAD.bold(), "error")));
+}
+
+/// Says that something is not as it should be.
+pub(crate) fn warn(text: impl Display) {
+    say(format_args!("{}: {text}", paint(WARN.bold(), "warning")));
+}
+
+/// Says what there is to say of files, as the compiler of Rust does.
+pub(crate) fn reports<'a>(reports: impl IntoIterator<Item = &'a Report>) {
+    for report in reports {
+        say(format_args!("{}\n", report.render(true).trim_end()));
+    }
+}
+
+/// Whether a person sees what is said.
+pub(crate) fn talks_to_a_person() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Whether a person can answer a question.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a person one question; `None` where the input has ended.
+pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
+    let mut err = anstream::stderr().lock();
+    write!(err, "{question} ")?;
+    err.flush()?;
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer)?;
+    Ok((read > 0).then(|| answer.trim().to_owned()))
+}
+
+/// A text from outside on one line, in which nothing can drive a terminal or show other text than there is
+/// (threat model 4.7).
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.chars().any(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| match c {
+        '\n' | '\t' => Cow::Borrowed(" "),
+        c if hidden(c) => Cow::Owned(c.escape_default().to_string()),
+        c => Cow::Owned(c.to_string()),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// At most `most` characters of a text, with a mark where it was cut.
+pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some(_) => Cow::Owned(text.chars().take(most.saturating_sub(1)).chain(['…']).collect()),
+    }
+}
+
+/// A count with its word: `1 error`, `2 errors`.
+pub(crate) fn count(number: usize, word: &str) -> String {
+    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A table without lines, its columns as wide as they need to be.
+pub(crate) struct Table(comfy_table::Table);
+
+impl Table {
+    /// An empty table with these columns.
+    pub(crate) fn new(columns: &[&str]) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+        table.set_header(columns);
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 2));
+        });
+        Self(table)
+    }
+
+    /// Adds a row; texts from outside are made harmless.
+    pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        let cells: Vec<String> = cells.into_iter().map(|cell| plain(cell.as_ref()).into_owned()).collect();
+        self.0.add_row(cells);
+    }
+
+    /// Prints it as data, its head in bold.
+    pub(crate) fn print(&self) -> io::Result<()> {
+        let mut out = anstream::stdout().lock();
+        for (index, line) in self.0.lines().enumerate() {
+            let line = line.trim_end();
+            match index {
+                0 => writeln!(out, "{}", paint(STRONG, line))?,
+                _ => writeln!(out, "{line}")?,
+            }
+        }
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_outside_cannot_drive_a_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb c");
+        assert_eq!(plain("left\u{202e}thgir"), "left\\u{202e}thgir");
+        assert_eq!(plain("größe 5"), "größe 5");
+    }
+
+    #[test]
+    fn a_cut_text_says_that_it_is_cut() {
+        assert_eq!(cut("größer", 6), "größer");
+        assert_eq!(cut("größer!", 6), "größe…");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(
+            [count(0, "error"), count(1, "error"), count(2, "error")],
+            ["0 errors", "1 error", "2 errors"]
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! What is written for a person to begin with: a project folder, an automation, the schemas.
+
+mod automation;
+mod project;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+
+pub(crate) use automation::{KINDS, Kind};
+pub(crate) use project::files;
+
+/// A schema that can be printed or written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SchemaFile {
+    /// What it describes.
+    pub(crate) name: &'static str,
+    make: fn() -> serde_json::Value,
+}
+
+/// All schemas there are.
+pub(crate) const SCHEMAS: [SchemaFile; 2] = [
+    SchemaFile { name: "automation", make: model::schema::automation },
+    SchemaFile { name: "connection", make: model::schema::connection },
+];
+
+impl SchemaFile {
+    /// Where it belongs in a project folder.
+    pub(crate) fn path(&self) -> String {
+        format!("schemas/{}.schema.json", self.name)
+    }
+
+    /// Its text.
+    pub(crate) fn text(&self) -> anyhow::Result<String> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)())?))
+    }
+}
+
+/// Writes a new file, its folder if need be; never over one that is there.
+///
+/// # Errors
+/// The file is there, or the system refuses.
+pub(crate) fn create(path: &Path, text: &str) -> anyhow::Result<()> {
+    make_parent(path)?;
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("`{}` is there already and is not overwritten", path.display())
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot write `{}`", path.display())),
+    })
+}
+
+/// Makes the folder that a file goes to.
+pub(crate) fn make_parent(path: &Path) -> anyhow::Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(parent).with_context(|| format!("cannot make the folder `{}`", parent.display()))
+}

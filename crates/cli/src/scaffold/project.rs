@@ -1,0 +1,132 @@
+//! A new project folder.
+
+use std::fmt::Write as _;
+
+use super::SCHEMAS;
+use crate::settings::SETTINGS;
+
+const HELLO: &str = "\
+# yaml-language-server: $schema=../schemas/automation.schema.json
+#
+# One file is one automation: what starts it, and the steps it starts.
+#   cogwork run hello --input name=Ada
+name: Hello
+description: Greets somebody.
+
+# A person starts this one. `cogwork new` makes one for a webhook or for the clock.
+trigger:
+  manual: {}
+
+# What it is given. It can be left out, since it has a default.
+inputs:
+  name: {type: text, default: world, description: Who is greeted}
+
+# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+steps:
+  - id: greet
+    set:
+      greeting: Hello, ${{ inputs.name }}!
+  - id: note
+    action: log.info
+    with:
+      message: ${{ vars.greeting }}
+
+# The result; without this it is the result of the last step.
+outputs:
+  greeting: ${{ vars.greeting }}
+";
+
+const GITIGNORE: &str = "\
+# The data of the daemon: the store, the admin token.
+.cogwork/
+# Secrets, one file each.
+secrets/
+";
+
+const CONNECTIONS: &str = "\
+# Connections
+
+A connection is a file here with named credentials. Steps use it by the file's name.
+
+```yaml
+# connections/mainWiki.yaml
+# yaml-language-server: $schema=../schemas/connection.schema.json
+type: wiki.basic
+with:
+  email: ops@example.com
+  apiToken: ${{ secrets.wikiToken }}
+  host: https://acme.example.com
+```
+
+`secrets.wikiToken` is the file `secrets/wikiToken`, or else the variable `COGWORK_SECRET_WIKI_TOKEN`. Secrets are read
+when a step runs, so a new one counts at once. They never belong in this folder.
+
+`cogwork connectors list` shows what there is to connect to.
+";
+
+/// The files of a new project folder, by path. The settings file names every setting, each in a comment.
+///
+/// # Errors
+/// A schema has no JSON form, which would be a fault of this program.
+pub(crate) fn files() -> anyhow::Result<Vec<(String, String)>> {
+    let mut files = vec![
+        ("automations/hello.yaml".to_owned(), HELLO.to_owned()),
+        ("connections/README.md".to_owned(), CONNECTIONS.to_owned()),
+        ("cogwork.yaml".to_owned(), settings()),
+        (".gitignore".to_owned(), GITIGNORE.to_owned()),
+    ];
+    for schema in SCHEMAS {
+        files.push((schema.path(), schema.text()?));
+    }
+    Ok(files)
+}
+
+/// A settings file in which every setting stands in a comment, with its default or an example.
+fn settings() -> String {
+    let mut text = String::from(
+        "# The settings of this project. Everything has a default; take the `#` away before what you change.\n\
+         # Each one also has a variable (outbound.allow: COGWORK_OUTBOUND_ALLOW) and a flag (--outbound-allow),\n\
+         # which count more than this file.\n",
+    );
+    let mut group = "";
+    for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {
+        let (outer, key) = setting.key.split_once('.').unwrap_or(("", setting.key));
+        if outer != group && !outer.is_empty() {
+            let _ = write!(text, "\n# {outer}:\n");
+        }
+        let indent = if outer.is_empty() { "" } else { "  " };
+        let gap = if outer.is_empty() { "\n" } else { "" };
+        let _ = write!(text, "{gap}# {indent}# {}\n# {indent}{key}: {}\n", setting.about, setting.example);
+        group = outer;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::SETTINGS;
+
+    #[test]
+    fn the_settings_file_of_a_new_project_names_every_setting_and_sets_none() {
+        let text = settings();
+        assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
+        for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {
+            let key = setting.key.rsplit('.').next().unwrap_or_default();
+            assert!(text.contains(&format!("{key}: {}", setting.example)), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn with_the_comments_taken_away_the_settings_file_is_valid() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let lines = settings()
+            .lines()
+            .skip(3)
+            .filter_map(|line| line.strip_prefix("# ").map(str::to_owned))
+            .collect::<Vec<_>>();
+        std::fs::write(dir.path().join("cogwork.yaml"), lines.join("\n")).expect("written");
+        let report = crate::settings::check(dir.path()).expect("read");
+        assert!(report.is_none(), "{}", report.map(|report| report.render(false)).unwrap_or_default());
+    }
+}

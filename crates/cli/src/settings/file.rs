@@ -1,0 +1,115 @@
+//! `cogwork.yaml`: every problem at once, each at its place.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::Context as _;
+use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
+use model::yaml::{Kind, MapReader, Node, parse};
+
+use super::table::{SETTINGS, Setting};
+use super::{Config, FILE};
+
+/// The most bytes of the file that are read; the parser's own limit is below and tells of itself.
+const MOST_BYTES: u64 = 512 << 10;
+
+/// Lays the file of a project folder over `config`; nothing happens where there is none. Gives what there is to say.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub(super) fn apply(dir: &Path, config: &mut Config) -> anyhow::Result<Option<Report>> {
+    let path = dir.join(FILE);
+    let text = match read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    };
+    let report = apply_text(&text, dir, config);
+    Ok((!report.is_empty()).then_some(report))
+}
+
+/// Lays the text of a settings file over `config`.
+pub(super) fn apply_text(text: &str, dir: &Path, config: &mut Config) -> Report {
+    let diagnostics = Diagnostics::new(Source::new(FILE, text));
+    // A file of comments is a file without settings.
+    if let Some(node) = parse(&diagnostics).filter(|node| !node.is_null()) {
+        read_keys(&node, dir, config, &diagnostics);
+    }
+    diagnostics.into_report()
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn read_keys(node: &Node, dir: &Path, config: &mut Config, diagnostics: &Diagnostics) {
+    let Some(mut reader) = MapReader::new(node, "the settings", diagnostics) else { return };
+    let mut groups: BTreeMap<&'static str, Vec<(&'static str, &'static Setting)>> = BTreeMap::new();
+    for setting in SETTINGS {
+        match setting.key.split_once('.') {
+            None => take(setting, reader.take(setting.key).node(), dir, config, diagnostics),
+            Some((group, key)) => groups.entry(group).or_default().push((key, setting)),
+        }
+    }
+    for (group, settings) in &groups {
+        let Some(inside) = reader.take(group).node().filter(|inside| !inside.is_null()) else { continue };
+        let what = format!("`{group}`");
+        let Some(mut inside) = MapReader::new(inside, &what, diagnostics) else { continue };
+        for (key, setting) in settings {
+            take(setting, inside.take(key).node(), dir, config, diagnostics);
+        }
+        inside.finish();
+    }
+    if reader.has("concurrency") && node.get("limits").is_some_and(|limits| limits.get("inFlight").is_some())
+    {
+        let message = "`concurrency` and `limits.inFlight` are the same setting";
+        diagnostics.push(
+            Diagnostic::error("conflicting-keys", message, reader.key_span("concurrency"))
+                .help("keep one of them"),
+        );
+    }
+    reader.finish();
+}
+
+fn take(setting: &Setting, node: Option<&Node>, dir: &Path, config: &mut Config, diagnostics: &Diagnostics) {
+    let Some(node) = node else { return };
+    let wrong = |message: String| {
+        diagnostics.push(Diagnostic::error(
+            "bad-setting",
+            format!("`{}`: {message}", setting.key),
+            node.head(),
+        ));
+    };
+    let values = match values(setting, node, diagnostics) {
+        Ok(values) => values,
+        Err(message) => return wrong(message),
+    };
+    if let Err(message) = setting.apply(config, &values, dir) {
+        wrong(message);
+    }
+}
+
+/// The values as text, just as a variable or a flag would give them.
+fn values(setting: &Setting, node: &Node, diagnostics: &Diagnostics) -> Result<Vec<String>, String> {
+    match &node.kind {
+        Kind::List(items) if setting.list => items.iter().map(|item| scalar(item, diagnostics)).collect(),
+        Kind::List(_) => Err("it takes one value, found a list".to_owned()),
+        _ => scalar(node, diagnostics).map(|text| setting.split(&text)),
+    }
+}
+
+fn scalar(node: &Node, diagnostics: &Diagnostics) -> Result<String, String> {
+    match &node.kind {
+        Kind::String(text) => Ok(text.value.clone()),
+        Kind::Bool(_) | Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => {
+            Ok(diagnostics.source().slice(node.span).to_owned())
+        }
+        Kind::Null => Err("it has no value; give one or take the key out".to_owned()),
+        Kind::List(_) | Kind::Map(_) => Err(format!("it takes a plain value, found {}", node.kind_name())),
+    }
+}

@@ -1,0 +1,64 @@
+//! The flags of the settings: one for each row of the table.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use super::table::{SETTINGS, Scope, Setting};
+
+/// For [`Flags`]: those of commands that look for the data.
+pub(crate) const PLACE: u8 = Scope::Place as u8;
+/// For [`Flags`]: those of commands that run automations.
+pub(crate) const RUN: u8 = Scope::Run as u8;
+/// For [`Flags`]: those of the daemon.
+pub(crate) const SERVE: u8 = Scope::Serve as u8;
+
+/// A setting with the values that a flag gave it.
+pub(crate) type Given = (&'static Setting, Vec<String>);
+
+/// The flags of the settings up to a scope: [`PLACE`], [`RUN`] or [`SERVE`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags<const SCOPE: u8>(Vec<Given>);
+
+impl<const SCOPE: u8> Flags<SCOPE> {
+    /// What was given.
+    pub(crate) fn given(&self) -> &[Given] {
+        &self.0
+    }
+
+    fn settings() -> impl Iterator<Item = &'static Setting> {
+        SETTINGS.iter().filter(|setting| setting.scope != Scope::Everywhere && setting.scope as u8 <= SCOPE)
+    }
+}
+
+fn flag(setting: &'static Setting) -> Arg {
+    let arg = Arg::new(setting.key)
+        .long(setting.flag())
+        .value_name(setting.value)
+        .help(format!("{} [env: {}]", setting.about, setting.variable()))
+        .help_heading("Settings (also in cogwork.yaml)");
+    if setting.list { arg.action(ArgAction::Append).value_delimiter(',') } else { arg.action(ArgAction::Set) }
+}
+
+impl<const SCOPE: u8> Args for Flags<SCOPE> {
+    fn augment_args(command: Command) -> Command {
+        Self::settings().fold(command, |command, setting| command.arg(flag(setting)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const SCOPE: u8> FromArgMatches for Flags<SCOPE> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = Self::settings().filter_map(|setting| {
+            let values = matches.get_many::<String>(setting.key)?;
+            Some((setting, values.cloned().collect()))
+        });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! The settings: defaults, over them `cogwork.yaml`, over it `COGWORK_…` variables, over all flags.
+//!
+//! Each setting is one row of [`SETTINGS`]; its key in the file, its variable, its flag, its help and its line in a
+//! new project's `cogwork.yaml` come from there.
+
+mod file;
+mod flags;
+mod table;
+mod values;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use model::Secret;
+use model::automation::Retention;
+use model::diagnostic::Report;
+
+use crate::exit::{Exit, Fault};
+use crate::output;
+
+pub(crate) use flags::{Flags, Given, PLACE, RUN, SERVE};
+pub(crate) use table::{SETTINGS, Setting};
+
+/// The file of settings in a project folder.
+pub(crate) const FILE: &str = "cogwork.yaml";
+
+/// What the names of our variables begin with.
+const PREFIX: &str = "COGWORK_";
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Every setting with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) dir: PathBuf,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) hooks: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) public_url: Option<String>,
+    pub(crate) store: Option<PathBuf>,
+    pub(crate) durability: store::Durability,
+    pub(crate) outbound_allow: Vec<String>,
+    pub(crate) allow_credential_debug: bool,
+    pub(crate) retention: Retention,
+    pub(crate) limits: engine::Limits,
+    pub(crate) store_size: Option<u64>,
+    pub(crate) connections: usize,
+    pub(crate) connections_per_address: usize,
+    pub(crate) log_level: Option<String>,
+    pub(crate) log_format: LogFormat,
+    /// The token of the API, where the environment gives one. It has no key: a secret belongs in no file that is
+    /// committed, nor in a list of processes.
+    pub(crate) admin_token: Option<Secret>,
+}
+
+impl Config {
+    /// The defaults over this project folder.
+    pub(crate) fn new(dir: &Path) -> Self {
+        let engine = engine::Settings::new(dir);
+        let server = server::ServerOptions::new(engine.data_dir.clone());
+        Self {
+            dir: dir.to_owned(),
+            data_dir: engine.data_dir,
+            hooks: server.hooks,
+            admin: server.admin,
+            public_url: None,
+            store: None,
+            durability: store::Durability::Full,
+            outbound_allow: Vec::new(),
+            allow_credential_debug: engine.allow_credential_debug,
+            retention: engine.retention.unwrap_or(Retention { days: 14, keep_failed: false }),
+            limits: engine.limits,
+            store_size: None,
+            connections: server.hook_limits.connections,
+            connections_per_address: server.hook_limits.connections_per_peer,
+            log_level: None,
+            log_format: LogFormat::Text,
+            admin_token: None,
+        }
+    }
+
+    /// The settings of the project folder `dir`, laid one over the other.
+    ///
+    /// # Errors
+    /// A value is wrong. What is wrong in the file has been shown.
+    pub(crate) fn load(dir: &Path, environment: &Environment, flags: &[Given]) -> anyhow::Result<Self> {
+        let mut config = Self::new(dir);
+        if let Some(report) = file::apply(dir, &mut config)? {
+            output::reports([&report]);
+            if report.has_errors() {
+                return Err(Fault::Told(Exit::Failed).into());
+            }
+        }
+        environment.apply(&mut config)?;
+        let here = Path::new("");
+        for (setting, values) in flags {
+            let wrong = |message| Fault::usage(format!("--{}: {message}", setting.flag()));
+            setting.apply(&mut config, values, here).map_err(wrong)?;
+        }
+        Ok(config)
+    }
+
+    /// Where the store is.
+    pub(crate) fn store_path(&self) -> &Path {
+        self.store.as_deref().unwrap_or(&self.data_dir)
+    }
+
+    /// The base of the hook addresses that people are shown, where the hook listener is at `hooks`.
+    pub(crate) fn base(&self, hooks: SocketAddr) -> String {
+        self.public_url.clone().unwrap_or_else(|| format!("http://{}", values::reachable(hooks)))
+    }
+
+    /// The settings of the engine.
+    pub(crate) fn engine(&self) -> engine::Settings {
+        let mut settings = engine::Settings::new(&self.dir);
+        settings.data_dir.clone_from(&self.data_dir);
+        settings.public_url.clone_from(&self.public_url);
+        settings.outbound_allow.clone_from(&self.outbound_allow);
+        settings.allow_credential_debug = self.allow_credential_debug;
+        settings.retention = Some(self.retention);
+        settings.limits = self.limits.clone();
+        settings
+    }
+
+    /// The options of the server.
+    pub(crate) fn server(&self) -> server::ServerOptions {
+        let mut options = server::ServerOptions::new(&self.data_dir);
+        options.hooks = self.hooks;
+        options.admin = self.admin;
+        options.admin_token.clone_from(&self.admin_token);
+        options.hook_limits.connections = self.connections;
+        options.hook_limits.connections_per_peer = self.connections_per_address;
+        options
+    }
+
+    /// The options of the store.
+    pub(crate) fn store(&self) -> store::Options {
+        store::Options {
+            durability: self.durability,
+            max_bytes: self.store_size,
+            ..store::Options::default()
+        }
+    }
+}
+
+/// What there is to say of the settings file of a project folder; `None` where there is no file or nothing to say.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub(crate) fn check(dir: &Path) -> anyhow::Result<Option<Report>> {
+    file::apply(dir, &mut Config::new(dir))
+}
+
+/// Whether a project folder has a settings file.
+pub(crate) fn exists(dir: &Path) -> bool {
+    dir.join(FILE).is_file()
+}
+
+/// The `COGWORK_…` variables of the process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Variables that are no settings.
+    const OTHERS: [&str; 3] = ["COGWORK_DIR", "COGWORK_ADMIN_TOKEN", "COGWORK_REGENERATE"];
+
+    /// Those of this process.
+    pub(crate) fn of_process() -> Self {
+        let ours = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+            Some((name, value.into_string().ok()?))
+        });
+        Self(ours.collect())
+    }
+
+    fn apply(&self, config: &mut Config) -> anyhow::Result<()> {
+        for setting in SETTINGS {
+            let name = setting.variable();
+            // An empty variable is how a shell unsets one for a command.
+            let Some(value) = self.0.get(&name).filter(|value| !value.is_empty()) else { continue };
+            let values = setting.split(value);
+            setting.apply(config, &values, Path::new("")).map_err(Fault::usage).context(name)?;
+        }
+        config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").map(|token| Secret::new(token.as_str()));
+        Ok(())
+    }
+
+    /// Variables that are probably meant as settings and are none, each with the name that it is near.
+    pub(crate) fn strangers(&self) -> Vec<(String, String)> {
+        let known: Vec<String> =
+            SETTINGS.iter().map(Setting::variable).chain(Self::OTHERS.map(Into::into)).collect();
+        let bare = |name: &str| name.trim_start_matches(PREFIX).to_owned();
+        let names: Vec<String> = known.iter().map(|name| bare(name)).collect();
+        // Secrets have variables of any name.
+        let unknown =
+            self.0.keys().filter(|name| !known.contains(name) && !name.starts_with("COGWORK_SECRET_"));
+        let near = unknown.filter_map(|name| {
+            // Without what all of them begin with, or everything would be near.
+            let near = model::diagnostic::nearest(&bare(name), names.iter().map(String::as_str))?;
+            Some((name.clone(), format!("{PREFIX}{near}")))
+        });
+        near.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use super::*;
+
+fn read(text: &str) -> (Config, Report) {
+    let dir = Path::new("project");
+    let mut config = Config::new(dir);
+    let report = file::apply_text(text, dir, &mut config);
+    (config, report)
+}
+
+fn shown(text: &str) -> String {
+    read(text).1.render(false)
+}
+
+#[test]
+fn the_file_lies_over_the_defaults() {
+    let (config, report) = read(
+        "hooks: 0.0.0.0:80\npublicUrl: https://hooks.example.com/\ndataDir: data\noutbound: {allow: [127.0.0.1, 10.0.0.0/8]}\n\
+         limits: {queue: 5, resultSize: 1MiB}\nretention: {days: 3, keepFailed: true}\ndurability: relaxed\nconcurrency: 7\n\
+         log: {level: debug, format: json}\nallowCredentialDebug: false\n",
+    );
+    assert!(report.is_empty(), "{}", report.render(false));
+    assert_eq!(config.hooks.to_string(), "0.0.0.0:80");
+    assert_eq!(config.public_url.as_deref(), Some("https://hooks.example.com"));
+    assert_eq!(config.data_dir, Path::new("project/data"));
+    assert_eq!(config.outbound_allow, ["127.0.0.1", "10.0.0.0/8"]);
+    assert_eq!((config.limits.queue, config.limits.result_bytes, config.limits.in_flight), (5, 1 << 20, 7));
+    assert_eq!((config.retention.days, config.retention.keep_failed), (3, true));
+    assert_eq!(config.durability, store::Durability::Relaxed);
+    assert_eq!((config.log_level.as_deref(), config.log_format), (Some("debug"), LogFormat::Json));
+    assert!(!config.allow_credential_debug);
+}
+
+#[test]
+fn a_file_of_comments_changes_nothing() {
+    assert!(read("# nothing\n").1.is_empty());
+    assert!(read("").1.is_empty());
+    assert!(read("limits:\n").1.is_empty());
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_with_its_place() {
+    insta::assert_snapshot!(shown("hook: 127.0.0.1:1\nlimits: {queu: 5, inFlight: none}\ndurability: fast\n"), @"");
+}
+
+#[test]
+fn one_setting_has_one_value() {
+    let message = shown("concurrency: 5\nlimits: {inFlight: 6}\n");
+    assert!(message.contains("the same setting"), "{message}");
+    assert!(shown("hooks: [a, b]\n").contains("takes one value"));
+    assert!(shown("hooks:\n").contains("has no value"));
+    assert!(shown("store: postgres://db/cogwork\n").contains("no store that this release knows"));
+}
+
+#[test]
+fn a_variable_lies_over_the_file_and_a_flag_over_both() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join(FILE), "admin: 127.0.0.1:1\nhooks: 127.0.0.1:1\nlimits: {queue: 1}\n")
+        .expect("written");
+    let environment =
+        Environment([("COGWORK_HOOKS".into(), "2".into()), ("COGWORK_ADMIN".into(), "2".into())].into());
+    let flags = [(Setting::of("hooks").expect("a setting"), vec!["localhost:3".to_owned()])];
+    let config = Config::load(dir.path(), &environment, &flags).expect("settings");
+    assert_eq!((config.hooks.port(), config.admin.port(), config.limits.queue), (3, 2, 1));
+}
+
+#[test]
+fn a_variable_holds_a_list_with_commas() {
+    let environment = Environment([("COGWORK_OUTBOUND_ALLOW".into(), "127.0.0.1, 10.0.0.0/8".into())].into());
+    let mut config = Config::new(Path::new("."));
+    environment.apply(&mut config).expect("settings");
+    assert_eq!(config.outbound_allow, ["127.0.0.1", "10.0.0.0/8"]);
+    let environment = Environment([("COGWORK_OUTBOUND_ALLOW".into(), "10.0.0.0/99".into())].into());
+    assert!(environment.apply(&mut config).is_err());
+}
+
+#[test]
+fn a_variable_that_is_nearly_one_is_told() {
+    let variables = [("COGWORK_HOOK", "1"), ("COGWORK_ADMIN_TOKEN", "x"), ("COGWORK_ORDER_DESK", "y")];
+    let environment = Environment(variables.map(|(name, value)| (name.into(), value.into())).into());
+    assert_eq!(environment.strangers(), [("COGWORK_HOOK".to_owned(), "COGWORK_HOOKS".to_owned())]);
+}
+
+#[test]
+fn what_a_setting_says_of_its_default_is_true() {
+    let untold = ["publicUrl", "store", "outbound.allow", "limits.storeSize"];
+    let plain = format!("{:?}", Config::new(Path::new("project")));
+    for setting in SETTINGS.iter().filter(|setting| !untold.contains(&setting.key)) {
+        let mut config = Config::new(Path::new("project"));
+        setting
+            .apply(&mut config, &[setting.example.to_owned()], Path::new("project"))
+            .expect("its example is right");
+        if setting.key == "log.level" {
+            config.log_level = None;
+        }
+        assert_eq!(format!("{config:?}"), plain, "{}", setting.key);
+    }
+}
+
+#[test]
+fn names_follow_from_the_key() {
+    let setting = Setting::of("limits.connectionsPerAddress").expect("a setting");
+    assert_eq!(setting.variable(), "COGWORK_LIMITS_CONNECTIONS_PER_ADDRESS");
+    assert_eq!(setting.flag(), "limits-connections-per-address");
+}
+
+#[test]
+fn a_listener_on_every_address_is_shown_with_one_that_can_be_reached() {
+    let config = Config::new(Path::new("."));
+    assert_eq!(config.base("0.0.0.0:7070".parse().expect("an address")), "http://127.0.0.1:7070");
+    assert_eq!(config.base("[::]:7070".parse().expect("an address")), "http://[::1]:7070");
+}

@@ -1,0 +1,124 @@
+//! The values of settings, read from text: all that a variable or a flag can give.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use model::diagnostic::nearest;
+
+/// What was given for a setting.
+pub(super) struct Values<'a> {
+    /// One value, or those of a list.
+    pub(super) items: &'a [String],
+    /// What paths are relative to.
+    pub(super) base: &'a Path,
+}
+
+impl Values<'_> {
+    fn one(&self) -> Result<&str, String> {
+        match self.items {
+            [value] if !value.trim().is_empty() => Ok(value.trim()),
+            [] | [_] => Err("it has no value".to_owned()),
+            _ => Err("it takes one value".to_owned()),
+        }
+    }
+}
+
+/// Any text.
+pub(super) fn text(values: &Values<'_>) -> Result<String, String> {
+    values.one().map(str::to_owned)
+}
+
+/// `host:port` with an address or `localhost`, or a port alone on this machine's own address.
+pub(super) fn address(values: &Values<'_>) -> Result<SocketAddr, String> {
+    let text = values.one()?;
+    let own = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    port.parse().map(own).map_err(|_| {
+        format!("`{text}` is no address to listen on; write `127.0.0.1:7070`, `[::1]:7070`, `localhost:7070` or `7070`")
+    })
+}
+
+/// An address under which a listener that takes everything can be reached from this machine.
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+        _ => address,
+    }
+}
+
+/// An address that begins with `http://` or `https://`, without query or fragment; a slash at its end goes.
+pub(super) fn url(values: &Values<'_>) -> Result<String, String> {
+    let text = values.one()?;
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
+    let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#' | '@' | '\\');
+    if host.is_none_or(str::is_empty) || text.contains(strange) {
+        return Err(format!("`{text}` is no base of addresses; write `https://hooks.example.com`"));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// A path.
+pub(super) fn path(values: &Values<'_>) -> Result<PathBuf, String> {
+    Ok(values.base.join(values.one()?))
+}
+
+/// A path of a SQLite file or of its folder, also written as `sqlite:PATH`.
+pub(super) fn store(values: &Values<'_>) -> Result<PathBuf, String> {
+    let text = values.one()?;
+    let path = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")).unwrap_or(text);
+    if path.is_empty() || path.contains("://") {
+        return Err(format!(
+            "`{text}` is no store that this release knows; give the path of a SQLite file or its folder"
+        ));
+    }
+    Ok(values.base.join(path))
+}
+
+/// One of some words.
+pub(super) fn word<T: Copy>(values: &Values<'_>, words: &[(&str, T)]) -> Result<T, String> {
+    let text = values.one()?;
+    let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let near = nearest(text, words.iter().map(|(word, _)| *word));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let all: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        format!("`{text}` is none of {}{near}", all.join(", "))
+    })
+}
+
+/// `true` or `false`.
+pub(super) fn truth(values: &Values<'_>) -> Result<bool, String> {
+    word(values, &[("true", true), ("false", false)])
+}
+
+/// A whole number of at least `least`.
+pub(super) fn number<T: FromStr + PartialOrd + std::fmt::Display>(
+    values: &Values<'_>,
+    least: T,
+) -> Result<T, String> {
+    let text = values.one()?;
+    let found: Option<T> = text.parse().ok();
+    found
+        .filter(|number| *number >= least)
+        .ok_or_else(|| format!("`{text}` is no whole number from {least} on"))
+}
+
+/// A size: `16MiB`.
+pub(super) fn size<T: TryFrom<u64>>(values: &Values<'_>) -> Result<T, String> {
+    let text = values.one()?;
+    let bytes = model::units::parse_size(text).map_err(|error| error.to_string())?;
+    T::try_from(bytes).ok().filter(|_| bytes > 0).ok_or_else(|| format!("`{text}` is out of range"))
+}
+
+/// Addresses, networks and names of hosts.
+pub(super) fn allow_list(values: &Values<'_>) -> Result<Vec<String>, String> {
+    connector::AllowList::parse(values.items.iter().map(String::as_str))
+        .map_err(|error| error.to_string())?;
+    Ok(values.items.to_vec())
+}

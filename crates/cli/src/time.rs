@@ -1,0 +1,112 @@
+//! Instants and spans of time as people write and read them.
+
+use std::time::Duration;
+
+use engine::Clock as _;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+/// This instant.
+pub(crate) fn now() -> Timestamp {
+    engine::SystemClock.now()
+}
+
+/// An instant in the zone of this machine, to the second.
+pub(crate) fn local(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// An instant in the zone of this machine, to the millisecond.
+pub(crate) fn local_precise(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S.%3f").to_string()
+}
+
+/// An instant in a zone, with its name: `2026-11-22 08:30 Europe/Berlin`.
+pub(crate) fn in_zone(at: Timestamp, zone: &str) -> String {
+    match TimeZone::get(zone) {
+        Ok(found) => format!("{} {zone}", at.to_zoned(found).strftime("%Y-%m-%d %H:%M:%S")),
+        Err(_) => format!("{} UTC", at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S")),
+    }
+}
+
+/// A span of time in the two units that matter: `850 µs`, `12 ms`, `1.25 s`, `2 m 5 s`, `3 h 12 m`.
+pub(crate) fn took(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 if span.as_millis() == 0 => format!("{} µs", span.as_micros()),
+        0 => format!("{} ms", span.as_millis()),
+        1..60 => format!("{}.{:02} s", seconds, span.subsec_millis() / 10),
+        60..3600 => format!("{} m {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// The time between two instants; none where the clock went back.
+pub(crate) fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    Duration::try_from(later.duration_since(earlier)).unwrap_or_default()
+}
+
+/// How long ago an instant is: `5 m ago`.
+pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
+    let seconds = between(at, now).as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} m ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
+/// An instant as a person gives it: a span before `now` (`2h`, `7d`), a day or a local time (`2026-11-21`,
+/// `2026-11-21 08:30`), or an instant with its offset (`2026-11-21T08:30:00Z`).
+///
+/// # Errors
+/// It is none of these; the message says so.
+pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    if let Ok(span) = model::units::parse_duration(text) {
+        let back = SignedDuration::try_from(span).ok().and_then(|span| now.checked_sub(span).ok());
+        return back.ok_or_else(|| format!("`{text}` is longer ago than time goes"));
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    let civil = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from));
+    let zoned = civil.and_then(|civil| civil.to_zoned(TimeZone::system()));
+    zoned.map(|zoned| zoned.timestamp()).map_err(|_| {
+        format!("`{text}` is no moment; write a span such as `2h` or `7d`, a day such as `2026-11-21`, or `2026-11-21T08:30:00Z`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("an instant")
+    }
+
+    #[test]
+    fn a_span_counts_back_from_now() {
+        let now = at("2026-11-21T12:00:00Z");
+        assert_eq!(moment("2h", now), Ok(at("2026-11-21T10:00:00Z")));
+        assert_eq!(moment("1d", now), Ok(at("2026-11-20T12:00:00Z")));
+        assert_eq!(moment("2026-11-21T08:30:00+01:00", now), Ok(at("2026-11-21T07:30:00Z")));
+        assert!(moment("2026-11-21", now).is_ok());
+        assert!(moment("yesterday", now).expect_err("no moment").contains("`2h`"));
+    }
+
+    #[test]
+    fn a_span_is_shown_in_units_that_matter() {
+        let shown = [0, 850, 12_000, 1_259_000, 125_000_000, 11_520_000_000, 180_000_000_000];
+        let shown = shown.map(|us| took(Duration::from_micros(us)));
+        assert_eq!(shown, ["0 µs", "850 µs", "12 ms", "1.25 s", "2 m 5 s", "3 h 12 m", "2 d 2 h"]);
+    }
+
+    #[test]
+    fn an_instant_is_shown_in_the_zone_of_its_schedule() {
+        assert_eq!(in_zone(at("2026-11-21T07:30:00Z"), "Europe/Berlin"), "2026-11-21 08:30:00 Europe/Berlin");
+        assert_eq!(in_zone(at("2026-11-21T07:30:00Z"), "Nowhere/At-All"), "2026-11-21 07:30:00 UTC");
+    }
+}
