@@ -12,7 +12,8 @@ A comment `# connections/mainWiki.yaml` in the first line of a block says which 
 are there too, and so are the connectors of all blocks of the same page. `cogwork validate` then checks each page's project, and
 an error or a warning is a fault of the page, reported at its line there.
 
-Relative links between pages are checked too: file and heading have to exist.
+Relative links between pages are checked too: file and heading have to exist. So is that every page is in the table of contents, and
+that every code of a diagnostic is in the manual's table.
 
 Usage: scripts/check-docs.py [path of the cogwork program]
 """
@@ -31,6 +32,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md",
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*)")
 NAMED = re.compile(r"^# (?P<folder>automations|connections|connectors)/(?P<stem>[\w-]+)\.yaml\s*$")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+CODE = re.compile(r'Diagnostic::(?:error|warning|hint)\(\s*"([a-z0-9-]+)"')
+TABLED_CODE = re.compile(r'\("([a-z0-9-]+)", "')
 HEADING = re.compile(r"^#{1,6}\s+(?P<text>.+?)\s*$")
 
 
@@ -105,6 +108,8 @@ def check_yaml(page: pathlib.Path, program: pathlib.Path) -> tuple[int, list[str
         return 0, [f"{page.relative_to(ROOT)}: `cogwork validate` ended with {done.returncode}: {done.stderr.strip()}"]
     problems = []
     for found in json.loads(done.stdout)["diagnostics"]:
+        if found["severity"] == "hint":
+            continue
         line = places.get(found["file"], 1) + found["line"] - 1
         problems.append(f"{page.relative_to(ROOT)}:{line}: {found['severity']}[{found['code']}]: {found['message']}")
     return len(places), problems
@@ -157,12 +162,26 @@ def check_summary() -> list[str]:
     return [f"docs/src/SUMMARY.md: `{page}` is missing" for page in sorted(pages - linked)]
 
 
+def check_codes() -> list[str]:
+    """Every code of a diagnostic that the program can give is explained."""
+    sources = [
+        file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
+        for file in (ROOT / "crates").glob("*/src/**/*.rs")
+        if not {"tests", "tests.rs"} & set(file.parts)
+    ]
+    found = {code for text in sources for code in CODE.findall(text)}
+    found |= set(TABLED_CODE.findall((ROOT / "crates/model/src/load/codes.rs").read_text(encoding="utf-8")))
+    page = (ROOT / "docs/src/diagnostics.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, re.MULTILINE))
+    return [f"docs/src/diagnostics.md: the code `{code}` is missing" for code in sorted(found - explained)]
+
+
 def main() -> int:
     program = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/cogwork").resolve()
     if not program.is_file():
         print(f"there is no program at {program}: cargo build --bin cogwork comes first", file=sys.stderr)
         return 2
-    checked, problems = 0, check_summary()
+    checked, problems = 0, check_summary() + check_codes()
     for page in PAGES:
         count, found = check_yaml(page, program)
         checked += count

@@ -64,7 +64,7 @@ live_url() {
 }
 
 wiki_is_ready() { [[ -s $work/wiki ]]; }
-daemon_is_ready() { [[ -n $(live_url page-from-webhook) ]] && curl -fsS -o "$work/ready" "$(hooks_url)/readyz" 2>/dev/null; }
+daemon_is_ready() { listed | grep -q '"daemon": true' && curl -fsS -o "$work/ready" "$(hooks_url)/readyz" 2>/dev/null; }
 hooks_url() { live_url page-from-webhook | sed 's|/trigger/.*||'; }
 
 # `set -m` puts a program in a process group of its own, so that Ctrl-C reaches this script alone, which then ends both in
