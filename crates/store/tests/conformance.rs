@@ -1,5 +1,7 @@
 //! The behaviour suite, run on SQLite.
 
+#![expect(clippy::expect_used, reason = "what a test prepares has to work")]
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

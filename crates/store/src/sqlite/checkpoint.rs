@@ -1,7 +1,10 @@
 //! Copying the write-ahead log into the file, on a thread and a connection of its own: a commit never waits for it.
 
+use std::ffi::c_int;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::hooks::Wal;
@@ -17,6 +20,8 @@ use crate::Error;
 pub(super) struct Checkpointer {
     wake: SyncSender<()>,
     thread: JoinHandle<()>,
+    /// Held during a checkpoint: SQLite refuses a second one beside it.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Checkpointer {
@@ -24,17 +29,25 @@ impl Checkpointer {
     pub(super) fn start(file: &Path, options: &Options, poison: Poison) -> Result<Self, Error> {
         let connection = settings::open_checkpointer(file, options)?;
         let (wake, woken) = sync_channel(1);
+        let turn = Arc::new(Mutex::new(()));
+        let shared = turn.clone();
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".to_owned())
-            .spawn(move || run(&connection, &woken, &poison))
+            .spawn(move || run(&connection, &woken, &shared, &poison))
             .map_err(|error| Error::Open { path: file.to_owned(), reason: error.to_string() })?;
-        Ok(Self { wake, thread })
+        Ok(Self { wake, thread, turn })
     }
 
     /// Has it copy what is in the log, now or as soon as it is done with what it does.
     pub(super) fn wake(&self) {
         // Full means that it will look again anyhow.
         let _ = self.wake.try_send(());
+    }
+
+    /// Copies what is in the log from the writer's own thread, once the checkpointer is done with what it does.
+    pub(super) fn checkpoint_here(&self, writer: &Connection, poison: &Poison) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        checkpoint(writer, CheckpointMode::PASSIVE, poison);
     }
 
     /// Waits until it is done, and ends it.
@@ -46,26 +59,22 @@ impl Checkpointer {
     }
 }
 
-fn run(connection: &Connection, woken: &Receiver<()>, poison: &Poison) {
+fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, poison: &Poison) {
     while woken.recv().is_ok() && poison.reason().is_none() {
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         checkpoint(connection, CheckpointMode::PASSIVE, poison);
     }
 }
 
-/// Copies the log into the file, and gives whether all of it is there now. A failed sync of the file poisons the
-/// store: what the log would be reset over may not be on disk.
-pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison) -> bool {
-    match connection.wal_checkpoint_v2(None::<&str>, mode) {
-        Ok((log, copied)) => log == copied,
-        Err(error) => {
-            match error.sqlite_error_code() {
-                // Somebody else does it, or reads: the log keeps everything until next time.
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
-                Some(ErrorCode::DiskFull) => tracing::warn!("no space to copy the store's log into its file"),
-                _ => poison.set(&format!("checkpoint: {error}")),
-            }
-            false
-        }
+/// Copies the log into the file. A failed sync of the file poisons the store: what the log would be reset over may
+/// not be on disk.
+pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison) {
+    let Err(error) = connection.wal_checkpoint_v2(None::<&str>, mode) else { return };
+    match error.sqlite_error_code() {
+        // Another program does it, or reads: the log keeps everything until next time.
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
+        Some(ErrorCode::DiskFull) => tracing::warn!("no space to copy the store's log into its file"),
+        _ => poison.set(&format!("checkpoint: {error}")),
     }
 }
 
@@ -122,12 +131,9 @@ impl Schedule {
 }
 
 /// Counts the pages of the log after each commit.
-pub(super) fn count_pages(
-    connection: &mut Connection,
-    pages: std::sync::Arc<std::sync::atomic::AtomicU32>,
-) -> rusqlite::Result<()> {
-    connection.wal_hook(Some(move |_: &mut Wal, count: std::ffi::c_int| {
-        pages.store(u32::try_from(count).unwrap_or_default(), std::sync::atomic::Ordering::Relaxed);
+pub(super) fn count_pages(connection: &mut Connection, pages: Arc<AtomicU32>) -> rusqlite::Result<()> {
+    connection.wal_hook(Some(move |_: &mut Wal, count: c_int| {
+        pages.store(u32::try_from(count).unwrap_or_default(), Ordering::Relaxed);
         Ok(())
     }))
 }

@@ -17,8 +17,11 @@ pub(super) const COLUMNS: &str =
 /// A statement with the values of its named parameters.
 pub(super) struct Query {
     pub(super) sql: String,
-    pub(super) values: Vec<(&'static str, Box<dyn ToSql + Send>)>,
+    values: Values,
 }
+
+/// The values of named parameters.
+type Values = Vec<(&'static str, Box<dyn ToSql + Send>)>;
 
 impl Query {
     /// The values in the form that a statement takes.
@@ -70,9 +73,9 @@ pub(super) fn unfinished() -> String {
 }
 
 /// What bounds the ids, and what else must hold of each row.
-fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Vec<(&'static str, Box<dyn ToSql + Send>)>) {
+fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Values) {
     let mut conditions = String::from("id < :before AND id >= :from");
-    let mut values: Vec<(&'static str, Box<dyn ToSql + Send>)> = Vec::new();
+    let mut values: Values = Vec::new();
     // Above every id: 17 bytes of 0xff are more than 16.
     let mut before = page.before.map_or_else(|| vec![0xff; 17], |id| id.as_bytes().to_vec());
     if let Some(until) = filter.until {

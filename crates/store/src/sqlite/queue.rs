@@ -80,3 +80,73 @@ impl Queue {
         self.sender.max_capacity().saturating_sub(self.sender.capacity())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::future::join_all;
+    use futures_util::poll;
+    use model::{ExecutionId, Status};
+    use tokio::task::unconstrained;
+
+    use super::super::encode::AppendRow;
+    use super::*;
+
+    fn work(bytes: usize) -> Work {
+        Work::Append(AppendRow {
+            execution: ExecutionId::from_bytes([1; 16]),
+            first: 1,
+            count: 1,
+            body: Some("x".repeat(bytes)),
+            lines: None,
+            status: Status::Running,
+            finished_ns: None,
+            error: None,
+        })
+    }
+
+    #[tokio::test]
+    async fn callers_wait_when_the_queue_is_full_of_bytes_and_go_on_when_there_is_room() {
+        let (queue, mut receiver) = queue();
+        let mut writes =
+            pin!(unconstrained(join_all((0..4).map(|_| queue.write(work(QUEUE_BYTES / 2 - 1024))))));
+        assert!(poll!(&mut writes).is_pending());
+        assert_eq!(queue.len(), 2);
+        for left in [2, 2, 1, 0] {
+            let Ok(Message::Write(write)) = receiver.try_recv() else { panic!("one more is queued") };
+            drop(write.work);
+            assert!(write.reply.send(Ok(Done::Nothing)).is_ok());
+            drop(write._share);
+            let _ = poll!(&mut writes);
+            assert_eq!(queue.len(), left);
+        }
+    }
+
+    #[tokio::test]
+    async fn callers_wait_when_the_queue_is_full_of_writes() {
+        let (queue, _receiver) = queue();
+        let count = QUEUE_WRITES + 5;
+        let mut writes = pin!(unconstrained(join_all((0..count).map(|_| queue.write(work(1))))));
+        assert!(poll!(&mut writes).is_pending());
+        assert_eq!(queue.len(), QUEUE_WRITES);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_the_queue_could_never_hold_is_refused() {
+        let (queue, _receiver) = queue();
+        let refused = queue.write(work(QUEUE_BYTES + 1)).await;
+        assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_ends_before_it_answers_leaves_the_outcome_unknown() {
+        let (queue, mut receiver) = queue();
+        let mut write = pin!(queue.write(work(1)));
+        assert!(poll!(&mut write).is_pending());
+        drop(receiver.try_recv());
+        assert!(write.await.is_err_and(|error| error.outcome_unknown()));
+        drop(receiver);
+        assert!(matches!(queue.write(work(1)).await, Err(Error::Closed)));
+    }
+}

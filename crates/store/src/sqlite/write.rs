@@ -1,6 +1,7 @@
 //! What each kind of work writes, inside the writer's transaction.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use model::{DefinitionHash, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -69,11 +70,11 @@ fn accept(
     watermark: Option<&Watermark>,
 ) -> Result<Done, Fault> {
     for row in executions {
-        if !uses.contains_key(&row.definition) {
+        if let Entry::Vacant(unseen) = uses.entry(row.definition) {
             if !statements.find_definition.exists([row.definition.as_bytes()])? {
                 return Err(Fault::Refused(Error::NoSuchDefinition(row.definition)));
             }
-            uses.insert(row.definition, 0);
+            unseen.insert(0);
         }
     }
     let mut accepted = Vec::with_capacity(executions.len());

@@ -168,7 +168,15 @@ impl Session<'_> {
             Err(Setback::Isolate) => {
                 all(batch, &Error::Write { reason: "the transaction was undone".to_owned() })
             }
-            Err(Setback::All(error)) => all(batch, &error),
+            Err(Setback::All(error)) => {
+                if matches!(error, Error::Full) {
+                    // Once all of the log is in the file it is written over from its start, which takes no space. If
+                    // not even that finds room now, it is tried again after the next commit that does.
+                    self.checkpointer.checkpoint_here(self.connection, self.poison);
+                    self.schedule = Schedule::new();
+                }
+                all(batch, &error)
+            }
         }
     }
 
@@ -302,9 +310,7 @@ impl Session<'_> {
         match self.schedule.after_commit(self.pages.load(Ordering::Relaxed)) {
             Due::Nothing => {}
             Due::Wake => self.checkpointer.wake(),
-            Due::Now => {
-                checkpoint::checkpoint(self.connection, CheckpointMode::PASSIVE, self.poison);
-            }
+            Due::Now => self.checkpointer.checkpoint_here(self.connection, self.poison),
         }
     }
 }

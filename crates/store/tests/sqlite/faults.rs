@@ -112,28 +112,3 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     assert_eq!(store.prune(all, 1000).await.expect("it prunes"), u64::from(stored));
     store.accept(accept(500, 50_000)).await.expect("there is room again");
 }
-
-#[tokio::test]
-async fn a_write_that_no_queue_could_hold_is_refused() {
-    let (_directory, store) = store(&Failpoints::default()).await;
-    let refused = store.accept(accept(1, 65 << 20)).await;
-    assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
-    store.accept(accept(1, 10)).await.expect("it goes on");
-}
-
-#[tokio::test]
-async fn a_queue_full_of_bytes_makes_callers_wait_and_loses_nothing() {
-    let failpoints = Failpoints::default();
-    let (_directory, store) = store(&failpoints).await;
-    let held = failpoints.hold_writer();
-    // Twice what the queue holds.
-    let mut writes =
-        pin!(unconstrained(join_all((1..=16).map(|number| store.accept(accept(number, 8 << 20))))));
-    assert!(poll!(&mut writes).is_pending());
-    assert!(store.metrics().queued < 9, "{:?}", store.metrics());
-    drop(held);
-    for accepted in writes.await {
-        accepted.expect("it is accepted");
-    }
-    assert_eq!(store.unfinished_count().await.expect("it is counted"), 16);
-}

@@ -1,5 +1,7 @@
 //! What is particular to the store in a SQLite file.
 
+#![expect(clippy::expect_used, reason = "what a test prepares has to work")]
+
 mod common;
 mod crash;
 mod faults;
