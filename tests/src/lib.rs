@@ -3,3 +3,7 @@
 //! Nothing in here depends on the product's crates: a double must not lean on what it tests.
 
 pub mod wiki;
+
+pub mod daemon;
+pub mod project;
+pub mod recorder;

@@ -1,0 +1,269 @@
+//! The real daemon as a process of its own: the `cogwork` binary over a project folder, on free ports.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::project::Project;
+
+/// How long the daemon may take to serve, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The most bytes of its output that are kept for messages.
+const LARGEST_OUTPUT: usize = 1 << 20;
+/// Variables that are passed on to it; nothing else of this process's surroundings is.
+const PASSED_ON: [&str; 4] = ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"];
+
+/// What went wrong with a daemon.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no binary to start.
+    #[error("there is no `{}`: build it first with `cargo build --bin {name}`", path.display())]
+    NoBinary {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("the daemon cannot be started or ended: {0}")]
+    Io(#[from] std::io::Error),
+    /// It ended, or took too long.
+    #[error("the daemon {what}; it said:\n{output}")]
+    NotServing {
+        /// What it did.
+        what: String,
+        /// What it said.
+        output: String,
+    },
+}
+
+/// The path of a binary of this workspace, built in the same profile as the program that asks.
+///
+/// # Errors
+/// It has not been built.
+pub fn binary(name: &str) -> Result<PathBuf, Error> {
+    let own = std::env::current_exe()?;
+    // A test lies in `target/<profile>/deps/`, a binary in `target/<profile>/`.
+    let folder = own.parent().filter(|folder| folder.ends_with("deps")).and_then(Path::parent);
+    let folder = folder.or_else(|| own.parent()).unwrap_or(Path::new("."));
+    let path = folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if path.is_file() { Ok(path) } else { Err(Error::NoBinary { name: name.to_owned(), path }) }
+}
+
+/// A call of `cogwork` in a project, without anything of this process's surroundings.
+///
+/// # Errors
+/// The binary has not been built.
+pub fn cogwork(project: &Project) -> Result<Command, Error> {
+    let mut command = Command::new(binary("cogwork")?);
+    command.env_clear().current_dir(project.path()).stdin(Stdio::null()).kill_on_drop(true);
+    command.envs(PASSED_ON.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
+    Ok(command)
+}
+
+/// A daemon that has not been started.
+#[derive(Debug)]
+pub struct Builder<'p> {
+    project: &'p Project,
+    variables: Vec<(OsString, OsString)>,
+    arguments: Vec<OsString>,
+}
+
+impl Builder<'_> {
+    /// Sets a variable of its surroundings.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts it and waits until it serves.
+    ///
+    /// # Errors
+    /// The binary has not been built, or it does not serve within 30 s.
+    pub async fn start(self) -> Result<Daemon, Error> {
+        let mut command = cogwork(self.project)?;
+        command
+            .args(["serve", "--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(self.arguments)
+            .env("COGWORK_OUTBOUND_ALLOW", "127.0.0.1")
+            .envs(self.variables)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let output = Arc::new(Output::default());
+        let readers = [
+            child.stdout.take().map(|stream| tokio::spawn(read(stream, output.clone()))),
+            child.stderr.take().map(|stream| tokio::spawn(read(stream, output.clone()))),
+        ];
+        drop(readers);
+        let announced = announcement(self.project, &mut child, &output).await?;
+        Ok(Daemon { child, announced, output, data_dir: self.project.data_dir() })
+    }
+}
+
+/// What the daemon said so far.
+#[derive(Debug, Default)]
+struct Output {
+    text: Mutex<String>,
+    lines: watch::Sender<u64>,
+}
+
+impl Output {
+    fn text(&self) -> String {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, line: &str) {
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.len() + line.len() < LARGEST_OUTPUT {
+            text.push_str(line);
+            text.push('\n');
+        }
+        drop(text);
+        self.lines.send_modify(|count| *count += 1);
+    }
+}
+
+async fn read(stream: impl AsyncRead + Unpin, output: Arc<Output>) {
+    let mut lines = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        output.add(&line);
+    }
+}
+
+/// `daemon.json`, by which a running daemon can be found.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Announced {
+    pid: u32,
+    admin: SocketAddr,
+    hooks: SocketAddr,
+}
+
+impl Announced {
+    fn of(data_dir: &Path, pid: Option<u32>) -> Option<Self> {
+        let text = std::fs::read_to_string(data_dir.join("daemon.json")).ok()?;
+        serde_json::from_str::<Self>(&text).ok().filter(|found| Some(found.pid) == pid)
+    }
+}
+
+/// Waits for the file with the daemon's addresses: it is looked for whenever the daemon has said something.
+async fn announcement(project: &Project, child: &mut Child, output: &Output) -> Result<Announced, Error> {
+    let (data_dir, pid) = (project.data_dir(), child.id());
+    let mut lines = output.lines.subscribe();
+    let found = async {
+        loop {
+            if let Some(found) = Announced::of(&data_dir, pid) {
+                return Some(found);
+            }
+            if lines.changed().await.is_err() {
+                return None;
+            }
+        }
+    };
+    let failed = |what: String| Error::NotServing { what, output: output.text() };
+    tokio::select! {
+        found = tokio::time::timeout(PATIENCE, found) => match found {
+            Ok(Some(found)) => Ok(found),
+            _ => Err(failed(format!("did not serve within {} s", PATIENCE.as_secs()))),
+        },
+        ended = child.wait() => Err(failed(format!("ended with {}", ended?))),
+    }
+}
+
+/// A running daemon. Dropping it kills it.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    announced: Announced,
+    output: Arc<Output>,
+    data_dir: PathBuf,
+}
+
+impl Daemon {
+    /// A daemon over `project`, on free ports, that may call this machine.
+    pub fn of(project: &Project) -> Builder<'_> {
+        Builder { project, variables: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// Where it takes requests on webhooks: `http://127.0.0.1:port`.
+    pub fn hooks_url(&self) -> String {
+        format!("http://{}", self.announced.hooks)
+    }
+
+    /// Where its API is: `http://127.0.0.1:port`.
+    pub fn admin_url(&self) -> String {
+        format!("http://{}", self.announced.admin)
+    }
+
+    /// The token of its API.
+    ///
+    /// # Errors
+    /// The file with it cannot be read.
+    pub fn admin_token(&self) -> Result<String, Error> {
+        Ok(std::fs::read_to_string(self.data_dir.join("admin-token"))?.trim().to_owned())
+    }
+
+    /// What it said so far.
+    pub fn output(&self) -> String {
+        self.output.text()
+    }
+
+    /// Kills it, as a crash would: it gets no chance to do anything. Returns when it is gone.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub async fn kill(mut self) -> Result<(), Error> {
+        self.child.kill().await?;
+        Ok(())
+    }
+
+    /// Asks it to stop, without waiting for its end.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn terminate(&self) -> Result<(), Error> {
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        // Without an id it has ended already.
+        pid.map_or(Ok(()), |pid| Ok(kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?))
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It does not end within 30 s.
+    pub async fn ended(mut self) -> Result<ExitStatus, Error> {
+        match tokio::time::timeout(PATIENCE, self.child.wait()).await {
+            Ok(status) => Ok(status?),
+            Err(_) => Err(Error::NotServing {
+                what: format!("did not end within {} s", PATIENCE.as_secs()),
+                output: self.output(),
+            }),
+        }
+    }
+
+    /// Asks it to stop and waits for its end.
+    ///
+    /// # Errors
+    /// The system refuses, or it does not end within 30 s.
+    pub async fn stop(self) -> Result<ExitStatus, Error> {
+        self.terminate()?;
+        self.ended().await
+    }
+}

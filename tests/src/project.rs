@@ -1,0 +1,126 @@
+//! A project folder of its own for each test, gone when the test ends.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// A project folder: `automations/`, `connections/`, `secrets/`, and whatever a daemon makes beside them.
+#[derive(Debug)]
+pub struct Project {
+    dir: TempDir,
+}
+
+impl Project {
+    /// An empty project.
+    ///
+    /// # Errors
+    /// The system gives no temporary folder.
+    pub fn new() -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("cogwork-").tempdir()?;
+        for folder in ["automations", "connections", "secrets"] {
+            fs::create_dir(dir.path().join(folder))?;
+        }
+        Ok(Self { dir })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where a daemon of this project keeps its data.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join(".cogwork")
+    }
+
+    /// Writes `automations/<name>.yaml` in place.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn automation(&self, name: &str, yaml: &str) -> io::Result<()> {
+        self.write(&format!("automations/{name}.yaml"), yaml)
+    }
+
+    /// Writes `connections/<name>.yaml` in place.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn connection(&self, name: &str, yaml: &str) -> io::Result<()> {
+        self.write(&format!("connections/{name}.yaml"), yaml)
+    }
+
+    /// Writes the secret called `name`.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn secret(&self, name: &str, value: &str) -> io::Result<()> {
+        self.write(&format!("secrets/{name}"), value)
+    }
+
+    /// Writes a file in place, as `echo > file` does: whoever looks at the wrong moment sees half of it.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        fs::write(self.dir.path().join(path), text)
+    }
+
+    /// Puts a new file in the place of one, as editors save: written beside it, synced, renamed.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn replace(&self, path: &str, text: &str) -> io::Result<()> {
+        let place = self.dir.path().join(path);
+        let draft = place.with_extension("yaml.swp");
+        let mut file = File::create(&draft)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(draft, place)
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.dir.path().join(from), self.dir.path().join(to))
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove(&self, path: &str) -> io::Result<()> {
+        fs::remove_file(self.dir.path().join(path))
+    }
+}
+
+/// The root of the repository that this crate is part of.
+pub fn repository() -> PathBuf {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_dir.parent().unwrap_or(crate_dir).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_gone_when_its_owner_is() {
+        let project = Project::new().unwrap();
+        project.automation("a", "trigger: {manual: {}}").unwrap();
+        project.replace("automations/a.yaml", "steps: []").unwrap();
+        let file = project.path().join("automations/a.yaml");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "steps: []");
+        assert_eq!(fs::read_dir(project.path().join("automations")).unwrap().count(), 1);
+        drop(project);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn the_repository_holds_this_crate() {
+        assert!(repository().join("tests/src/project.rs").is_file());
+    }
+}

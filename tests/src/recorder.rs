@@ -1,0 +1,279 @@
+//! An HTTP sink that keeps what it receives: the other side of steps whose effects a test counts.
+//!
+//! A request is noted before it is answered, and in the journal, where there is one, synced before it is answered: what
+//! the sender has heard of is on disk. A [`Gate`] holds answers back, so that a test can kill the sender in their midst.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The most requests that are kept; further ones are answered 507.
+const MOST_REQUESTS: usize = 100_000;
+/// The most bytes of a body.
+const LARGEST_BODY: usize = 16 << 20;
+/// The most connections at a time; further ones wait to be accepted.
+const MOST_CONNECTIONS: usize = 1_024;
+/// How long to wait for something that a test expects.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recorded {
+    /// Upper case.
+    pub method: String,
+    /// With the query, as it was sent.
+    pub path: String,
+    /// What the sender calls the effect, over all of its tries.
+    pub idempotency_key: Option<String>,
+    /// The body, if it is text.
+    pub body: String,
+}
+
+impl Recorded {
+    /// The body as JSON; null when it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+/// What went wrong for the recorder itself.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refuses.
+    #[error("the recorder cannot work: {0}")]
+    Io(#[from] io::Error),
+    /// What was waited for did not come in time.
+    #[error("waited {} s for {what} in vain; {seen} requests came", PATIENCE.as_secs())]
+    WaitedInVain {
+        /// For what.
+        what: String,
+        /// How many requests came.
+        seen: usize,
+    },
+}
+
+/// A running sink. Dropping it stops it.
+#[derive(Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+    url: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    kept: Mutex<Kept>,
+    journal: Option<Mutex<File>>,
+    /// How many requests have been kept.
+    count: watch::Sender<usize>,
+    /// Told of every change of the gates.
+    gates: watch::Sender<u64>,
+    stop: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    requests: Vec<Recorded>,
+    held: Vec<String>,
+    scripted: Vec<(String, u16, u32)>,
+}
+
+impl Recorder {
+    /// Listens on a free port and keeps requests in memory.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub async fn start() -> Result<Self, Error> {
+        Self::listen(None).await
+    }
+
+    /// Listens on a free port and also appends each request to this file, as a line of JSON.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub async fn with_journal(path: &Path) -> Result<Self, Error> {
+        let file = File::options().create(true).append(true).open(path)?;
+        Self::listen(Some(Mutex::new(file))).await
+    }
+
+    async fn listen(journal: Option<Mutex<File>>) -> Result<Self, Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let shared = Arc::new(Shared {
+            kept: Mutex::default(),
+            journal,
+            count: watch::Sender::new(0),
+            gates: watch::Sender::new(0),
+            stop: CancellationToken::new(),
+        });
+        tokio::spawn(serve(listener, shared.clone()));
+        Ok(Self { shared, url })
+    }
+
+    /// Its address, `http://127.0.0.1:port`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The requests so far, oldest first.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.kept().requests.clone()
+    }
+
+    /// The requests so far to exactly this path.
+    pub fn requests_to(&self, path: &str) -> Vec<Recorded> {
+        self.requests().into_iter().filter(|request| request.path == path).collect()
+    }
+
+    /// The paths of the requests so far, oldest first.
+    pub fn paths(&self) -> Vec<String> {
+        self.requests().into_iter().map(|request| request.path).collect()
+    }
+
+    /// Holds back the answers to requests to exactly this path until [`Recorder::release`].
+    pub fn hold(&self, path: &str) {
+        self.shared.kept().held.push(path.to_owned());
+    }
+
+    /// Lets every answer that is held back go, and holds back no more.
+    pub fn release(&self) {
+        self.shared.kept().held.clear();
+        self.shared.gates.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Answers the next `times` requests to exactly this path with `status`.
+    pub fn answer(&self, path: &str, status: u16, times: u32) {
+        self.shared.kept().scripted.push((path.to_owned(), status, times));
+    }
+
+    /// Waits until so many requests to exactly this path have come, and gives them.
+    ///
+    /// # Errors
+    /// They did not come within 30 s.
+    pub async fn wait_for(&self, path: &str, count: usize) -> Result<Vec<Recorded>, Error> {
+        let mut news = self.shared.count.subscribe();
+        let reached = news.wait_for(|_| self.requests_to(path).len() >= count);
+        match tokio::time::timeout(PATIENCE, reached).await {
+            Ok(Ok(_)) => Ok(self.requests_to(path)),
+            _ => Err(Error::WaitedInVain {
+                what: format!("{count} requests to {path}"),
+                seen: self.requests().len(),
+            }),
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
+
+impl Shared {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a request: synced before anybody hears of it.
+    fn keep(&self, request: Recorded) -> io::Result<bool> {
+        if let Some(journal) = &self.journal {
+            let mut line = serde_json::to_string(&request).unwrap_or_default();
+            line.push('\n');
+            let mut file = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            file.write_all(line.as_bytes())?;
+            file.sync_data()?;
+        }
+        let mut kept = self.kept();
+        if kept.requests.len() >= MOST_REQUESTS {
+            return Ok(false);
+        }
+        kept.requests.push(request);
+        let count = kept.requests.len();
+        drop(kept);
+        self.count.send_replace(count);
+        Ok(true)
+    }
+
+    fn is_held(&self, path: &str) -> bool {
+        self.kept().held.iter().any(|held| held == path)
+    }
+
+    fn scripted(&self, path: &str) -> Option<u16> {
+        let mut kept = self.kept();
+        let entry = kept.scripted.iter_mut().find(|(known, _, times)| known == path && *times > 0)?;
+        entry.2 -= 1;
+        Some(entry.1)
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let connections = TaskTracker::new();
+    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { return };
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shared.stop.cancelled() => return,
+        };
+        // Without a file descriptor for it there is no connection; the sender tries again or fails its test.
+        let Ok((stream, _)) = stream else { continue };
+        let shared = shared.clone();
+        connections.spawn(async move {
+            connection(stream, shared).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let served = shared.clone();
+    let service = service_fn(move |request| {
+        let shared = served.clone();
+        async move { answer(&shared, request).await }
+    });
+    // The sender's going away in the midst of an answer is what these tests are about.
+    tokio::select! {
+        _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service) => {}
+        () = shared.stop.cancelled() => {}
+    }
+}
+
+async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Full<Bytes>>> {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, LARGEST_BODY).collect().await.map_err(io::Error::other)?.to_bytes();
+    let path = head.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    let key = head.headers.get("idempotency-key").and_then(|value| value.to_str().ok());
+    let recorded = Recorded {
+        method: head.method.to_string(),
+        path: path.clone(),
+        idempotency_key: key.map(str::to_owned),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    let mut gates = shared.gates.subscribe();
+    let keeper = shared.clone();
+    let kept =
+        tokio::task::spawn_blocking(move || keeper.keep(recorded)).await.map_err(io::Error::other)??;
+    // An error here means that the recorder is gone, and with it whoever waits.
+    let _ = gates.wait_for(|_| !shared.is_held(&path)).await;
+    let status = if kept { shared.scripted(&path).unwrap_or(200) } else { 507 };
+    let body = json!({"path": path, "status": status}).to_string();
+    let response = Response::builder().status(status).header("content-type", "application/json");
+    response.body(Full::new(Bytes::from(body))).map_err(io::Error::other)
+}

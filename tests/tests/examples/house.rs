@@ -1,0 +1,193 @@
+//! One example in force, with everything around it: engine, store, listeners, clock and wiki, all in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Engine, ManualClock, Notice, Settings, Start};
+use jiff::Timestamp;
+use model::value::Map;
+use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use server::{Server, ServerOptions};
+use store::SqliteStore;
+use tests::project::{Project, repository};
+use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
+use tokio::sync::broadcast::Receiver;
+
+/// How long to wait for something that a test expects.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Where the examples look for the wiki.
+const WIKI_HOST: &str = "${{ env.WIKI_HOST | default('http://127.0.0.1:7099') }}";
+
+/// A running house.
+pub(crate) struct House {
+    pub(crate) wiki: Running,
+    pub(crate) clock: ManualClock,
+    engine: Engine,
+    server: Server,
+    http: reqwest::Client,
+    id: AutomationId,
+    /// Last, so that the folder goes when nobody uses it any more.
+    _project: Project,
+}
+
+/// An answer that has been read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl House {
+    /// The example `name` of the repository in force, on a clock that stands at 2026-01-15T09:00:00Z.
+    pub(crate) async fn with(name: &str) -> Self {
+        connector::install_crypto();
+        let wiki = Simulator::builder().demo().start().await.unwrap();
+        let project = Project::new().unwrap();
+        project.secret("wikiToken", DEMO_TOKEN).unwrap();
+        for file in ["connections/mainWiki.yaml".to_owned(), format!("automations/{name}.yaml")] {
+            let text = std::fs::read_to_string(repository().join(&file)).unwrap();
+            // The tests of one process cannot each have variables of their own.
+            project.write(&file, &text.replace(WIKI_HOST, wiki.base_url())).unwrap();
+        }
+        let local = "127.0.0.1:0".parse().unwrap();
+        let options = ServerOptions { hooks: local, admin: local, ..ServerOptions::new(project.data_dir()) };
+        let bound = Server::bind(options).await.unwrap();
+        let addresses = bound.addresses();
+        let settings = Settings {
+            public_url: Some(format!("http://{}", addresses.hooks)),
+            outbound_allow: vec!["127.0.0.1".to_owned()],
+            own_addresses: vec![addresses.hooks, addresses.admin],
+            watch: false,
+            ..Settings::new(project.path())
+        };
+        let store = SqliteStore::open(project.data_dir(), store::Options::default()).unwrap();
+        let clock = ManualClock::new("2026-01-15T09:00:00Z".parse().unwrap());
+        let engine = Engine::start(settings, Arc::new(store), Arc::new(clock.clone())).await.unwrap();
+        let server = bound.serve(engine.clone()).unwrap();
+        let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+        let id = AutomationId::parse(name).unwrap();
+        Self { wiki, clock, engine, server, http, id, _project: project }
+    }
+
+    /// The example's live address.
+    pub(crate) fn url(&self) -> String {
+        let catalog = self.engine.catalog();
+        let base = format!("http://{}", self.server.hooks_addr());
+        catalog.find(self.id.as_str()).unwrap().live_url(&base).unwrap()
+    }
+
+    /// Sends JSON to the example's live address.
+    pub(crate) async fn post(&self, body: Value) -> Answer {
+        self.send(self.http.post(self.url()).json(&body)).await
+    }
+
+    /// Asks for what follows the token in the example's live address.
+    pub(crate) async fn get(&self, tail: &str) -> Answer {
+        self.send(self.http.get(self.url() + tail)).await
+    }
+
+    /// Sends bytes of a type to what follows the token in the example's live address.
+    pub(crate) async fn post_bytes(&self, tail: &str, content_type: &str, bytes: &'static [u8]) -> Answer {
+        self.send(self.http.post(self.url() + tail).header("content-type", content_type).body(bytes)).await
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        Answer { status, headers, text: answer.text().await.unwrap() }
+    }
+
+    /// Starts the example by hand.
+    pub(crate) async fn start(&self, inputs: Value) -> ExecutionId {
+        let Value::Object(inputs) = inputs else { panic!("inputs are a map") };
+        let inputs = inputs.into_iter().map(|(name, value)| (name, model::Value::from_serde(value)));
+        let payload = Payload::manual(inputs.collect::<Map>());
+        self.engine.run(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
+    }
+
+    /// The end of an execution.
+    pub(crate) async fn end(&self, id: ExecutionId) -> Outcome {
+        tokio::time::timeout(PATIENCE, self.engine.wait(id)).await.expect("the execution ends").unwrap()
+    }
+
+    /// Runs the example by hand to its end, which must be a good one, and gives its result.
+    pub(crate) async fn run(&self, inputs: Value) -> Value {
+        succeeded(self.end(self.start(inputs).await).await)
+    }
+
+    /// The end of the execution that an asynchronous answer names.
+    pub(crate) async fn result_of(&self, execution: &str) -> Value {
+        succeeded(self.end(execution.parse().unwrap()).await)
+    }
+
+    /// Moves the clock to this instant, once the engine waits for it, and gives the execution that begins then.
+    pub(crate) async fn tick_at(&self, instant: &str) -> ExecutionId {
+        let at: Timestamp = instant.parse().unwrap();
+        let mut notices = self.engine.subscribe();
+        self.advance_to(at).await;
+        tokio::time::timeout(PATIENCE, next_execution(&mut notices)).await.expect("an execution begins")
+    }
+
+    /// Moves the clock to this instant, once somebody sleeps until then.
+    pub(crate) async fn advance_to(&self, at: Timestamp) {
+        use engine::Clock as _;
+        tokio::time::timeout(PATIENCE, self.clock.somebody_sleeps_until(at))
+            .await
+            .expect("somebody sleeps until then");
+        self.clock.advance(Duration::try_from(at.duration_since(self.clock.now())).unwrap());
+    }
+
+    /// The lines that an execution logged.
+    pub(crate) async fn log(&self, id: ExecutionId) -> Vec<String> {
+        let lines = self.engine.store().logs(id, 0, 100).await.unwrap();
+        lines.into_iter().map(|line| line.message).collect()
+    }
+
+    /// What the wiki itself answers to a GET, such as `/pages/4300000005?body-format=storage`.
+    pub(crate) async fn in_wiki(&self, path: &str) -> Value {
+        let request = self.http.get(self.wiki.site_api() + path).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN));
+        self.send(request).await.json()
+    }
+
+    /// The pages in the wiki with this title.
+    pub(crate) async fn pages_titled(&self, title: &str) -> Vec<Value> {
+        let title = title.replace(' ', "%20").replace(':', "%3A");
+        let found = self.in_wiki(&format!("/pages?title={title}&body-format=storage")).await;
+        found["results"].as_array().unwrap().clone()
+    }
+
+    /// The titles of the current pages of a space, sorted.
+    pub(crate) async fn titles_in(&self, space: u64) -> Vec<String> {
+        let found = self.in_wiki(&format!("/spaces/{space}/pages?status=current&limit=250&sort=title")).await;
+        let pages = found["results"].as_array().unwrap();
+        pages.iter().map(|page| page["title"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn succeeded(outcome: Outcome) -> Value {
+    match outcome {
+        Outcome::Succeeded { result } => serde_json::from_str(&result.to_json()).unwrap(),
+        other => panic!("{}", json!(other)),
+    }
+}
+
+async fn next_execution(notices: &mut Receiver<Notice>) -> ExecutionId {
+    loop {
+        if let Notice::ExecutionEvents { id, .. } = notices.recv().await.unwrap() {
+            return id;
+        }
+    }
+}
