@@ -263,6 +263,7 @@ pub(crate) fn connection(connection: &Connection, registry: &Registry) -> Report
             );
         }
     }
+    found.extend(super::references::connection(connection));
     Report::new(connection.source.clone(), found)
 }
 

@@ -10,15 +10,13 @@ mod places;
 
 use std::collections::{BTreeMap, HashSet};
 
-use model::automation::{
-    ActionStep, Automation, Block, ConfigVar, OnError, RespondBody, RespondStep, Step, Verb,
-};
+use model::automation::{ActionStep, Automation, Block, ConfigVar, RespondBody, RespondStep, Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
 use model::{Connection, Source, Template};
 
 use self::names::{ErrorName, Names, Place};
-use self::places::{Chain, Doubt, Places, Seen, Way, Why};
+use self::places::{Doubt, Places, Seen, Way, Why};
 use crate::plan::Plan;
 
 /// Checks every expression of the file. The plan must have no cycles.

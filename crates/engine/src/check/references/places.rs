@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use model::Expression;
 use model::automation::{Automation, Block, ForEachStep, OnError, Step, Verb};
+use model::{Expression, Template};
 
 use crate::plan::Plan;
 
@@ -221,6 +221,8 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
                 Way::Case(expression, holds) => {
                     doubts.push(Doubt::Condition { expression, holds, own: false })
                 }
+                // A list written out with items has turns for certain.
+                Way::Turn(each) if has_items(each) => {}
                 Way::Turn(_) => doubts.extend(target.get(depth - 1).map(|around| Doubt::Loop(around.step()))),
                 Way::OnError => doubts.push(Doubt::OnlyOnError),
                 Way::Branch(_) | Way::Root(_) => {}
@@ -235,6 +237,14 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
         }
     }
     doubts
+}
+
+fn has_items(each: &ForEachStep) -> bool {
+    match &each.items {
+        Template::Literal(value) => value.as_list().is_some_and(|items| !items.is_empty()),
+        Template::List(items) => !items.is_empty(),
+        _ => false,
+    }
 }
 
 /// The conditions that hold (or do not) wherever a reader is evaluated.

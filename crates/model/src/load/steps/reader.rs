@@ -53,6 +53,11 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         if node.as_list().is_some() {
             return Some(template(node, self.diagnostics()));
         }
+        if node.as_bool().is_some() {
+            let message = format!("expected an expression or a list for `{key}`, found {}", node.kind_name());
+            self.diagnostics().push(Diagnostic::error("wrong-type", message, node.span));
+            return None;
+        }
         expression(node, key, self.diagnostics()).map(Template::Expression)
     }
 

@@ -93,6 +93,7 @@ fn a_loop_has_a_list_and_steps() {
     check_step("forEach: a", &["missing-key 1:3"]);
     check_step("forEach: a\nsteps: []", &["empty-steps 2:10"]);
     check_step("forEach: {a: 1}\nsteps: [{action: log.info}]", &["wrong-type 1:13"]);
+    check_step("forEach: true\nsteps: [{action: log.info}]", &["wrong-type 1:12"]);
     check_step("forEach: [1, '${{ vars.a }}']\nsteps: [{action: log.info}]", &[]);
     check_step("forEach: a\nconcurrency: 0\nsteps: [{action: log.info}]", &["out-of-range 2:16"]);
     check_step("forEach: a\nfailFast: no\nsteps: [{action: log.info}]", &["wrong-type 2:13"]);
