@@ -198,7 +198,10 @@ impl Engine {
 
     /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
     pub async fn reload(&self) -> Reload {
-        self.services.clone().reload().await
+        // In a task of its own: a caller that goes away must not leave a folder read and not taken.
+        let services = self.services.clone();
+        let reload = services.tracker.spawn(services.clone().reload());
+        reload.await.unwrap_or_default()
     }
 
     /// Starts an Automation.

@@ -151,6 +151,18 @@ impl Services {
             return Err(Error::Closing);
         }
         let permit = self.admit(terms.at_once)?;
+        // In a task of its own: whoever asks may go away while the commit is under way, and what is committed runs.
+        let accepting = self.clone().accept_with(permit, deployed.clone(), start, terms);
+        self.tracker.spawn(accepting).await.unwrap_or(Err(Error::Closing))
+    }
+
+    async fn accept_with(
+        self: Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        deployed: Arc<Deployed>,
+        start: Start,
+        terms: Terms,
+    ) -> Result<(ExecutionId, Accepted), Error> {
         let automation = &deployed.automation;
         let now = self.clock.now();
         let id = self.intake.next_id(now);
@@ -164,7 +176,7 @@ impl Services {
         };
         let executions = vec![NewExecution { id, started, key: terms.key }];
         let accept = Accept { executions, watermark: terms.watermark };
-        let accepted = self.accept_durably(deployed, accept).await?;
+        let accepted = self.accept_durably(&deployed, accept).await?;
         match accepted {
             Some(Accepted::Duplicate(first)) => Ok((first, Accepted::Duplicate(first))),
             _ => {
@@ -172,7 +184,7 @@ impl Services {
                 match permit {
                     Some(permit) => {
                         let journal = Journal::new(id, automation.id.clone(), self.surroundings());
-                        let run = self.live(deployed.clone(), journal, payload, now);
+                        let run = self.live(deployed, journal, payload, now);
                         self.spawn(run, Some(permit), origin);
                     }
                     None => self.intake.enqueue(id),

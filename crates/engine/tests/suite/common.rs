@@ -15,22 +15,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 /// No wait in a test is longer: what has not happened by then does not happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits for something, but not for ever.
-pub async fn soon<T>(what: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("it happens in time")
 }
 
 /// A project folder with a store.
-pub struct Project {
-    pub dir: tempfile::TempDir,
-    pub clock: ManualClock,
-    pub settings: Settings,
+pub(crate) struct Project {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) clock: ManualClock,
+    pub(crate) settings: Settings,
 }
 
 impl Project {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         connector::install_crypto();
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(dir.path().join("automations")).expect("a folder");
@@ -43,29 +43,29 @@ impl Project {
     }
 
     /// A project with this Automation in `automations/test.yaml`.
-    pub fn with(yaml: &str) -> Self {
+    pub(crate) fn with(yaml: &str) -> Self {
         let project = Self::new();
         project.write("automations/test.yaml", yaml);
         project
     }
 
-    pub fn write(&self, path: &str, text: &str) {
+    pub(crate) fn write(&self, path: &str, text: &str) {
         std::fs::write(self.dir.path().join(path), text).expect("the file is written");
     }
 
-    pub fn path(&self, path: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, path: &str) -> std::path::PathBuf {
         self.dir.path().join(path)
     }
 
-    pub fn open_store(&self) -> Arc<dyn Store> {
+    pub(crate) fn open_store(&self) -> Arc<dyn Store> {
         open_store(&self.settings.data_dir)
     }
 
-    pub async fn start(&self) -> Engine {
+    pub(crate) async fn start(&self) -> Engine {
         self.start_on(self.open_store()).await
     }
 
-    pub async fn start_on(&self, store: Arc<dyn Store>) -> Engine {
+    pub(crate) async fn start_on(&self, store: Arc<dyn Store>) -> Engine {
         let engine = Engine::start(self.settings.clone(), store, Arc::new(self.clock.clone())).await;
         let engine = engine.expect("the engine starts");
         for broken in engine.catalog().broken() {
@@ -75,23 +75,23 @@ impl Project {
     }
 }
 
-pub fn open_store(dir: &Path) -> Arc<dyn Store> {
+pub(crate) fn open_store(dir: &Path) -> Arc<dyn Store> {
     let store = SqliteStore::open(dir, store::Options::default()).expect("the store opens");
     Arc::new(store)
 }
 
 /// Stops an engine and lets go of its store, so that another can open it.
-pub async fn stop(engine: Engine) {
+pub(crate) async fn stop(engine: Engine) {
     soon(engine.shutdown(Duration::from_secs(10))).await;
     engine.store().close().await.expect("the store closes");
 }
 
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     Value::from_json(text.as_bytes(), JsonLimits::default()).expect("it is JSON")
 }
 
 /// Starts `automations/test.yaml` by hand with these inputs.
-pub async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
+pub(crate) async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
     let inputs: Map = json(inputs).as_map().expect("a map").clone();
     let start = Start { payload: Payload::manual(inputs), origin: Origin::Manual };
     let id = model::AutomationId::parse("test").expect("an id");
@@ -99,11 +99,11 @@ pub async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
 }
 
 /// Runs an Automation of these steps to its end, and gives its outcome as `result` or `error: message`.
-pub async fn outcome_of(yaml: &str) -> String {
+pub(crate) async fn outcome_of(yaml: &str) -> String {
     outcome_with(yaml, "{}").await
 }
 
-pub async fn outcome_with(yaml: &str, inputs: &str) -> String {
+pub(crate) async fn outcome_with(yaml: &str, inputs: &str) -> String {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let id = start_with(&engine, inputs).await;
@@ -112,7 +112,7 @@ pub async fn outcome_with(yaml: &str, inputs: &str) -> String {
     show(&outcome)
 }
 
-pub fn show(outcome: &Outcome) -> String {
+pub(crate) fn show(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded { result } => result.to_json(),
         Outcome::Failed { error } => format!("failed: {}", error.message),
@@ -122,7 +122,7 @@ pub fn show(outcome: &Outcome) -> String {
 }
 
 /// The ends of the steps of an execution, as `step=result`, in the order they were recorded.
-pub async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
+pub(crate) async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
     let events = engine.store().events(id).await.expect("the events are read").expect("it exists");
     let ends = events.into_iter().filter_map(|event| match event {
         Event::StepFinished { step, outcome, .. } => Some(match outcome {
@@ -137,22 +137,21 @@ pub async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
 }
 
 /// A server on loopback that hands every request to the test and answers what the test says.
-pub struct Peer {
-    pub base: String,
+pub(crate) struct Peer {
+    pub(crate) base: String,
     requests: mpsc::Receiver<Asked>,
     accept: tokio::task::JoinHandle<()>,
 }
 
 /// A request that waits for its answer.
-pub struct Asked {
-    pub line: String,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Asked {
+    pub(crate) line: String,
+    pub(crate) head: String,
     stream: TcpStream,
 }
 
 impl Peer {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
         let (sender, requests) = mpsc::channel(1024);
@@ -170,12 +169,12 @@ impl Peer {
     }
 
     /// The next request.
-    pub async fn asked(&mut self) -> Asked {
+    pub(crate) async fn asked(&mut self) -> Asked {
         soon(self.requests.recv()).await.expect("the server runs")
     }
 
     /// A request that has come already, if one has.
-    pub fn asked_already(&mut self) -> Option<Asked> {
+    pub(crate) fn asked_already(&mut self) -> Option<Asked> {
         self.requests.try_recv().ok()
     }
 }
@@ -206,17 +205,16 @@ impl Asked {
         }
         let line = String::from_utf8_lossy(&bytes).lines().next()?.to_owned();
         let line = line.rsplit_once(' ')?.0.to_owned();
-        let body = String::from_utf8_lossy(&bytes[head..]).into_owned();
-        Some(Self { line, head: text, body, stream })
+        Some(Self { line, head: text, stream })
     }
 
     /// The value of a header, by its lower-case name.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
     /// Answers with JSON.
-    pub async fn answer(mut self, status: u16, body: &str) {
+    pub(crate) async fn answer(mut self, status: u16, body: &str) {
         let answer = format!(
             "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
@@ -228,6 +226,6 @@ impl Asked {
 }
 
 /// A step that asks the peer, for a list of steps.
-pub fn call(id: &str, base: &str, path: &str) -> String {
+pub(crate) fn call(id: &str, base: &str, path: &str) -> String {
     format!("  - id: {id}\n    action: http.request\n    with: {{method: POST, url: \"{base}{path}\"}}\n")
 }

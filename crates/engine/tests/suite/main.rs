@@ -1,5 +1,11 @@
 //! The engine from its handle: a real SQLite file, real files, real HTTP on loopback; time moved by hand.
 
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test fails with the reason, and shows what it saw"
+)]
+
 mod common;
 
 mod durability;
