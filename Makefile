@@ -61,8 +61,9 @@ run-check: # `make run` does what it tells people to do.
 schemas: ## Write schemas/*.schema.json anew
 	$(CARGO) run --bin cogwork -- schema --write
 
-bench: ## Run the benchmarks
-	$(CARGO) run --release -p bench
+bench: ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', …)
+	$(CARGO) build --release --bin cogwork --bin bench
+	$(TARGET)/release/bench $(ARGS)
 
 audit: ## Check licences, banned crates and sources of all dependencies (installs cargo-deny)
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)

@@ -21,7 +21,7 @@ if [[ -n ${BIN_DIR:-} ]]; then
   bin=$BIN_DIR
 else
   command -v cargo >/dev/null || die 'cargo is needed: https://rustup.rs'
-  cargo build --release -p cli -p tests --bin cogwork --bin wiki-simulator
+  cargo build --release --bin cogwork --bin wiki-simulator
   bin=${CARGO_TARGET_DIR:-./target}/release
 fi
 
