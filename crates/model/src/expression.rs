@@ -6,6 +6,7 @@
 
 mod jinja;
 mod jsonpath;
+mod known;
 mod path;
 
 use std::fmt;

@@ -13,6 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
+use super::known;
 use super::path::{self, Segment};
 use super::{Reference, SyntaxError};
 use crate::value::Value;
@@ -48,8 +49,11 @@ impl Program {
             return Err(SyntaxError { message, at: whole });
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
-        let mut rewriter = Rewriter { text, edits: Vec::new(), references: Vec::new() };
+        let mut rewriter = Rewriter { text, edits: Vec::new(), references: Vec::new(), unknown: None };
         rewriter.visit(&parsed, false);
+        if let Some(unknown) = rewriter.unknown {
+            return Err(unknown);
+        }
         let rewritten = rewriter.rewritten();
         let expression =
             ENVIRONMENT.compile_expression_owned(rewritten).map_err(|error| syntax_error(&error, text))?;
@@ -136,6 +140,8 @@ struct Rewriter<'a> {
     text: &'a str,
     edits: Vec<(std::ops::Range<usize>, String)>,
     references: Vec<Reference>,
+    /// The first name of a filter, test or function that means nothing.
+    unknown: Option<SyntaxError>,
 }
 
 impl Rewriter<'_> {
@@ -154,6 +160,9 @@ impl Rewriter<'_> {
 
     /// Visits `expr`; `optional` says that its absence is provided for.
     fn visit(&mut self, expr: &Expr<'_>, optional: bool) {
+        if self.unknown.is_none() {
+            self.unknown = known::check(&ENVIRONMENT, expr, self.text);
+        }
         match expr {
             Expr::Var(var) => self.references.push(Reference { path: vec![var.id.to_owned()], optional }),
             Expr::Const(_) => {}
