@@ -40,8 +40,8 @@ scripts-check: # shellcheck looks deeper, where it is installed.
 	@for script in scripts/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 	@if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
 
-build-tests: # The programs that the integration tests start.
-	$(CARGO) build --workspace --locked --bin cogwork --bin wiki-simulator
+build-tests: # All at once, also the programs that the integration tests start: built apart, they would be built twice.
+	$(CARGO) build --workspace --all-targets --locked
 
 unit-tests:
 	$(CARGO) nextest run --workspace --locked
