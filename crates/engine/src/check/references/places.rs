@@ -155,10 +155,13 @@ impl<'a> Places<'a> {
     /// Whether one step of a list has ended when another of the same list begins.
     fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Result<(), Why<'a>> {
         let Some(graph) = self.plan.block(there.block) else { return Ok(()) };
+        if graph.is_chain() {
+            return if there.index < here.index { Ok(()) } else { Err(Why::Later) };
+        }
         if graph.ancestors(here.index).contains(&there.index) {
             return Ok(());
         }
-        if graph.is_chain() || graph.ancestors(there.index).contains(&here.index) {
+        if graph.ancestors(there.index).contains(&here.index) {
             return Err(Why::Later);
         }
         Err(Why::NotWaited(&here.step().id))
