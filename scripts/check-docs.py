@@ -12,8 +12,8 @@ A comment `# connections/mainWiki.yaml` in the first line of a block says which 
 are there too, and so are the connectors of all blocks of the same page. `cogwork validate` then checks each page's project, and
 an error or a warning is a fault of the page, reported at its line there.
 
-Relative links between pages are checked too: file and heading have to exist. So is that every page is in the table of contents, and
-that every code of a diagnostic is in the manual's table.
+Checked too: relative links lead to a file and a heading that exist; every page is in the table of contents; every code of a
+diagnostic and of a refused request, every setting, every subcommand and every route of the API is in the manual.
 
 Usage: scripts/check-docs.py [path of the cogwork program]
 """
@@ -33,6 +33,7 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*)")
 NAMED = re.compile(r"^# (?P<folder>automations|connections|connectors)/(?P<stem>[\w-]+)\.yaml\s*$")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r'Diagnostic::(?:error|warning|hint)\(\s*"([a-z0-9-]+)"')
+REFUSAL = re.compile(r'(?:(?:::new|bad_request|plain)\(\s*(?:[\w:]+,\s*)?|\bcode: )"([a-z]+(?:_[a-z]+)+|unavailable|busy|internal)"')
 TABLED_CODE = re.compile(r'\("([a-z0-9-]+)", "')
 HEADING = re.compile(r"^#{1,6}\s+(?P<text>.+?)\s*$")
 
@@ -176,12 +177,43 @@ def check_codes() -> list[str]:
     return [f"docs/src/diagnostics.md: the code `{code}` is missing" for code in sorted(found - explained)]
 
 
+def check_refusals() -> list[str]:
+    """Every code that a caller of a webhook can get is explained."""
+    crates = ROOT / "crates"
+    files = [crates / "server/src/hooks.rs", crates / "engine/src/hooks.rs"]
+    files += [*(crates / "trigger/src").rglob("*.rs"), *(crates / "server/src/net").rglob("*.rs")]
+    texts = [file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0] for file in files]
+    found = {code for text in texts for code in REFUSAL.findall(text)}
+    page = (ROOT / "docs/src/webhooks.md").read_text(encoding="utf-8")
+    return [f"docs/src/webhooks.md: the code `{code}` is missing" for code in sorted(found) if f"`{code}`" not in page]
+
+
+def check_lists() -> list[str]:
+    """Every setting, subcommand and route that the program has is in the page that lists them."""
+
+    def texts(place: str) -> str:
+        files = [ROOT / place] if place.endswith(".rs") else sorted((ROOT / place).rglob("*.rs"))
+        return "".join(file.read_text(encoding="utf-8") for file in files)
+
+    problems = []
+    for place, pattern, page, shown in [
+        ("crates/cli/src/settings/table.rs", r'^ +key: "([^"]+)"', "settings.md", "| `{}` |"),
+        ("crates/cli/src/commands", r'const NAME: &\'static str = "([^"]+)"', "command-line.md", "`cogwork {}"),
+        ("crates/server/src/admin", r'path = "(/api/[^"]+)"', "admin-api.md", "{}"),
+    ]:
+        text = (ROOT / "docs/src" / page).read_text(encoding="utf-8").replace("\ncogwork ", "\n`cogwork ")
+        for name in re.findall(pattern, texts(place), re.MULTILINE):
+            if shown.format(name) not in text:
+                problems.append(f"docs/src/{page}: `{name}` is missing")
+    return problems
+
+
 def main() -> int:
     program = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/cogwork").resolve()
     if not program.is_file():
         print(f"there is no program at {program}: cargo build --bin cogwork comes first", file=sys.stderr)
         return 2
-    checked, problems = 0, check_summary() + check_codes()
+    checked, problems = 0, check_summary() + check_codes() + check_refusals() + check_lists()
     for page in PAGES:
         count, found = check_yaml(page, program)
         checked += count
