@@ -11,6 +11,7 @@ mod settings;
 mod catalog;
 mod check;
 mod plan;
+mod validate;
 
 mod intake;
 mod run;
@@ -22,9 +23,9 @@ mod engine;
 mod hooks;
 
 pub use catalog::{Broken, Catalog, Deployed, Reload};
-pub use check::{Checked, check_project, check_text};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use engine::{Engine, Notice, Start, Status};
 pub use error::Error;
 pub use plan::{BlockGraph, Plan};
 pub use settings::{Limits, Settings};
+pub use validate::{Checked, check_project, check_text};

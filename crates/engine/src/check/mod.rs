@@ -3,17 +3,14 @@
 mod actions;
 mod references;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::Registry;
 use model::Connection;
 use model::automation::{Automation, Trigger};
-use model::diagnostic::{Diagnostic, Report, Source};
+use model::diagnostic::{Diagnostic, Report};
 use trigger::schedule::{Schedule, ScheduleKey};
 
-use crate::catalog::{Catalog, FileKind, Folder, Parts, assemble};
 use crate::plan::Plan;
 
 pub(crate) use actions::connection;
@@ -63,89 +60,6 @@ fn schedule_problem(
         diagnostic = diagnostic.help(help.as_str());
     }
     diagnostic
-}
-
-/// What `validate` found.
-pub struct Checked {
-    /// One report for each file that has something to say, by path.
-    pub reports: Vec<Report>,
-    /// How many files were checked.
-    pub files: usize,
-    /// What would be in force.
-    pub catalog: Catalog,
-}
-
-impl Checked {
-    /// How many errors there are in all.
-    #[must_use]
-    pub fn errors(&self) -> usize {
-        self.reports.iter().map(Report::error_count).sum()
-    }
-}
-
-/// Checks the files of a project folder, or only those at or below `paths`. Reads files and nothing else.
-///
-/// # Errors
-/// The connectors that come with Cogwork do not load.
-pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Error> {
-    let builtin = Arc::new(builtin()?);
-    let mut folder = Folder::new(dir);
-    let changed: BTreeSet<String> = folder.scan().into_iter().collect();
-    let parts = Parts {
-        previous: &Catalog::empty(builtin.clone()),
-        folder: &folder,
-        changed: &changed,
-        builtin: &builtin,
-        surroundings_changed: true,
-        address: &mut |_, _| None,
-    };
-    let (catalog, _) = assemble(parts);
-    let wanted = |path: &str| {
-        paths.is_empty()
-            || paths
-                .iter()
-                .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
-    };
-    let files = folder.files().filter(|(path, _)| wanted(path)).count();
-    let reports = catalog.reports().iter().filter(|report| wanted(report.source().path())).cloned().collect();
-    Ok(Checked { reports, files, catalog })
-}
-
-/// Checks a text as if it stood in the file `path` of the project whose snapshot is `catalog`.
-#[must_use]
-pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
-    let source = Arc::new(Source::new(path, text));
-    let stem = path.rsplit('/').next().unwrap_or(path);
-    let stem = stem.strip_suffix(".yaml").or_else(|| stem.strip_suffix(".yml")).unwrap_or(stem);
-    match FileKind::of(Path::new(path)) {
-        Some(FileKind::Connection) => {
-            let loaded = model::load::connection(source, stem);
-            match loaded.value {
-                Some(value) => with(loaded.report, connection(&value, catalog.registry())),
-                None => loaded.report,
-            }
-        }
-        Some(FileKind::Manifest) => {
-            let (_, reports) = Registry::clone(catalog.registry()).with_manifests(vec![source.clone()]);
-            let own = reports.into_iter().find(|report| report.source().path() == path);
-            own.unwrap_or_else(|| Report::new(source, []))
-        }
-        Some(FileKind::Automation) | None => {
-            let loaded = model::load::automation(source, stem);
-            match loaded.value {
-                Some(value) => {
-                    let find = |name: &str| catalog.connection(name).cloned();
-                    with(loaded.report, automation(&value, catalog.registry(), &find).report)
-                }
-                None => loaded.report,
-            }
-        }
-    }
-}
-
-fn with(first: Report, second: Report) -> Report {
-    let all: Vec<_> = first.diagnostics().iter().chain(second.diagnostics()).cloned().collect();
-    Report::new(first.source().clone(), all)
 }
 
 /// The connectors that come with Cogwork.

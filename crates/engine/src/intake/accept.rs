@@ -1,0 +1,185 @@
+//! The way in: a start becomes durable, and then runs or waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::execution::{Event, ExecutionId, Origin};
+use model::payload::Payload;
+use store::{Accept, Accepted, Definition, NewExecution, Watermark};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tracing::Instrument as _;
+
+use super::gate::Place;
+use crate::Error;
+use crate::catalog::Deployed;
+use crate::engine::{Services, Start};
+use crate::run::{Cancellation, Journal, Progress, Run, Surroundings};
+
+/// When a refused caller may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What is asked to be accepted, beside the start itself.
+#[derive(Default)]
+pub(crate) struct Terms {
+    /// A key that makes it unique for its Automation.
+    pub(crate) key: Option<String>,
+    /// The instant up to which its schedule is dealt with, with it.
+    pub(crate) watermark: Option<Watermark>,
+    /// Whether it must begin at once or not at all.
+    pub(crate) at_once: bool,
+}
+
+impl Services {
+    /// Makes a start durable and sees to it that it runs.
+    pub(crate) async fn accept(
+        self: &Arc<Self>,
+        deployed: &Arc<Deployed>,
+        start: Start,
+        terms: Terms,
+    ) -> Result<(ExecutionId, Accepted), Error> {
+        if !self.accepting() {
+            return Err(Error::Closing);
+        }
+        let permit = self.admit(terms.at_once)?;
+        // In a task of its own: whoever asks may go away while the commit is under way, and what is committed runs.
+        let accepting = self.clone().accept_with(permit, deployed.clone(), start, terms);
+        self.tracker.spawn(accepting).await.unwrap_or(Err(Error::Closing))
+    }
+
+    async fn accept_with(
+        self: Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        deployed: Arc<Deployed>,
+        start: Start,
+        terms: Terms,
+    ) -> Result<(ExecutionId, Accepted), Error> {
+        let automation = &deployed.automation;
+        let now = self.clock.now();
+        let id = self.intake.next_id(now);
+        let Start { payload, origin } = start;
+        let started = Event::Started {
+            at: now,
+            automation: automation.id.clone(),
+            definition: automation.definition,
+            origin: origin.clone(),
+            payload: payload.clone(),
+        };
+        let executions = vec![NewExecution { id, started, key: terms.key }];
+        let accept = Accept { executions, watermark: terms.watermark };
+        let accepted = self.accept_durably(&deployed, accept).await?;
+        match accepted {
+            Some(Accepted::Duplicate(first)) => Ok((first, Accepted::Duplicate(first))),
+            _ => {
+                self.intake.count_scheduled(&automation.id, &origin);
+                match permit {
+                    Some(permit) => {
+                        let journal = Journal::new(id, automation.id.clone(), self.surroundings());
+                        let run = self.live(deployed, journal, payload, now);
+                        self.spawn(run, Some(permit), origin);
+                    }
+                    None => self.intake.enqueue(id),
+                }
+                Ok((id, Accepted::New))
+            }
+        }
+    }
+
+    /// Commits what is accepted. The definition goes first, unless it is known to be there already.
+    async fn accept_durably(&self, deployed: &Deployed, accept: Accept) -> Result<Option<Accepted>, Error> {
+        self.store_definition(deployed).await?;
+        let mut accepted = self.store.accept(accept.clone()).await;
+        if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
+            // It was cleared away since it was last put.
+            self.forget_stored_definitions();
+            self.store_definition(deployed).await?;
+            accepted = self.store.accept(accept).await;
+        }
+        Ok(accepted.inspect_err(|error| self.lost(error))?.into_iter().next())
+    }
+
+    /// A slot if one is free and nobody waits for it; an error if no more may wait.
+    fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let state = self.intake.state();
+        let free = state.backlog.is_empty();
+        let full = state.backlog.len() >= self.settings.limits.queue;
+        drop(state);
+        let permit = if free { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
+        if permit.is_none() && (full || at_once) {
+            self.intake.count_refused("busy");
+            return Err(Error::Busy { retry_after: RETRY_AFTER });
+        }
+        Ok(permit)
+    }
+
+    async fn store_definition(&self, deployed: &Deployed) -> Result<(), Error> {
+        let automation = &deployed.automation;
+        let hash = automation.definition;
+        if self.intake.state().stored.contains(&hash) {
+            return Ok(());
+        }
+        let definition = Definition {
+            hash,
+            automation: automation.id.clone(),
+            path: automation.source.path().to_owned(),
+            text: automation.source.text().to_owned(),
+        };
+        self.store.put_definition(definition).await.inspect_err(|error| self.lost(error))?;
+        self.intake.state().stored.insert(hash);
+        Ok(())
+    }
+
+    /// Forgets which definitions are stored, since some may have been pruned.
+    pub(crate) fn forget_stored_definitions(&self) {
+        self.intake.state().stored.clear();
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        Surroundings { store: self.store.clone(), clock: self.clock.clone(), notices: self.notices.clone() }
+    }
+
+    pub(super) fn live(
+        self: &Arc<Self>,
+        deployed: Arc<Deployed>,
+        journal: Journal,
+        payload: Payload,
+        started_at: jiff::Timestamp,
+    ) -> Arc<Run> {
+        let id = journal.id();
+        let mut state = self.intake.state();
+        let progress = state.awaited.remove(&id).unwrap_or_else(|| watch::channel(Progress::default()).0);
+        let run = Arc::new(Run {
+            deployed,
+            services: self.clone(),
+            journal,
+            payload,
+            started_at,
+            progress,
+            cancelled: Cancellation::default(),
+        });
+        state.live.insert(id, run.clone());
+        run
+    }
+
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        run: Arc<Run>,
+        permit: Option<OwnedSemaphorePermit>,
+        origin: Origin,
+    ) {
+        let automation = &run.deployed.automation.id;
+        let span = tracing::info_span!("execution", id = %run.journal.id(), %automation);
+        let services = self.clone();
+        self.tracker.spawn(
+            async move {
+                let mut place = Place::new(services, run, origin);
+                if place.enter() {
+                    place.run().execute().await;
+                }
+                // The slot is free before anybody who waits for it is woken.
+                drop(permit);
+                drop(place);
+            }
+            .instrument(span),
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! An execution's place among others: behind the gate of its concurrency key, and given back however it ends.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::automation::{AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
+use model::execution::{ExecutionId, Origin, Outcome};
+
+use crate::engine::Services;
+use crate::run::Run;
+
+/// The executions of one concurrency key. Derived from live executions, so a slot cannot leak.
+#[derive(Default)]
+pub(super) struct Gate {
+    pub(super) holders: Vec<ExecutionId>,
+    pub(super) waiting: VecDeque<ExecutionId>,
+}
+
+/// Sees to it that an execution's place is given back however its task ends.
+pub(super) struct Place {
+    services: Arc<Services>,
+    run: Arc<Run>,
+    origin: Origin,
+    gated: Option<(AutomationId, String)>,
+    /// It waits for its turn among others of its key, and has not ended.
+    waits: bool,
+}
+
+impl Place {
+    pub(super) fn new(services: Arc<Services>, run: Arc<Run>, origin: Origin) -> Self {
+        Self { services, run, origin, gated: None, waits: false }
+    }
+
+    pub(super) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Takes a place at the gate of its concurrency key, if it has one. False if it has to wait.
+    pub(super) fn enter(&mut self) -> bool {
+        let Some(Concurrency { limit, key, policy }) = self.concurrency() else { return true };
+        let key = match key.map(|template| self.run.concurrency_key(&template)) {
+            None => String::new(),
+            Some(Ok(key)) => key,
+            // Evaluated again where the failure is recorded.
+            Some(Err(_)) => return true,
+        };
+        let id = self.run.journal.id();
+        let name = (self.run.deployed.automation.id.clone(), key);
+        let mut state = self.services.intake.state();
+        let gate = state.gates.entry(name.clone()).or_default();
+        if gate.holders.len() >= limit as usize && !self.run.cancelled.token.is_cancelled() {
+            match policy {
+                ConcurrencyPolicy::Skip => {
+                    drop(state);
+                    self.run
+                        .cancelled
+                        .cancel("skipped: as many executions as `concurrency.limit` allows were running");
+                    return true;
+                }
+                ConcurrencyPolicy::Queue | ConcurrencyPolicy::CancelRunning => {
+                    gate.waiting.push_back(id);
+                    let oldest = gate.holders.first().copied();
+                    let cancel = policy == ConcurrencyPolicy::CancelRunning;
+                    if let Some(run) = oldest.filter(|_| cancel).and_then(|oldest| state.live.get(&oldest)) {
+                        run.cancelled.cancel("cancelled for a newer execution, as `concurrency.policy` says");
+                    }
+                    self.waits = true;
+                    return false;
+                }
+            }
+        }
+        gate.holders.push(id);
+        self.gated = Some(name);
+        true
+    }
+
+    /// The Automation's own rule, or the one that `overlap: queue` of its schedule makes.
+    fn concurrency(&self) -> Option<Concurrency> {
+        let automation = &self.run.deployed.automation;
+        if let Some(own) = &automation.concurrency {
+            return Some(own.clone());
+        }
+        let queues =
+            matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
+        let scheduled = matches!(self.origin, Origin::Schedule { .. });
+        (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let id = self.run.journal.id();
+        let intake = &self.services.intake;
+        let mut state = intake.state();
+        state.live.remove(&id);
+        if self.waits {
+            // Whoever waits for it goes on waiting, on the channel that it will have when it begins.
+            state.awaited.insert(id, self.run.progress.clone());
+            return;
+        }
+        if let Some(name) = self.gated.take()
+            && let Some(gate) = state.gates.get_mut(&name)
+        {
+            gate.holders.retain(|holder| *holder != id);
+            let next = gate.waiting.pop_front();
+            if gate.holders.is_empty() && gate.waiting.is_empty() && next.is_none() {
+                state.gates.remove(&name);
+            }
+            state.backlog.extend(next);
+        }
+        let automation = &self.run.deployed.automation.id;
+        if matches!(self.origin, Origin::Schedule { .. })
+            && let Some(count) = state.scheduled.get_mut(automation)
+        {
+            *count = count.saturating_sub(1);
+        }
+        drop(state);
+        intake.wake.notify_one();
+        match self.run.journal.outcome() {
+            Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
+                tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");
+            }
+            Some(outcome) => {
+                tracing::debug!(execution = %id, %automation, status = outcome.status().word(), "execution ended")
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The way back: accepted executions that this process does not hold in memory, read from the store when their
+//! turn comes.
+
+use std::sync::Arc;
+
+use model::automation::DefinitionHash;
+use model::execution::{ExecutionId, Origin};
+use model::payload::Payload;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::Error;
+use crate::catalog::Deployed;
+use crate::engine::Services;
+use crate::run::Journal;
+
+/// Compiled definitions that are no longer in force but still run, at most.
+const OLD_DEFINITIONS: usize = 256;
+/// Unfinished executions that are read at one time when the engine starts.
+const PAGE: u32 = 5000;
+
+impl Services {
+    /// Reads back an accepted execution and runs it on from where it stands.
+    pub(crate) async fn load_and_run(
+        self: Arc<Self>,
+        id: ExecutionId,
+        permit: Option<OwnedSemaphorePermit>,
+        cancel: Option<String>,
+    ) {
+        let loaded = self.load(id).await;
+        match loaded {
+            Ok(Some((deployed, journal, payload, started_at, origin))) => {
+                let run = self.live(deployed, journal, payload, started_at);
+                if let Some(reason) = cancel {
+                    run.cancelled.cancel(&reason);
+                }
+                self.spawn(run, permit, origin);
+            }
+            Ok(None) => {}
+            Err(message) => {
+                tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
+            }
+        }
+    }
+
+    async fn load(
+        &self,
+        id: ExecutionId,
+    ) -> Result<Option<(Arc<Deployed>, Journal, Payload, jiff::Timestamp, Origin)>, String> {
+        let events = self.store.events(id).await.map_err(|error| error.to_string())?;
+        let Some(events) = events else { return Ok(None) };
+        let execution = crate::run::folded(id, &events)?;
+        if execution.outcome.is_some() {
+            return Ok(None);
+        }
+        let deployed = self.deployed(execution.definition).await?;
+        let journal = Journal::restore(id, &deployed.automation, &events, self.surroundings());
+        Ok(Some((deployed, journal, execution.payload, execution.started_at, execution.origin)))
+    }
+
+    /// The definition with this hash, in force or kept.
+    async fn deployed(&self, hash: DefinitionHash) -> Result<Arc<Deployed>, String> {
+        let catalog = self.catalog.load_full();
+        if let Some(found) = catalog.by_definition(hash) {
+            return Ok(found.clone());
+        }
+        if let Some(found) = self.intake.state().old.get(&hash) {
+            return Ok(found.clone());
+        }
+        let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
+        let kept = kept.ok_or_else(|| format!("its definition {hash} is not in the store"))?;
+        let source = Arc::new(model::Source::new(kept.path, kept.text));
+        let loaded = model::load::automation(source, kept.automation.as_str());
+        let automation = loaded.value.ok_or_else(|| {
+            format!(
+                "its definition does not load with this version of Cogwork:\n{}",
+                loaded.report.render(false)
+            )
+        })?;
+        let deployed = Arc::new(Deployed::old(Arc::new(automation), loaded.report));
+        let mut state = self.intake.state();
+        if state.old.len() >= OLD_DEFINITIONS {
+            state.old.clear();
+        }
+        state.old.insert(hash, deployed.clone());
+        Ok(deployed)
+    }
+
+    /// Puts every execution that has not ended into the backlog, oldest first.
+    pub(crate) async fn read_back(&self) -> Result<usize, Error> {
+        let mut after = None;
+        let mut count = 0;
+        loop {
+            let page = self.store.unfinished(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            count += page.len();
+            let mut state = self.intake.state();
+            for row in page {
+                if matches!(row.origin, Origin::Schedule { .. }) {
+                    *state.scheduled.entry(row.automation).or_default() += 1;
+                }
+                state.backlog.push_back(row.id);
+            }
+        }
+        if count > 0 {
+            self.intake.wake.notify_one();
+        }
+        Ok(count)
+    }
+
+    /// Gives free slots to what waits, in order, until the engine stops.
+    pub(crate) async fn dispatch(self: Arc<Self>) {
+        loop {
+            let permit = tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return,
+                permit = self.next_slot() => permit,
+            };
+            let Some(permit) = permit else { return };
+            let next = self.intake.state().backlog.pop_front();
+            if let Some(id) = next {
+                let services = self.clone();
+                self.tracker.spawn(services.load_and_run(id, Some(permit), None));
+            }
+        }
+    }
+
+    async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if !self.intake.state().backlog.is_empty() {
+                return self.intake.slots.clone().acquire_owned().await.ok();
+            }
+            self.intake.wake.notified().await;
+        }
+    }
+}
