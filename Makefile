@@ -62,7 +62,7 @@ schemas: ## Write schemas/*.schema.json anew
 	$(CARGO) run --bin cogwork -- schema --write
 
 bench: ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', …)
-	$(CARGO) build --release --bin cogwork --bin bench
+	$(CARGO) build --release --locked -p cli -p bench --bin cogwork --bin bench
 	$(TARGET)/release/bench $(ARGS)
 
 audit: ## Check licences, banned crates and sources of all dependencies (installs cargo-deny)

@@ -1,0 +1,99 @@
+//! The load driver: connections that ask again the moment they are answered.
+
+mod answer;
+mod connection;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::Error;
+use crate::statistics::Histogram;
+
+pub(crate) use connection::{Connection, request};
+
+/// How long a load may go on after its time is over, until every connection has its last answer.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Requests, always the same, that wait for their answers.
+#[derive(Clone)]
+pub(crate) struct Load {
+    /// Whom they are sent to.
+    pub(crate) address: SocketAddr,
+    /// The bytes of each.
+    pub(crate) request: Arc<[u8]>,
+    /// How many are under way at one time.
+    pub(crate) connections: usize,
+    /// The status of a right answer.
+    pub(crate) status: u16,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    /// How long each answer took.
+    pub(crate) times: Histogram,
+    /// How long all took together.
+    pub(crate) elapsed: Duration,
+}
+
+impl Answers {
+    /// Answers a second.
+    pub(crate) fn rate(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+        let count = self.times.count() as f64;
+        count / self.elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+impl Load {
+    /// Keeps it up for `time`. One answer that is not right ends it: what is measured then would mean nothing.
+    pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
+        // Connecting is no part of what is measured.
+        let mut open = Vec::with_capacity(self.connections);
+        for _ in 0..self.connections {
+            open.push(Connection::open(self.address).await?);
+        }
+        let started = Instant::now();
+        let mut tasks = JoinSet::new();
+        for connection in open {
+            tasks.spawn(keep_asking(connection, self.request.clone(), self.status, started + time));
+        }
+        let all = async {
+            let mut times = Histogram::default();
+            while let Some(ended) = tasks.join_next().await {
+                let ended = ended.map_err(|error| Error::Server(format!("the load driver: {error}")))?;
+                times.merge(&ended?);
+            }
+            Ok::<Histogram, Error>(times)
+        };
+        let times = tokio::time::timeout(time + GRACE, all).await.map_err(|_| {
+            Error::Server(format!("{} did not answer for {} s", self.address, GRACE.as_secs()))
+        })??;
+        Ok(Answers { times, elapsed: started.elapsed() })
+    }
+}
+
+async fn keep_asking(
+    mut connection: Connection,
+    request: Arc<[u8]>,
+    status: u16,
+    until: Instant,
+) -> Result<Histogram, Error> {
+    let mut times = Histogram::default();
+    let mut asked = Instant::now();
+    while asked < until {
+        let answer = connection.ask(&request).await?;
+        if answer.status != status {
+            let text = String::from_utf8_lossy(answer.body).into_owned();
+            return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
+        }
+        // The end of one is the beginning of the next: one look at the clock for both.
+        let answered = Instant::now();
+        times.add(answered - asked);
+        asked = answered;
+    }
+    Ok(times)
+}

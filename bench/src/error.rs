@@ -1,0 +1,38 @@
+//! What can go wrong while measuring.
+
+use std::fmt::Display;
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The arguments are wrong.
+    #[error("{0}\n\n{help}", help = crate::options::HELP)]
+    Usage(String),
+    /// Reading, writing or starting something failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What.
+        what: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A server did not do what it should.
+    #[error("{0}")]
+    Server(String),
+    /// The database of a baseline failed.
+    #[error("the baseline's database: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+impl Error {
+    /// Turns an error of the system into one that says over what it came.
+    pub(crate) fn io(what: impl Display) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { what: what.to_string(), source }
+    }
+}

@@ -1,0 +1,129 @@
+//! Projects of different sizes: how soon the daemon is there, how much memory it takes, how soon a change is in force.
+
+use std::time::{Duration, Instant};
+
+use super::Terms;
+use crate::Error;
+use crate::daemon::Daemon;
+use crate::driver::{Connection, request};
+use crate::project::{Project, numbered, numbered_id};
+use crate::report::{Report, Row, Target, Unit};
+use crate::statistics::median;
+
+/// How many automations, with the milliseconds that starting may take and the mebibytes of memory.
+const SIZES: [(usize, f64, f64); 3] = [(1, 30.0, 25.0), (1000, 300.0, 40.0), (10_000, 3000.0, 150.0)];
+/// The largest where it has to be quick.
+const QUICK: usize = 1000;
+/// How often a daemon is started after its first start.
+const STARTS: usize = 3;
+/// How often a file is saved.
+const SAVES: usize = 15;
+/// The milliseconds that a change may take to be in force.
+const RELOAD_MS: f64 = 50.0;
+/// How long a change may take before measuring is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// When an idle daemon has its memory looked at: it has looked at its folder again, and given back what it could.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Starting and idling.
+pub(super) async fn start(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    for (size, most_ms, most_mib) in sizes(terms) {
+        let project = Project::of_size(size)?;
+        let what = automations(size);
+        let first = Daemon::start(terms.processors, &project).await?;
+        let first_ms = first.came_up_in.as_secs_f64() * 1e3;
+        first.stop().await?;
+        let mut times = Vec::with_capacity(STARTS);
+        let mut resident = None;
+        for turn in 1..=STARTS {
+            let daemon = Daemon::start(terms.processors, &project).await?;
+            times.push(daemon.came_up_in.as_secs_f64() * 1e3);
+            if turn == STARTS {
+                tokio::time::sleep(IDLE).await;
+                resident = daemon.resident();
+            }
+            daemon.stop().await?;
+        }
+        let name = format!("first start with {what}");
+        report.add(Row::new("start", name, first_ms, Unit::Milliseconds));
+        let row = Row::new("start", format!("start with {what}"), median(times), Unit::Milliseconds);
+        report.add(row.target(true, Target::AtMost(most_ms)));
+        if let Some(bytes) = resident {
+            #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+            let mib = bytes as f64 / f64::from(1 << 20);
+            let row = Row::new("start", format!("idle memory with {what}"), mib, Unit::Mebibytes);
+            report.add(row.target(true, Target::AtMost(most_mib)));
+        }
+    }
+    Ok(())
+}
+
+/// Saving one file among many.
+pub(super) async fn reload(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    for (size, ..) in sizes(terms) {
+        let project = Project::of_size(size)?;
+        let daemon = Daemon::start(terms.processors, &project).await?;
+        let number = size / 2;
+        let id = numbered_id(number);
+        // The answer to OPTIONS tells which version is in force, and starts nothing.
+        let ask = request("OPTIONS", &daemon.path(&id).await?, b"");
+        let mut connection = Connection::open(daemon.hooks()).await?;
+        let mut times = Vec::with_capacity(SAVES);
+        for save in 0..SAVES {
+            let methods = if save % 2 == 0 { "POST, PUT" } else { "POST" };
+            project.put(&id, &numbered(number, methods))?;
+            let saved = Instant::now();
+            wait_until_allowed(&mut connection, &ask, methods).await?;
+            times.push(saved.elapsed().as_secs_f64() * 1e3);
+        }
+        drop(connection);
+        daemon.stop().await?;
+        let name = format!("one file saved among {}, until it is in force", automations(size));
+        let row = Row::new("reload", name, median(times), Unit::Milliseconds);
+        report.add(row.target(size == SIZES[SIZES.len() - 1].0, Target::AtMost(RELOAD_MS)));
+    }
+    Ok(())
+}
+
+async fn wait_until_allowed(connection: &mut Connection, ask: &[u8], methods: &str) -> Result<(), Error> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        let answer = connection.ask(ask).await?;
+        if allowed(answer.head) == Some(methods) {
+            return Ok(());
+        }
+        // Without a pause the questions would take the time that the answer needs.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Err(Error::Server(format!("a change was not in force after {} s", PATIENCE.as_secs())))
+}
+
+/// The value of the header `allow`.
+fn allowed(head: &[u8]) -> Option<&str> {
+    let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
+    lines.find_map(|line| line.strip_prefix("allow:").map(str::trim))
+}
+
+fn sizes(terms: Terms<'_>) -> impl Iterator<Item = (usize, f64, f64)> {
+    SIZES.into_iter().filter(move |(size, ..)| !terms.options.quick || *size <= QUICK)
+}
+
+fn automations(count: usize) -> String {
+    match count {
+        1 => "1 automation".to_owned(),
+        10_000 => "10,000 automations".to_owned(),
+        1000 => "1,000 automations".to_owned(),
+        other => format!("{other} automations"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_methods_in_force_are_read_from_the_head() {
+        assert_eq!(allowed(b"HTTP/1.1 204 No Content\r\nallow: POST, PUT\r\n\r\n"), Some("POST, PUT"));
+        assert_eq!(allowed(b"HTTP/1.1 204 No Content\r\n\r\n"), None);
+    }
+}

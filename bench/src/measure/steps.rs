@@ -1,0 +1,75 @@
+//! What a step costs that waits for nothing, in an engine of this process.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use engine::{Engine, Settings, Start, SystemClock};
+use model::execution::{Origin, Outcome};
+use model::{AutomationId, Map, Payload};
+use store::{SqliteStore, Store as _};
+
+use super::Terms;
+use crate::Error;
+use crate::project::{self, Project};
+use crate::report::{Report, Row, Target, Unit};
+use crate::statistics::median;
+
+/// Steps of the long automation; the short one has one.
+const STEPS: usize = 1000;
+/// How often at least each is run, however long that takes.
+const LEAST_RUNS: usize = 3;
+
+type Automation = fn(usize) -> String;
+
+/// The kinds of steps, by the name of their row, with the microseconds that one may take.
+const KINDS: [(&str, &str, Automation, Option<f64>); 3] = [
+    ("copies", "a pure step that hands a value on", project::copies, Some(2.0)),
+    ("sums", "a pure step that computes", project::sums, Some(2.0)),
+    ("lines", "an action without network (log.info)", project::log_lines, None),
+];
+
+/// Measures each kind: the time of an execution of 1,000 steps less that of one, by the 999 between them.
+pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    let project = Project::new()?;
+    for (id, _, automation, _) in KINDS {
+        project.put(&format!("{id}-long"), &automation(STEPS))?;
+        project.put(&format!("{id}-short"), &automation(1))?;
+    }
+    let store = SqliteStore::open(project.data(), store::Options::default())?;
+    let mut settings = Settings::new(project.path());
+    (settings.watch, settings.background) = (false, false);
+    let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;
+    for (id, name, _, most) in KINDS {
+        let (long, short) = (id_of(&format!("{id}-long"))?, id_of(&format!("{id}-short"))?);
+        let until = Instant::now() + terms.options.time;
+        let mut differences = Vec::new();
+        while Instant::now() < until || differences.len() < LEAST_RUNS {
+            let short = run(&engine, &short).await?;
+            differences.push(run(&engine, &long).await? - short);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are 999")]
+        let each = median(differences) / (STEPS - 1) as f64;
+        let row = Row::new("steps", name.to_owned(), each, Unit::Microseconds);
+        report.add(row.target(most.is_some(), Target::AtMost(most.unwrap_or_default())));
+    }
+    engine.shutdown(std::time::Duration::from_secs(1)).await;
+    store.close().await?;
+    Ok(())
+}
+
+fn id_of(text: &str) -> Result<AutomationId, Error> {
+    AutomationId::parse(text).ok_or_else(|| Error::Server(format!("`{text}` is no id")))
+}
+
+/// Runs it once, and gives how many microseconds that took.
+async fn run(engine: &Engine, id: &AutomationId) -> Result<f64, Error> {
+    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+    let started = Instant::now();
+    let execution = engine.run(id, start).await?;
+    let outcome = engine.wait(execution).await?;
+    let took = started.elapsed().as_secs_f64() * 1e6;
+    match outcome {
+        Outcome::Succeeded { .. } => Ok(took),
+        other => Err(Error::Server(format!("`{id}` ended otherwise than well: {other:?}"))),
+    }
+}

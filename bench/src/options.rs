@@ -1,0 +1,140 @@
+//! The arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Error;
+use crate::baseline::Kind;
+use crate::measure::GROUPS;
+
+/// What `--help` shows.
+pub(crate) const HELP: &str = "\
+Usage: bench [--only NAME]... [--quick | --seconds N] [--json FILE]
+
+  --only NAME    one group of measurements; may be given again
+                 (acks, synchronous, steps, start, reload, loading)
+  --seconds N    how long each measurement takes (3)
+  --quick        one second each, and no project of 10,000 automations
+  --json FILE    writes the figures there, too";
+
+/// How long one measurement takes where nothing else is asked for.
+const SECONDS: f64 = 3.0;
+/// The longest that one may be asked to take.
+const MOST_SECONDS: f64 = 3600.0;
+
+/// What the program is asked to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Say how it is used.
+    Help,
+    /// Be a baseline, with its data in this folder.
+    Serve(Kind, PathBuf),
+    /// Measure.
+    Measure(Options),
+}
+
+/// What to measure, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    /// How long one measurement takes.
+    pub(crate) time: Duration,
+    /// Whether large projects are left out.
+    pub(crate) quick: bool,
+    /// Where the figures go as JSON.
+    pub(crate) json: Option<PathBuf>,
+    only: Vec<String>,
+}
+
+impl Options {
+    /// Whether this group is asked for.
+    pub(crate) fn wants(&self, group: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == group)
+    }
+}
+
+/// Reads the arguments.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Error> {
+    let mut arguments = arguments.into_iter();
+    let mut options =
+        Options { time: Duration::from_secs_f64(SECONDS), quick: false, json: None, only: Vec::new() };
+    while let Some(name) = arguments.next() {
+        let mut value =
+            || arguments.next().ok_or_else(|| Error::Usage(format!("`{name}` needs a value behind it")));
+        match name.as_str() {
+            "--help" | "-h" => return Ok(Command::Help),
+            "--serve-baseline" => {
+                let kind = value()?;
+                let kind =
+                    Kind::of(&kind).ok_or_else(|| Error::Usage(format!("there is no baseline `{kind}`")))?;
+                return Ok(Command::Serve(kind, value()?.into()));
+            }
+            "--quick" => (options.quick, options.time) = (true, Duration::from_secs(1)),
+            "--seconds" => options.time = seconds(&value()?)?,
+            "--json" => options.json = Some(value()?.into()),
+            "--only" => {
+                let group = value()?;
+                if !GROUPS.contains(&group.as_str()) {
+                    let known = GROUPS.join(", ");
+                    return Err(Error::Usage(format!("there is no group `{group}`; the groups are {known}")));
+                }
+                options.only.push(group);
+            }
+            other => return Err(Error::Usage(format!("there is no option `{other}`"))),
+        }
+    }
+    Ok(Command::Measure(options))
+}
+
+fn seconds(text: &str) -> Result<Duration, Error> {
+    let wrong = || Error::Usage(format!("`--seconds` takes a number up to {MOST_SECONDS}, not `{text}`"));
+    let number: f64 = text.parse().map_err(|_| wrong())?;
+    if number > 0.0 && number <= MOST_SECONDS { Ok(Duration::from_secs_f64(number)) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(arguments: &[&str]) -> Result<Options, String> {
+        match parse(arguments.iter().map(ToString::to_string)) {
+            Ok(Command::Measure(options)) => Ok(options),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn without_arguments_everything_is_measured() {
+        let options = measure(&[]).expect("options");
+        assert!(GROUPS.iter().all(|group| options.wants(group)));
+        assert_eq!((options.time, options.quick), (Duration::from_secs(3), false));
+    }
+
+    #[test]
+    fn only_the_groups_that_are_named_are_measured() {
+        let options = measure(&["--only", "steps", "--quick", "--only", "acks"]).expect("options");
+        let wanted: Vec<_> = GROUPS.iter().filter(|group| options.wants(group)).collect();
+        assert_eq!(wanted, [&"acks", &"steps"]);
+        assert_eq!((options.time, options.quick), (Duration::from_secs(1), true));
+    }
+
+    #[test]
+    fn what_is_no_option_is_told_with_what_there_is() {
+        for (arguments, expected) in [
+            (&["--only", "ack"][..], "the groups are acks"),
+            (&["--fast"], "`--fast`"),
+            (&["--json"], "needs a value"),
+            (&["--seconds", "-1"], "takes a number"),
+            (&["--seconds", "NaN"], "takes a number"),
+            (&["--serve-baseline", "two"], "no baseline `two`"),
+        ] {
+            let said = measure(arguments).expect_err("an error");
+            assert!(said.contains(expected) && said.contains("Usage:"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_group() {
+        assert!(GROUPS.iter().all(|group| HELP.contains(group)));
+    }
+}

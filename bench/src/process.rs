@@ -1,0 +1,165 @@
+//! The servers under measurement as processes of their own, on a processor of their own, ended by their ids.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+/// How long a server may take to come up, or to end in order.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Which processor is whose: servers have one and whoever measures has another, so that neither takes the other's
+/// time. Without two processors, or a system that lets a process choose, they share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Processors {
+    /// The servers' and the driver's.
+    pub(crate) apart: Option<(usize, usize)>,
+}
+
+impl Processors {
+    /// Chooses two of those that this process may use, and goes to the second. To be called before other threads are
+    /// started, which stay where their parent is.
+    pub(crate) fn choose() -> Self {
+        let mut allowed = system::allowed().into_iter();
+        let apart = allowed.next().zip(allowed.next());
+        let apart = apart.filter(|(_, driver)| system::go_to(*driver));
+        Self { apart }
+    }
+
+    /// Starts a server on its processor.
+    pub(crate) fn start(self, command: &mut Command) -> Result<Process, Error> {
+        if let Some((server, _)) = self.apart {
+            system::go_to(server);
+        }
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        if let Some((_, driver)) = self.apart {
+            system::go_to(driver);
+        }
+        let child = started.map_err(Error::io(command.get_program().display()))?;
+        Ok(Process { child })
+    }
+}
+
+/// A running server. It is ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Its id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Bytes of memory that it has now; `None` where the system does not say.
+    pub(crate) fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
+        resident(&status)
+    }
+
+    /// Waits for a file that the server writes once it is up, and for `holds` to find in it what it should.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        file: &Path,
+        holds: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Error> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(found) = std::fs::read_to_string(file).ok().and_then(|text| holds(&text)) {
+                return Ok(found);
+            }
+            if let Some(status) = self.child.try_wait().map_err(Error::io("a server"))? {
+                return Err(Error::Server(format!("a server ended before it was up: {status}")));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Err(Error::Server(format!("a server was not up after {} s", PATIENCE.as_secs())))
+    }
+
+    /// Asks it to end in order, and waits until it has.
+    pub(crate) async fn stop(mut self) -> Result<(), Error> {
+        system::ask_to_end(&self.child);
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if self.child.try_wait().map_err(Error::io("a server"))?.is_some() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Err(Error::Server(format!("a server did not end within {} s", PATIENCE.as_secs())))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `VmRSS` in bytes from the text of `/proc/<id>/status`.
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::process::Child;
+
+    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    pub(super) fn allowed() -> Vec<usize> {
+        let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+    }
+
+    /// Whether the system agreed.
+    pub(super) fn go_to(processor: usize) -> bool {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        sched_setaffinity(None, &set).is_ok()
+    }
+
+    pub(super) fn ask_to_end(child: &Child) {
+        // Fails where it has ended already.
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::process::{Child, Command};
+
+    pub(super) fn allowed() -> Vec<usize> {
+        Vec::new()
+    }
+
+    pub(super) fn go_to(_: usize) -> bool {
+        false
+    }
+
+    pub(super) fn ask_to_end(child: &Child) {
+        // Fails where it has ended already.
+        let _ = Command::new("kill").arg(child.id().to_string()).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_memory_is_read_in_bytes() {
+        assert_eq!(resident("Name:\tcogwork\nVmRSS:\t   20480 kB\nThreads: 4\n"), Some(20 << 20));
+        assert_eq!(resident("Name:\tcogwork\n"), None);
+        assert_eq!(resident("VmRSS:\tmuch\n"), None);
+    }
+}
