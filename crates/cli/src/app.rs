@@ -31,6 +31,7 @@ Exit codes:
 
 /// What every subcommand takes.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Everywhere")]
 struct Shared {
     /// The project folder
     #[arg(
@@ -57,16 +58,18 @@ pub(crate) fn command() -> Command {
         .usage(AnsiColor::Green.on_default().bold())
         .literal(AnsiColor::Cyan.on_default().bold())
         .placeholder(AnsiColor::Cyan.on_default());
-    let root = Command::new(NAME)
+    // The shared arguments come first, since what their type is documented with would become the help's first line.
+    let root = Shared::augment_args(Command::new(NAME))
         .version(env!("CARGO_PKG_VERSION"))
         .about("A durable workflow engine, programmed in YAML")
         .after_help(EXAMPLES)
         .styles(styles)
         .max_term_width(100)
+        .next_help_heading(None)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_subcommands(false);
-    COMMANDS.iter().fold(Shared::augment_args(root), |root, entry| root.subcommand((entry.define)()))
+    COMMANDS.iter().fold(root, |root, entry| root.subcommand((entry.define)()))
 }
 
 /// Does what the arguments ask for and says how the process ends.

@@ -28,7 +28,8 @@ impl Talk {
     fn level(self) -> &'static str {
         match self {
             Self::Daemon => "info",
-            Self::Tool => "warn",
+            // A failed execution is what the command itself tells of.
+            Self::Tool => "error",
         }
     }
 }

@@ -73,6 +73,9 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
                 Fault::Told(exit) => *exit,
             };
         }
+        if let Some(engine::Error::Input(_)) = cause.downcast_ref() {
+            return Exit::Usage;
+        }
         if let Some(error) = cause.downcast_ref::<store::Error>() {
             return if is_untrusted(error) { Exit::StoreLost } else { Exit::Failed };
         }

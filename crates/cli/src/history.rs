@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use model::{ActionError, ExecutionId};
+use model::{ActionError, ErrorKind, ExecutionId};
 use serde::Deserialize;
 use serde_json::Value;
 use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
 
 use crate::exit::Fault;
+use crate::output::plain;
 use crate::settings::Config;
 
 /// The word for the newest execution in place of an id.
@@ -54,6 +55,19 @@ pub(crate) enum Outcome {
     Failed { error: ActionError },
     Cancelled { reason: String },
     Stuck { error: ActionError },
+}
+
+/// An error on one line, with its step and what is known of the other side's answer.
+pub(crate) fn describe(error: &ActionError) -> String {
+    let step = error.step.as_ref().map_or_else(String::new, |step| format!("step `{step}` failed: "));
+    // That `fail` failed says nothing new.
+    let kind = Some(error.kind.to_string()).filter(|_| error.kind != ErrorKind::Failed);
+    let status = error.status.map(|status| format!("status {status}"));
+    let code = error.code.as_ref().map(|code| format!("code {code}"));
+    let request = error.request_id.as_ref().map(|id| format!("request {id}"));
+    let known: Vec<String> = [kind, status, code, request].into_iter().flatten().collect();
+    let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+    plain(&format!("{step}{}{known}", error.message)).into_owned()
 }
 
 /// The store of a project, to read only; `None` where nothing has been kept yet.

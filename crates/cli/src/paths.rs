@@ -32,6 +32,11 @@ pub(crate) fn resolve(dir: &Path, path: &Path) -> anyhow::Result<Named> {
     })
 }
 
+/// A path as people are shown it: without a `./` before it.
+pub(crate) fn shown(path: &Path) -> std::path::Display<'_> {
+    path.strip_prefix(".").unwrap_or(path).display()
+}
+
 /// The path without `.` and `..`, as it is written.
 fn lexical(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut clean, component| {

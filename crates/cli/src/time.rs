@@ -52,7 +52,8 @@ pub(crate) fn between(earlier: Timestamp, later: Timestamp) -> Duration {
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = between(at, now).as_secs();
     match seconds {
-        0..60 => format!("{seconds} s ago"),
+        0..5 => "just now".to_owned(),
+        5..60 => format!("{seconds} s ago"),
         60..3600 => format!("{} m ago", seconds / 60),
         3600..86_400 => format!("{} h ago", seconds / 3600),
         _ => format!("{} d ago", seconds / 86_400),

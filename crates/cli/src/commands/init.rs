@@ -8,7 +8,7 @@ use super::Subcommand;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, STRONG, paint};
-use crate::scaffold;
+use crate::{paths, scaffold};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +34,7 @@ impl Subcommand for Init {
         let (files, kept) = choose(&dir, files)?;
         for (path, text) in &files {
             scaffold::create(&dir.join(path), text)?;
-            output::say(format_args!("wrote {}", dir.join(path).display()));
+            output::say(format_args!("wrote {}", paths::shown(&dir.join(path))));
         }
         if kept {
             output::say("kept .gitignore; let it hold `.cogwork/` and `secrets/`");
@@ -56,7 +56,7 @@ fn choose(dir: &Path, files: Vec<(String, String)>) -> anyhow::Result<(Vec<(Stri
     let taken: Vec<String> = files
         .iter()
         .filter(|(path, _)| there(path))
-        .map(|(path, _)| format!("`{}`", dir.join(path).display()))
+        .map(|(path, _)| format!("`{}`", paths::shown(&dir.join(path))))
         .collect();
     anyhow::ensure!(taken.is_empty(), "nothing was written, since {} would be overwritten", taken.join(", "));
     Ok((files, kept))

@@ -7,6 +7,7 @@ use super::Subcommand;
 use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, STRONG, paint};
+use crate::paths;
 use crate::scaffold::{self, KINDS, Kind};
 
 const EXAMPLES: &str = "\
@@ -42,7 +43,7 @@ impl Subcommand for New {
         };
         let path = context.dir().join("automations").join(format!("{id}.yaml"));
         scaffold::create(&path, &kind.text(&id, name.trim()))?;
-        output::say(format_args!("wrote {}", path.display()));
+        output::say(format_args!("wrote {}", paths::shown(&path)));
         output::say(format_args!("\nNext:\n  {}", paint(STRONG, kind.next.replace("{id}", id.as_str()))));
         Ok(Exit::Done)
     }

@@ -10,6 +10,7 @@ use super::Subcommand;
 use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output;
+use crate::paths;
 use crate::scaffold::{self, SCHEMAS};
 
 const EXAMPLES: &str = "\
@@ -43,7 +44,7 @@ impl Subcommand for Schema {
             for schema in chosen {
                 let path = context.dir().join(schema.path());
                 write(&path, &schema.text()?)?;
-                output::say(format_args!("wrote {}", path.display()));
+                output::say(format_args!("wrote {}", paths::shown(&path)));
             }
             return Ok(Exit::Done);
         }

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::Subcommand;
 use crate::context::{Context, Talk};
 use crate::exit::Exit;
-use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, count, paint, plain};
+use crate::output::{self, BAD, GOOD, QUIET, STRONG, count, paint, plain};
 use crate::settings::{Config, Flags, LogFormat, SERVE};
 use crate::signals::Signals;
 use crate::{daemon, project, time};
@@ -26,9 +26,10 @@ Examples:
   cogwork serve --hooks 0 --admin 0                free ports, which are printed
   COGWORK_OUTBOUND_ALLOW=127.0.0.1 cogwork serve   let calls go to this machine
 
-Files are reloaded the moment they change. Ctrl-C or SIGTERM stops in order: requests are answered, steps that run
-come to their end, and what is left goes on at the next start. A second one stops at once.
-It exits 3 when the store cannot be trusted any more; a supervisor may start it again, which reads the store anew.";
+Files are reloaded the moment they change. Ctrl-C or SIGTERM stops in order: requests are answered,
+steps that run come to their end, and what is left goes on at the next start. A second one stops at
+once. It exits 3 when the store cannot be trusted any more; a supervisor may start it again, which
+reads the store anew.";
 
 /// How long steps that run may take to come to their end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -130,16 +131,27 @@ async fn banner(
     }
     fact("store", &format!("{} ({})", info.location, info.engine))?;
     fact("loaded", &loaded(&catalog))?;
+    if !addresses.admin.ip().is_loopback() {
+        output::warn(
+            "the API can be reached from other machines, unencrypted; put a proxy with TLS before it",
+        );
+    }
     for weakness in &info.weakened {
         output::warn(plain(weakness));
     }
     let now = time::now();
+    let width =
+        catalog.automations().map(|deployed| deployed.automation.id.as_str().len()).max().unwrap_or_default();
     for deployed in catalog.automations() {
         let automation = &deployed.automation;
         let started_by =
             if automation.enabled { started_by(deployed, &base, now) } else { "disabled".to_owned() };
         let mark = if automation.enabled { paint(GOOD, "●") } else { paint(QUIET, "○") };
-        output::data(format_args!("  {mark} {}  {}", paint(STRONG, &automation.id), plain(&started_by)))?;
+        output::data(format_args!(
+            "  {mark} {}  {}",
+            paint(STRONG, format_args!("{:<width$}", automation.id.as_str())),
+            plain(&started_by)
+        ))?;
     }
     for broken in catalog.broken() {
         output::data(format_args!("  {} {}  does not load", paint(BAD, "✗"), plain(&broken.path)))?;
@@ -186,24 +198,16 @@ impl Reporter {
         if self.silent {
             return;
         }
-        let reports: Vec<(String, bool)> = catalog
-            .reports()
-            .iter()
-            .filter(|report| report.has_errors() || report.warning_count() > 0)
-            .map(|report| (report.render(true), report.has_errors()))
-            .collect();
-        for (text, _) in reports.iter().filter(|(text, _)| !self.shown.contains(text)) {
+        let grave =
+            catalog.reports().iter().filter(|report| report.has_errors() || report.warning_count() > 0);
+        let texts: BTreeSet<String> = grave.map(|report| report.render(true)).collect();
+        for text in texts.difference(&self.shown) {
             output::say(format_args!("{}\n", text.trim_end()));
         }
-        let had_errors = !self.shown.is_empty();
-        self.shown = reports.into_iter().map(|(text, _)| text).collect();
-        if had_errors && self.shown.is_empty() {
+        let had_some = !self.shown.is_empty();
+        self.shown = texts;
+        if had_some && self.shown.is_empty() {
             output::say(paint(GOOD, "no problem is left in any file"));
-        }
-        let stale = catalog.automations().filter(|deployed| deployed.stale.is_some());
-        for deployed in stale {
-            let text = format!("`{}` runs on in its last good version", deployed.automation.id);
-            output::say(paint(WARN, text));
         }
     }
 }

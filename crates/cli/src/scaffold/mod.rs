@@ -9,6 +9,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::paths;
+
 pub(crate) use automation::{KINDS, Kind};
 pub(crate) use project::files;
 
@@ -48,7 +50,7 @@ pub(crate) fn create(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            anyhow::anyhow!("`{}` is there already and is not overwritten", path.display())
+            anyhow::anyhow!("`{}` is there already and is not overwritten", paths::shown(path))
         }
         _ => anyhow::Error::new(error).context(format!("cannot write `{}`", path.display())),
     })

@@ -90,14 +90,19 @@ fn settings() -> String {
     );
     let mut group = "";
     for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {
-        let (outer, key) = setting.key.split_once('.').unwrap_or(("", setting.key));
-        if outer != group && !outer.is_empty() {
-            let _ = write!(text, "\n# {outer}:\n");
+        let (about, example) = (setting.about, setting.sample.text());
+        match setting.key.split_once('.') {
+            None => {
+                let _ = write!(text, "\n# {about}\n#{}: {example}\n", setting.key);
+            }
+            Some((outer, key)) => {
+                if outer != group {
+                    let _ = write!(text, "\n#{outer}:\n");
+                    group = outer;
+                }
+                let _ = write!(text, "#  # {about}\n#  {key}: {example}\n");
+            }
         }
-        let indent = if outer.is_empty() { "" } else { "  " };
-        let gap = if outer.is_empty() { "\n" } else { "" };
-        let _ = write!(text, "{gap}# {indent}# {}\n# {indent}{key}: {}\n", setting.about, setting.example);
-        group = outer;
     }
     text
 }
@@ -113,19 +118,19 @@ mod tests {
         assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
         for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {
             let key = setting.key.rsplit('.').next().unwrap_or_default();
-            assert!(text.contains(&format!("{key}: {}", setting.example)), "{}", setting.key);
+            assert!(text.contains(&format!("{key}: {}", setting.sample.text())), "{}", setting.key);
         }
     }
 
     #[test]
     fn with_the_comments_taken_away_the_settings_file_is_valid() {
         let dir = tempfile::tempdir().expect("a folder");
-        let lines = settings()
-            .lines()
-            .skip(3)
-            .filter_map(|line| line.strip_prefix("# ").map(str::to_owned))
-            .collect::<Vec<_>>();
-        std::fs::write(dir.path().join("cogwork.yaml"), lines.join("\n")).expect("written");
+        let uncomment = |line: &str| match line.strip_prefix('#') {
+            Some(rest) if !rest.starts_with(' ') || rest.starts_with("  ") => rest.to_owned(),
+            _ => line.to_owned(),
+        };
+        let text: Vec<String> = settings().lines().map(uncomment).collect();
+        std::fs::write(dir.path().join("cogwork.yaml"), text.join("\n")).expect("written");
         let report = crate::settings::check(dir.path()).expect("read");
         assert!(report.is_none(), "{}", report.map(|report| report.render(false)).unwrap_or_default());
     }

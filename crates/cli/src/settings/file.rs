@@ -1,6 +1,5 @@
 //! `cogwork.yaml`: every problem at once, each at its place.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -49,21 +48,18 @@ fn read(path: &Path) -> io::Result<String> {
 
 fn read_keys(node: &Node, dir: &Path, config: &mut Config, diagnostics: &Diagnostics) {
     let Some(mut reader) = MapReader::new(node, "the settings", diagnostics) else { return };
-    let mut groups: BTreeMap<&'static str, Vec<(&'static str, &'static Setting)>> = BTreeMap::new();
+    let mut groups: Vec<&str> = Vec::new();
     for setting in SETTINGS {
         match setting.key.split_once('.') {
             None => take(setting, reader.take(setting.key).node(), dir, config, diagnostics),
-            Some((group, key)) => groups.entry(group).or_default().push((key, setting)),
+            Some((group, _)) if groups.contains(&group) => {}
+            Some((group, _)) => {
+                groups.push(group);
+                if let Some(inside) = reader.take(group).node().filter(|inside| !inside.is_null()) {
+                    read_group(group, inside, dir, config, diagnostics);
+                }
+            }
         }
-    }
-    for (group, settings) in &groups {
-        let Some(inside) = reader.take(group).node().filter(|inside| !inside.is_null()) else { continue };
-        let what = format!("`{group}`");
-        let Some(mut inside) = MapReader::new(inside, &what, diagnostics) else { continue };
-        for (key, setting) in settings {
-            take(setting, inside.take(key).node(), dir, config, diagnostics);
-        }
-        inside.finish();
     }
     if reader.has("concurrency") && node.get("limits").is_some_and(|limits| limits.get("inFlight").is_some())
     {
@@ -72,6 +68,18 @@ fn read_keys(node: &Node, dir: &Path, config: &mut Config, diagnostics: &Diagnos
             Diagnostic::error("conflicting-keys", message, reader.key_span("concurrency"))
                 .help("keep one of them"),
         );
+    }
+    reader.finish();
+}
+
+fn read_group(group: &str, node: &Node, dir: &Path, config: &mut Config, diagnostics: &Diagnostics) {
+    let what = format!("`{group}`");
+    let Some(mut reader) = MapReader::new(node, &what, diagnostics) else { return };
+    for setting in SETTINGS {
+        let key = setting.key.strip_prefix(group).and_then(|rest| rest.strip_prefix('.'));
+        if let Some(key) = key {
+            take(setting, reader.take(key).node(), dir, config, diagnostics);
+        }
     }
     reader.finish();
 }

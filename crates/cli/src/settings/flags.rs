@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use super::table::{SETTINGS, Scope, Setting};
+use super::table::{SETTINGS, Sample, Scope, Setting};
 
 /// For [`Flags`]: those of commands that look for the data.
 pub(crate) const PLACE: u8 = Scope::Place as u8;
@@ -33,8 +33,11 @@ fn flag(setting: &'static Setting) -> Arg {
     let arg = Arg::new(setting.key)
         .long(setting.flag())
         .value_name(setting.value)
-        .help(format!("{} [env: {}]", setting.about, setting.variable()))
-        .help_heading("Settings (also in cogwork.yaml)");
+        .help(match setting.sample {
+            Sample::Default(value) => format!("{} [default: {value}]", setting.about),
+            Sample::Example(_) => setting.about.to_owned(),
+        })
+        .help_heading("Settings (also in cogwork.yaml; --data-dir has the variable COGWORK_DATA_DIR)");
     if setting.list { arg.action(ArgAction::Append).value_delimiter(',') } else { arg.action(ArgAction::Set) }
 }
 

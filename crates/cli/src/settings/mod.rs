@@ -45,6 +45,7 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     pub(crate) hooks: SocketAddr,
     pub(crate) admin: SocketAddr,
+    pub(crate) admin_hosts: Vec<String>,
     pub(crate) public_url: Option<String>,
     pub(crate) store: Option<PathBuf>,
     pub(crate) durability: store::Durability,
@@ -72,6 +73,7 @@ impl Config {
             data_dir: engine.data_dir,
             hooks: server.hooks,
             admin: server.admin,
+            admin_hosts: Vec::new(),
             public_url: None,
             store: None,
             durability: store::Durability::Full,
@@ -136,6 +138,7 @@ impl Config {
         let mut options = server::ServerOptions::new(&self.data_dir);
         options.hooks = self.hooks;
         options.admin = self.admin;
+        options.admin_hosts.clone_from(&self.admin_hosts);
         options.admin_token.clone_from(&self.admin_token);
         options.hook_limits.connections = self.connections;
         options.hook_limits.connections_per_peer = self.connections_per_address;
@@ -143,6 +146,7 @@ impl Config {
     }
 
     /// The options of the store.
+    #[allow(clippy::needless_update, reason = "a build for tests has further fields")]
     pub(crate) fn store(&self) -> store::Options {
         store::Options {
             durability: self.durability,

@@ -18,6 +18,24 @@ pub(crate) enum Scope {
     Serve,
 }
 
+/// What a person could write for a setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sample {
+    /// What holds where it is not given.
+    Default(&'static str),
+    /// Something else, since nothing holds where it is not given.
+    Example(&'static str),
+}
+
+impl Sample {
+    /// As it is written.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Default(text) | Self::Example(text) => text,
+        }
+    }
+}
+
 /// One setting.
 pub(crate) struct Setting {
     /// Its key in `cogwork.yaml`; a dot means a mapping.
@@ -30,8 +48,8 @@ pub(crate) struct Setting {
     pub(crate) list: bool,
     /// What it does, in one line.
     pub(crate) about: &'static str,
-    /// What holds where it is not given, as a person would write it; what else one could write if that is nothing.
-    pub(crate) example: &'static str,
+    /// What a person could write.
+    pub(crate) sample: Sample,
     set: fn(&mut Config, &Values<'_>) -> Result<(), String>,
 }
 
@@ -42,8 +60,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "ADDRESS",
         list: false,
-        about: "where requests on webhooks arrive; port 0 takes a free one",
-        example: "127.0.0.1:7070",
+        about: "Where requests on webhooks arrive; port 0 takes a free one",
+        sample: Sample::Default("127.0.0.1:7070"),
         set: |config, values| values::address(values).map(|address| config.hooks = address),
     },
     Setting {
@@ -51,17 +69,26 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "ADDRESS",
         list: false,
-        about: "where the API is; keep it on this machine or behind a proxy",
-        example: "127.0.0.1:7071",
+        about: "Where the API is; keep it on this machine or behind a proxy",
+        sample: Sample::Default("127.0.0.1:7071"),
         set: |config, values| values::address(values).map(|address| config.admin = address),
+    },
+    Setting {
+        key: "adminHosts",
+        scope: Scope::Serve,
+        value: "NAME",
+        list: true,
+        about: "Names under which the API may be addressed, besides those of this machine itself",
+        sample: Sample::Example("[cogwork.internal]"),
+        set: |config, values| values::names(values).map(|names| config.admin_hosts = names),
     },
     Setting {
         key: "publicUrl",
         scope: Scope::Serve,
         value: "URL",
         list: false,
-        about: "the base of the webhook addresses that people are shown",
-        example: "https://hooks.example.com",
+        about: "The base of the webhook addresses that people are shown",
+        sample: Sample::Example("https://hooks.example.com"),
         set: |config, values| values::url(values).map(|url| config.public_url = Some(url)),
     },
     Setting {
@@ -69,8 +96,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Place,
         value: "DIR",
         list: false,
-        about: "where data lives: the store, the admin token",
-        example: ".cogwork",
+        about: "Where data lives: the store, the admin token",
+        sample: Sample::Default(".cogwork"),
         set: |config, values| values::path(values).map(|path| config.data_dir = path),
     },
     Setting {
@@ -78,8 +105,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Place,
         value: "PATH",
         list: false,
-        about: "the SQLite file of the store, or the folder of its cogwork.db; the data folder if not given",
-        example: "/var/lib/cogwork/cogwork.db",
+        about: "The SQLite file of the store, or the folder of its cogwork.db; the data folder if not given",
+        sample: Sample::Example("/var/lib/cogwork/cogwork.db"),
         set: |config, values| values::store(values).map(|path| config.store = Some(path)),
     },
     Setting {
@@ -87,8 +114,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "full|relaxed",
         list: false,
-        about: "full: what is accepted survives a power cut; relaxed: a crash of the daemon only, and is faster",
-        example: "full",
+        about: "What is accepted survives a power cut (full), or only a crash of the daemon, which is faster (relaxed)",
+        sample: Sample::Default("full"),
         set: |config, values| {
             let words = [("full", store::Durability::Full), ("relaxed", store::Durability::Relaxed)];
             values::word(values, &words).map(|durability| config.durability = durability)
@@ -99,8 +126,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "HOST",
         list: true,
-        about: "hosts and networks that calls may go to though they are private",
-        example: "[127.0.0.1, 10.0.0.0/8, wiki.internal]",
+        about: "Hosts and networks that calls may go to though they are private",
+        sample: Sample::Example("[127.0.0.1, 10.0.0.0/8, wiki.internal]"),
         set: |config, values| values::allow_list(values).map(|list| config.outbound_allow = list),
     },
     Setting {
@@ -108,8 +135,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "true|false",
         list: false,
-        about: "whether Debug Request of a Raw GraphQL request logs its credentials",
-        example: "true",
+        about: "Whether Debug Request of a Raw GraphQL request logs its credentials",
+        sample: Sample::Default("true"),
         set: |config, values| values::truth(values).map(|value| config.allow_credential_debug = value),
     },
     Setting {
@@ -117,8 +144,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "N",
         list: false,
-        about: "executions whose steps run at one time; the same as limits.inFlight",
-        example: "1000",
+        about: "Executions whose steps run at one time; the same as limits.inFlight",
+        sample: Sample::Default("1000"),
         set: |config, values| values::number(values, 1).map(|value| config.limits.in_flight = value),
     },
     Setting {
@@ -126,8 +153,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "DAYS",
         list: false,
-        about: "how many days finished executions are kept",
-        example: "14",
+        about: "How many days finished executions are kept",
+        sample: Sample::Default("14"),
         set: |config, values| values::number(values, 1).map(|value| config.retention.days = value),
     },
     Setting {
@@ -135,8 +162,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "true|false",
         list: false,
-        about: "whether failed executions are kept beyond that",
-        example: "false",
+        about: "Whether failed executions are kept beyond that",
+        sample: Sample::Default("false"),
         set: |config, values| values::truth(values).map(|value| config.retention.keep_failed = value),
     },
     Setting {
@@ -144,8 +171,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "N",
         list: false,
-        about: "executions whose steps run at one time",
-        example: "1000",
+        about: "Executions whose steps run at one time",
+        sample: Sample::Default("1000"),
         set: |config, values| values::number(values, 1).map(|value| config.limits.in_flight = value),
     },
     Setting {
@@ -153,8 +180,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "N",
         list: false,
-        about: "executions accepted and not begun; beyond it a request is answered 503",
-        example: "100000",
+        about: "Executions accepted and not begun; beyond it a request is answered 503",
+        sample: Sample::Default("100000"),
         set: |config, values| values::number(values, 1).map(|value| config.limits.queue = value),
     },
     Setting {
@@ -162,8 +189,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "SIZE",
         list: false,
-        about: "the largest result of one step",
-        example: "16MiB",
+        about: "The largest result of one step",
+        sample: Sample::Default("16MiB"),
         set: |config, values| values::size(values).map(|value| config.limits.result_bytes = value),
     },
     Setting {
@@ -171,8 +198,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "N",
         list: false,
-        about: "turns of one loop",
-        example: "1000000",
+        about: "Turns of one loop",
+        sample: Sample::Default("1000000"),
         set: |config, values| values::number(values, 1).map(|value| config.limits.loop_turns = value),
     },
     Setting {
@@ -180,8 +207,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "N",
         list: false,
-        about: "how often a crash may interrupt the same step before its execution is set aside",
-        example: "5",
+        about: "How often a crash may interrupt the same step before its execution is set aside",
+        sample: Sample::Default("5"),
         set: |config, values| values::number(values, 1).map(|value| config.limits.interruptions = value),
     },
     Setting {
@@ -189,8 +216,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Run,
         value: "SIZE",
         list: false,
-        about: "the most the store may take; beyond it nothing new is accepted; the disk's size if not given",
-        example: "20GiB",
+        about: "The most the store may take; beyond it nothing new is accepted; the disk's size if not given",
+        sample: Sample::Example("20GiB"),
         set: |config, values| values::size(values).map(|value| config.store_size = Some(value)),
     },
     Setting {
@@ -198,8 +225,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "N",
         list: false,
-        about: "connections to the hook listener at one time",
-        example: "1024",
+        about: "Connections to the hook listener at one time",
+        sample: Sample::Default("1024"),
         set: |config, values| values::number(values, 1).map(|value| config.connections = value),
     },
     Setting {
@@ -207,8 +234,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Serve,
         value: "N",
         list: false,
-        about: "of these, connections from one address",
-        example: "64",
+        about: "Of these, connections from one address",
+        sample: Sample::Default("64"),
         set: |config, values| values::number(values, 1).map(|value| config.connections_per_address = value),
     },
     Setting {
@@ -216,8 +243,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Everywhere,
         value: "LEVEL",
         list: false,
-        about: "what is logged: error, warn, info, debug or trace, also by part (info,engine=debug)",
-        example: "info",
+        about: "What is logged: error, warn, info, debug or trace, also by part (info,engine=debug)",
+        sample: Sample::Default("info"),
         set: |config, values| values::text(values).map(|level| config.log_level = Some(level)),
     },
     Setting {
@@ -225,8 +252,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         scope: Scope::Everywhere,
         value: "text|json",
         list: false,
-        about: "how it is logged",
-        example: "text",
+        about: "How it is logged",
+        sample: Sample::Default("text"),
         set: |config, values| {
             let words = [("text", LogFormat::Text), ("json", LogFormat::Json)];
             values::word(values, &words).map(|format| config.log_format = format)

@@ -116,6 +116,16 @@ pub(super) fn size<T: TryFrom<u64>>(values: &Values<'_>) -> Result<T, String> {
     T::try_from(bytes).ok().filter(|_| bytes > 0).ok_or_else(|| format!("`{text}` is out of range"))
 }
 
+/// Names of hosts, or their addresses, without a port.
+pub(super) fn names(values: &Values<'_>) -> Result<Vec<String>, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '[' | ']' | ':');
+    let wrong = values.items.iter().find(|name| name.is_empty() || !name.chars().all(plain));
+    match wrong {
+        Some(name) => Err(format!("`{name}` is no name of a host; write `cogwork.internal`")),
+        None => Ok(values.items.to_vec()),
+    }
+}
+
 /// Addresses, networks and names of hosts.
 pub(super) fn allow_list(values: &Values<'_>) -> Result<Vec<String>, String> {
     connector::AllowList::parse(values.items.iter().map(String::as_str))

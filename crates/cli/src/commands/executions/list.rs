@@ -56,6 +56,9 @@ impl List {
             output::say("no execution");
         } else {
             print(&rows)?;
+            if rows.len() == self.limit as usize {
+                output::say(format_args!("the newest {}; --limit shows more", self.limit));
+            }
         }
         Ok(Exit::Done)
     }

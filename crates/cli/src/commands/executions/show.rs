@@ -99,10 +99,7 @@ fn tail(execution: &Execution) -> anyhow::Result<()> {
             ))?;
         }
         Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
-            let step = error.step.as_ref().map_or_else(String::new, |step| format!("step `{step}`: "));
-            let status = error.status.map_or_else(String::new, |status| format!(", status {status}"));
-            let text = format!("{step}{} ({}{status})", error.message, error.kind);
-            output::data(format_args!("{}  {}", paint(BAD.bold(), "error"), plain(&text)))?;
+            output::data(format_args!("{}  {}", paint(BAD.bold(), "error"), history::describe(error)))?;
         }
         Some(Outcome::Cancelled { reason }) => {
             output::data(format_args!("{}  {}", paint(WARN.bold(), "cancelled"), plain(reason)))?;

@@ -155,7 +155,7 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         text.push_str(&format!("  next try {}", time::local(at)));
     }
     match step.status.as_str() {
-        "skipped" | "running" => text.push_str(&format!("  {}", paint(QUIET, &step.status))),
+        "skipped" | "running" | "handling" => text.push_str(&format!("  {}", paint(QUIET, &step.status))),
         _ => {}
     }
     if let Some(result) = step.result.as_ref().filter(|result| !result.is_null()) {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::{Engine, Start, SystemClock};
-use model::action::ActionError;
 use model::execution::{ExecutionId, Origin, Outcome};
 use store::Store as _;
 
@@ -21,7 +20,7 @@ use crate::exit::Exit;
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, RUN};
 use crate::signals::Signals;
-use crate::{daemon, project};
+use crate::{daemon, history, project};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -163,7 +162,7 @@ fn conclude(ended: Ended) -> anyhow::Result<Exit> {
             Exit::Done
         }
         Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
-            output::error(describe(&error));
+            output::error(history::describe(&error));
             Exit::Failed
         }
         Some(Outcome::Cancelled { reason }) => {
@@ -173,15 +172,4 @@ fn conclude(ended: Ended) -> anyhow::Result<Exit> {
         None => Exit::Interrupted,
     };
     Ok(if ended.interrupted { Exit::Interrupted } else { exit })
-}
-
-/// An error with its step and what is known of the other side's answer.
-fn describe(error: &ActionError) -> String {
-    let step = error.step.as_ref().map_or_else(String::new, |step| format!("step `{step}` failed: "));
-    let status = error.status.map(|status| format!("status {status}"));
-    let code = error.code.as_ref().map(|code| format!("code {code}"));
-    let request = error.request_id.as_ref().map(|id| format!("request {id}"));
-    let known: Vec<String> =
-        [Some(error.kind.to_string()), status, code, request].into_iter().flatten().collect();
-    plain(&format!("{step}{} ({})", error.message, known.join(", "))).into_owned()
 }

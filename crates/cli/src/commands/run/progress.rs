@@ -64,8 +64,15 @@ impl Progress {
         if *id != wanted {
             return;
         }
-        logs.iter().for_each(|line| self.log(line));
-        events.iter().for_each(|event| self.event(event));
+        // Both are in order; what a step logged stands before its end.
+        let mut logs = logs.iter().peekable();
+        for event in events.iter() {
+            while let Some(line) = logs.next_if(|line| line.at <= event.at()) {
+                self.log(line);
+            }
+            self.event(event);
+        }
+        logs.for_each(|line| self.log(line));
     }
 
     fn event(&mut self, event: &Event) {
@@ -76,6 +83,11 @@ impl Progress {
                 let wait = time::took(time::between(*at, *next_at));
                 let text = format!("try {attempt} failed: {}; the next in {wait}", plain(&error.message));
                 self.line(&format!("{} {step}  {text}", paint(WARN, "↻")));
+            }
+            Event::StepFailed { step, error, .. } => {
+                self.stopped(step);
+                let text = format!("failed: {}; its `onError` steps run", plain(&error.message));
+                self.line(&format!("{} {step}  {text}", paint(WARN, "↷")));
             }
             Event::StepFinished { step, took_us, outcome, .. } => {
                 self.stopped(step);

@@ -1,0 +1,198 @@
+//! `serve`, and what asks the daemon.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use crate::support::{BAD, HELLO, ORDER, Project};
+
+/// A daemon on free ports. Killed at the end if it still runs.
+struct Daemon {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    talk: BufReader<ChildStderr>,
+    banner: String,
+    log: String,
+}
+
+impl Daemon {
+    /// Starts it and reads what it prints up to the line that holds `last`.
+    fn start(project: &Project, arguments: &[&str], last: &str) -> Self {
+        let arguments: Vec<&str> =
+            ["serve", "--hooks", "0", "--admin", "0"].iter().chain(arguments).copied().collect();
+        let mut command = project.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let talk = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut daemon = Self { child, out, talk, banner: String::new(), log: String::new() };
+        if !read_to(&mut daemon.out, &mut daemon.banner, last) {
+            daemon.talk.read_to_string(&mut daemon.log).expect("its log");
+            panic!("it ended early:\n{}\n{}", daemon.banner, daemon.log);
+        }
+        daemon
+    }
+
+    /// The first word of the banner that holds this.
+    fn word(&self, part: &str) -> &str {
+        let mut words = self.banner.split_whitespace();
+        words.find(|word| word.contains(part)).unwrap_or_else(|| panic!("no `{part}` in:\n{}", self.banner))
+    }
+
+    /// Waits until its log holds a line with `last`.
+    fn says(&mut self, last: &str) {
+        assert!(read_to(&mut self.talk, &mut self.log, last), "it ended without `{last}`:\n{}", self.log);
+    }
+
+    /// Ends it in order; gives its exit code and its log.
+    fn stop(mut self) -> (Option<i32>, String) {
+        signal(&self.child, "-TERM");
+        self.talk.read_to_string(&mut self.log).expect("its log");
+        (self.child.wait().expect("it ends").code(), std::mem::take(&mut self.log))
+    }
+}
+
+/// Reads lines up to the one that holds `last`; false where there is none.
+fn read_to(from: &mut impl BufRead, into: &mut String, last: &str) -> bool {
+    while !into.lines().last().is_some_and(|line| line.contains(last)) {
+        if from.read_line(into).expect("lines") == 0 {
+            return false;
+        }
+    }
+    true
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Nothing to do where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+}
+
+/// Sends a POST with a JSON body and gives the whole answer.
+fn post(url: &str, body: &str) -> String {
+    let rest = url.strip_prefix("http://").expect("an address");
+    let (authority, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(authority).expect("it listens");
+    let length = body.len();
+    write!(
+        stream,
+        "POST /{path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
+    let project = Project::with(&[
+        ("automations/bad.yaml", BAD),
+        ("automations/hello.yaml", HELLO),
+        ("automations/order.yaml", ORDER),
+    ]);
+    let daemon = Daemon::start(&project, &[], "does not load");
+    assert!(daemon.banner.contains("2 automations, 0 connections, 1 file with errors"), "{}", daemon.banner);
+    assert!(daemon.banner.contains(".cogwork/admin-token"), "{}", daemon.banner);
+    let url = daemon.word("/trigger/").to_owned();
+    let answer = post(&url, r#"{"id": 7}"#);
+    assert!(answer.starts_with("HTTP/1.1 201 ") && answer.ends_with(r#"{"order":7}"#), "{answer}");
+
+    let listed = project.cogwork(&["list", "--json"]).exits(0).json();
+    assert_eq!((&listed["daemon"], &listed["automations"][1]["liveUrl"]), (&true.into(), &url.into()));
+    assert_eq!(listed["broken"][0]["path"], "automations/bad.yaml");
+    let shown = project.cogwork(&["executions", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!((&shown["automation"], &shown["origin"]["kind"]), (&"order".into(), &"webhook".into()));
+    project.cogwork(&["run", "hello"]).exits(0).says("a daemon holds the store");
+    project.cogwork(&["serve", "--hooks", "0", "--admin", "0"]).exits(1).says("another daemon");
+
+    let (code, log) = daemon.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("did you mean `steps`?") && log.contains("stopping"), "{log}");
+    assert!(!project.file(".cogwork/daemon.json").exists());
+    project.cogwork(&["list"]).exits(0).says("no daemon runs here");
+}
+
+#[test]
+fn an_execution_is_cancelled_through_the_daemon() {
+    // Somebody who takes the call and never answers, so that the step is in flight for sure.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let automation = format!(
+        "trigger: {{webhook: {{mode: async}}}}\nsteps:\n  - id: call\n    action: http.request\n    with: {{url: \"http://{address}/\"}}\n"
+    );
+    let project = Project::with(&[("automations/slow.yaml", &automation)]);
+    let daemon = Daemon::start(&project, &["--outbound-allow", "127.0.0.1"], "/trigger/");
+    let answer = post(daemon.word("/trigger/"), "{}");
+    let (_, id) = answer.split_once("executionId\":\"").expect("an id");
+    let id = id.split('"').next().expect("an id").to_owned();
+    let (_held, _) = listener.accept().expect("a call");
+    project.cogwork(&["executions", "cancel", &id, "--reason", "wrong order"]).exits(0).says("it ends");
+    assert_eq!(daemon.stop().0, Some(0));
+    let shown = project.cogwork(&["executions", "show", &id, "--json"]).exits(0).json();
+    assert_eq!((&shown["status"], &shown["outcome"]["reason"]), (&"cancelled".into(), &"wrong order".into()));
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let automation = format!(
+        "trigger: {{webhook: {{mode: async}}}}\nsteps:\n  - id: call\n    action: http.request\n    with: {{url: \"http://{address}/\"}}\n"
+    );
+    let project = Project::with(&[("automations/slow.yaml", &automation)]);
+    let mut daemon = Daemon::start(&project, &["--outbound-allow", "127.0.0.1"], "/trigger/");
+    post(daemon.word("/trigger/"), "{}");
+    let (_held, _) = listener.accept().expect("a call");
+    signal(&daemon.child, "-TERM");
+    daemon.says("stopping");
+    signal(&daemon.child, "-INT");
+    assert_eq!(daemon.child.wait().expect("it ends").code(), Some(130));
+}
+
+#[test]
+fn a_problem_that_comes_up_later_is_shown_then_and_once() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO)]);
+    let mut daemon = Daemon::start(&project, &[], "hello");
+    project.write("automations/hello.yaml", BAD);
+    daemon.says("did you mean `steps`?");
+    project.cogwork(&["list"]).exits(0).says("automations/hello.yaml:1:1");
+    project.write("automations/hello.yaml", HELLO);
+    daemon.says("no problem is left in any file");
+    let (code, log) = daemon.stop();
+    assert_eq!((code, log.matches("did you mean `steps`?").count()), (Some(0), 1), "{log}");
+    assert!(log.contains("the last good version stays in force"), "{log}");
+}
+
+#[test]
+fn a_log_for_programs_is_json_alone() {
+    let project = Project::with(&[("automations/bad.yaml", BAD)]);
+    let daemon = Daemon::start(&project, &["--log-format", "json"], "does not load");
+    let (code, log) = daemon.stop();
+    assert_eq!(code, Some(0), "{log}");
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .filter(|line| !line.starts_with("stopping"))
+        .map(|line| serde_json::from_str(line).expect(line))
+        .collect();
+    assert!(lines.iter().any(|line| line["file"] == "automations/bad.yaml"), "{log}");
+}
+
+#[test]
+fn a_wrong_setting_is_told_before_anything_starts() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO)]);
+    project.cogwork(&["serve", "--hooks", "nowhere"]).exits(2).says("--hooks: `nowhere` is no address");
+    project.cogwork(&["serve", "--durability", "fulll"]).exits(2).says("did you mean `full`?");
+    project.cogwork(&["serve", "--log-level", "loud=much"]).exits(2).says("no log level");
+    let variable = [("COGWORK_LIMITS_QUEUE", "many")];
+    project.cogwork_with(&["serve"], &variable, "").exits(2).says("COGWORK_LIMITS_QUEUE");
+    assert!(!project.file(".cogwork").exists());
+}

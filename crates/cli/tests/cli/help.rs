@@ -1,0 +1,45 @@
+//! What `--help` says, word for word.
+
+use crate::support::Project;
+
+/// The help of a command as a snapshot of its own.
+#[track_caller]
+fn check(name: &str, command: &[&str]) {
+    let arguments: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+    let ran = Project::empty().cogwork(&arguments).exits(0);
+    assert_eq!(ran.stderr, "");
+    insta::assert_snapshot!(format!("help_{name}"), ran.stdout);
+}
+
+#[test]
+fn the_help_of_every_command_is_as_it_was_agreed() {
+    check("cogwork", &[]);
+    for command in [
+        "init",
+        "new",
+        "validate",
+        "run",
+        "serve",
+        "list",
+        "executions",
+        "connectors",
+        "schema",
+        "completions",
+        "version",
+    ] {
+        check(command, &[command]);
+    }
+    for command in ["list", "show", "logs", "cancel"] {
+        check(&format!("executions_{command}"), &["executions", command]);
+    }
+    for command in ["list", "show"] {
+        check(&format!("connectors_{command}"), &["connectors", command]);
+    }
+}
+
+#[test]
+fn wrong_usage_exits_2_and_says_what_was_meant() {
+    Project::empty().cogwork(&["serv"]).exits(2).says("serve");
+    Project::empty().cogwork(&["validate", "--format", "xml"]).exits(2).says("github");
+    Project::empty().cogwork(&[]).exits(2);
+}

@@ -1,0 +1,14 @@
+//! The command line as people use it: the real binary, its output and its exit codes.
+
+#![allow(clippy::expect_used, reason = "a test may fail in its support code too")]
+
+mod support;
+
+mod daemon;
+mod generated;
+mod help;
+mod history;
+mod reference;
+mod run;
+mod scaffold;
+mod validate;

@@ -1,0 +1,59 @@
+//! `init` and `new`.
+
+use crate::support::{HELLO, Project};
+
+#[test]
+fn a_new_project_is_valid_and_runs_at_once() {
+    let project = Project::empty();
+    let ran = project.cogwork(&["init", "flows"]).exits(0).says("cd flows && cogwork run hello");
+    assert_eq!(ran.stdout, "");
+    project.cogwork(&["--dir", "flows", "validate"]).exits(0).says("checked 2 files: 0 errors, 0 warnings");
+    let ran = project.cogwork(&["--dir", "flows", "run", "hello", "--input", "name=Ada"]).exits(0);
+    assert_eq!(ran.json(), serde_json::json!({"greeting": "Hello, Ada!"}));
+    assert!(project.read("flows/.gitignore").contains(".cogwork/"));
+}
+
+#[test]
+fn a_new_project_overwrites_nothing() {
+    let project = Project::with(&[("automations/hello.yaml", "mine")]);
+    project.cogwork(&["init"]).exits(1).says("`automations/hello.yaml` would be overwritten");
+    assert_eq!(project.read("automations/hello.yaml"), "mine");
+    assert!(!project.file("cogwork.yaml").exists());
+}
+
+#[test]
+fn a_folder_under_git_keeps_its_gitignore() {
+    let project = Project::with(&[(".gitignore", "target/\n")]);
+    project.cogwork(&["init"]).exits(0).says("kept .gitignore");
+    assert_eq!(project.read(".gitignore"), "target/\n");
+    assert!(project.file("automations/hello.yaml").exists());
+}
+
+#[test]
+fn a_new_automation_of_each_kind_is_valid_and_runs_at_once() {
+    let project = Project::empty();
+    for (name, kind) in [("Order desk", "webhook"), ("Nightly", "schedule"), ("Many", "manual")] {
+        project.cogwork(&["new", name, "--trigger", kind]).exits(0);
+    }
+    project.cogwork(&["validate"]).exits(0).says("checked 3 files: 0 errors, 0 warnings");
+    for (id, key) in [("order-desk", "order"), ("nightly", "dueAt"), ("many", "greeted")] {
+        let result = project.cogwork(&["run", id]).exits(0).json();
+        assert!(result.get(key).is_some(), "{id}: {result}");
+    }
+}
+
+#[test]
+fn a_new_automation_overwrites_nothing() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO)]);
+    project.cogwork(&["new", "Hello", "--trigger", "manual"]).exits(1).says("is not overwritten");
+    assert_eq!(project.read("automations/hello.yaml"), HELLO);
+}
+
+#[test]
+fn without_a_terminal_nothing_is_asked() {
+    let project = Project::empty();
+    project.cogwork(&["new"]).exits(2).says("give the name");
+    project.cogwork(&["new", "hello"]).exits(2).says("webhook, schedule, manual");
+    project.cogwork(&["new", "---", "--trigger", "manual"]).exits(2);
+    project.cogwork(&["new", "hello", "--trigger", "event"]).exits(2).says("possible values");
+}

@@ -1,0 +1,92 @@
+//! `validate`.
+
+use crate::support::{BAD, HELLO, ORDER, Project};
+
+fn project() -> Project {
+    Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)])
+}
+
+#[test]
+fn problems_are_shown_as_the_compiler_does() {
+    let ran = project().cogwork(&["validate"]).exits(1).says("checked 2 files: 2 errors, 0 warnings");
+    insta::assert_snapshot!(ran.stdout);
+}
+
+#[test]
+fn a_program_reads_problems_as_json() {
+    let ran = project().cogwork(&["validate", "--format", "json"]).exits(1);
+    let found = ran.json();
+    assert_eq!((&found["files"], &found["errors"], &found["warnings"]), (&2.into(), &2.into(), &0.into()));
+    let codes: Vec<_> =
+        found["diagnostics"].as_array().expect("a list").iter().map(|entry| &entry["code"]).collect();
+    assert_eq!(codes, ["missing-key", "unknown-key"]);
+    assert_eq!(found["diagnostics"][1]["nearest"], "steps");
+    assert_eq!(found["diagnostics"][1]["line"], 3);
+}
+
+#[test]
+fn a_build_reads_problems_as_annotations() {
+    let ran = project().cogwork(&["validate", "--format", "github"]).exits(1);
+    insta::assert_snapshot!(ran.stdout);
+}
+
+#[test]
+fn only_the_files_asked_for_are_told_of() {
+    let project = project();
+    project.cogwork(&["validate", "automations/hello.yaml"]).exits(0).says("checked 1 file: 0 errors");
+    project.cogwork(&["validate", "./automations/../automations"]).exits(1).says("checked 2 files");
+    project.cogwork(&["validate", "."]).exits(1).says("checked 2 files");
+    project
+        .cogwork(&["validate", "automations/nosuch.yaml"])
+        .exits(1)
+        .says("cannot find `automations/nosuch.yaml`");
+}
+
+#[test]
+fn the_surroundings_count_where_one_file_is_asked_for() {
+    let project = Project::with(&[
+        (
+            "connections/main.yaml",
+            "type: http.bearer\nwith: {baseUrl: \"https://example.com\", token: \"${{ secrets.t }}\"}\n",
+        ),
+        (
+            "automations/call.yaml",
+            "trigger: {manual: {}}\nsteps:\n  - action: http.request\n    connection: main\n    retry: 3\n    with: {url: /x}\n",
+        ),
+    ]);
+    project
+        .cogwork(&["validate", "automations/call.yaml"])
+        .exits(0)
+        .says("checked 1 file: 0 errors, 0 warnings");
+    std::fs::remove_file(project.file("connections/main.yaml")).expect("it goes");
+    let ran = project.cogwork(&["validate", "automations/call.yaml"]).exits(1);
+    assert!(ran.stdout.contains("there is no connection `main`"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_file_outside_the_project_is_checked_as_one_in_it() {
+    let (project, other) = (project(), Project::with(&[("order.yaml", ORDER), ("bad.yaml", BAD)]));
+    let path = |name: &str| other.file(name).display().to_string();
+    project.cogwork(&["validate", &path("order.yaml")]).exits(0).says("checked 1 file: 0 errors");
+    let ran = project.cogwork(&["validate", &path("bad.yaml")]).exits(1);
+    assert!(ran.stdout.contains(&path("bad.yaml")), "{}", ran.stdout);
+}
+
+#[test]
+fn the_settings_are_checked_too() {
+    let project =
+        Project::with(&[("automations/hello.yaml", HELLO), ("cogwork.yaml", "hook: 127.0.0.1:1\n")]);
+    let ran = project.cogwork(&["validate"]).exits(1).says("checked 2 files: 1 error,");
+    assert!(
+        ran.stdout.contains("cogwork.yaml:1:1") && ran.stdout.contains("did you mean `hooks`?"),
+        "{}",
+        ran.stdout
+    );
+    project.cogwork(&["run", "hello"]).exits(1).says("did you mean `hooks`?");
+    project.cogwork(&["validate", "cogwork.yaml"]).exits(1).says("checked 1 file: 1 error,");
+}
+
+#[test]
+fn a_folder_without_a_project_says_how_to_make_one() {
+    Project::empty().cogwork(&["validate"]).exits(1).says("cogwork init");
+}
