@@ -97,6 +97,15 @@ pub enum Event {
         /// When the next try begins.
         next_at: Timestamp,
     },
+    /// A step failed for good and its `onError` list begins: the step itself never runs again.
+    StepFailed {
+        /// When.
+        at: Timestamp,
+        /// Which step.
+        step: String,
+        /// Why.
+        error: ActionError,
+    },
     /// A step came to its end; it never runs again in this execution.
     StepFinished {
         /// When.
@@ -144,6 +153,7 @@ impl Event {
             | Self::Resumed { at }
             | Self::StepStarted { at, .. }
             | Self::StepRetry { at, .. }
+            | Self::StepFailed { at, .. }
             | Self::StepFinished { at, .. }
             | Self::Responded { at, .. }
             | Self::Retried { at, .. }
@@ -405,6 +415,8 @@ pub struct StepState {
     pub in_flight: bool,
     /// When the next try begins, while one is due.
     pub retry_at: Option<Timestamp>,
+    /// Why it failed for good, while its `onError` list runs.
+    pub failure: Option<ActionError>,
     /// How it ended, if it did.
     pub outcome: Option<StepOutcome>,
 }
@@ -480,6 +492,14 @@ impl Execution {
                 }
                 *state =
                     StepState { failed_attempts: attempt, retry_at: Some(next_at), ..StepState::default() };
+            }
+            Event::StepFailed { step, error, .. } => {
+                let state = self.steps.entry(step).or_default();
+                if state.outcome.is_some() {
+                    return Err(illegal("a finished step never runs again"));
+                }
+                *state = StepState { failure: Some(error), ..StepState::default() };
+                self.interruptions = 0;
             }
             Event::StepFinished { step, outcome, .. } => {
                 let state = self.steps.entry(step).or_default();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use model::action::ActionError;
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
@@ -36,6 +37,8 @@ pub(crate) struct Journal {
 struct State {
     finished: HashMap<String, StepOutcome>,
     tries: HashMap<String, Tries>,
+    /// Steps that failed for good and whose `onError` list has not ended.
+    failing: HashMap<String, ActionError>,
     pending: Vec<Event>,
     logs: Vec<LogLine>,
     /// Results of outside effects that were recorded, and those of them that are committed.
@@ -120,8 +123,14 @@ impl Journal {
                     let inside = inside.get_or_insert_with(|| steps_inside(automation));
                     state.forget_failures_inside(step, inside);
                 }
+                Event::StepFailed { step, error, .. } => {
+                    state.tries.remove(step);
+                    state.failing.insert(step.clone(), error.clone());
+                    state.interruptions = 0;
+                }
                 Event::StepFinished { step, outcome, .. } => {
                     state.tries.remove(step);
+                    state.failing.remove(step);
                     state.finished.insert(step.clone(), outcome.clone());
                     state.interruptions = 0;
                 }
@@ -183,11 +192,27 @@ impl Journal {
         self.push(event);
     }
 
+    /// Why the step failed for good, if its `onError` list has begun and not ended.
+    pub(crate) fn failing(&self, step: &str) -> Option<ActionError> {
+        self.state().failing.get(step).cloned()
+    }
+
+    /// Records that a step failed for good, before its `onError` list begins: what that list does depends on it.
+    pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: bool) {
+        let mut state = self.state();
+        state.effects += u64::from(effect);
+        state.tries.remove(step);
+        state.failing.insert(step.to_owned(), error.clone());
+        let event = Event::StepFailed { at: self.clock.now(), step: step.to_owned(), error: error.clone() };
+        state.pending.push(event);
+    }
+
     /// Records the end of a step. `effect` says that doing it again could change something outside.
     pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: bool) {
         let mut state = self.state();
         state.effects += u64::from(effect);
         state.tries.remove(step);
+        state.failing.remove(step);
         state.finished.insert(step.to_owned(), outcome.clone());
         state.pending.push(Event::StepFinished {
             at: self.clock.now(),
@@ -333,6 +358,7 @@ impl State {
         self.attempt = attempt + 1;
         self.retry_at = Some(next_at);
         self.tries.clear();
+        self.failing.clear();
         self.finished.retain(|_, outcome| !matches!(outcome, StepOutcome::Failed { handled: None, .. }));
     }
 

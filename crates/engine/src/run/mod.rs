@@ -89,6 +89,13 @@ pub(crate) enum Exit {
     Lost(Arc<store::Error>),
 }
 
+impl Exit {
+    /// The result that ends the execution, where one does.
+    fn result(&self) -> Option<Value> {
+        if let Self::Stop(result) = self { Some(result.clone()) } else { None }
+    }
+}
+
 impl Run {
     /// Carries the execution to its end, or as far as this process may.
     pub(crate) async fn execute(&self) {

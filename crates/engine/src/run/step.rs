@@ -68,6 +68,9 @@ impl Run {
             return self.replay(step, outcome, scope, context);
         }
         self.may_go_on(context)?;
+        if let Some(error) = self.journal.failing(&key) {
+            return self.failed(step, &key, error, 0, scope, context).await;
+        }
         if let Some(guard) = &step.guard {
             match guard.holds(scope.root()) {
                 Ok(true) => {}
@@ -155,11 +158,14 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         error.step.get_or_insert_with(|| step.id.to_string());
-        let effect = self.has_effect(step);
+        let effect = self.has_effect(step) && self.journal.failing(key).is_none();
         let handled = match &step.on_error {
             OnError::Fail => None,
             OnError::Continue => Some(Value::Null),
             OnError::Steps(block) => {
+                if self.journal.failing(key).is_none() {
+                    self.journal.step_failed(key, &error, effect);
+                }
                 let mut inner = scope.fork();
                 inner.bind("error", error.to_value());
                 match self.block(block, &mut inner, context).await {
@@ -171,7 +177,14 @@ impl Run {
                         error = inner_error;
                         None
                     }
-                    Err(exit) => return Err(exit),
+                    Err(exit) => {
+                        // A list that ends the execution ends the step as well; one that is to go on later does not.
+                        if !matches!(exit, Exit::Parked | Exit::Lost(_)) {
+                            let outcome = StepOutcome::Failed { error, handled: exit.result() };
+                            self.journal.step_finished(key, took_us, outcome, false);
+                        }
+                        return Err(exit);
+                    }
                 }
             }
         };

@@ -80,6 +80,30 @@ async fn a_wait_for_a_retry_outlives_a_restart_with_its_count_and_its_instant() 
 }
 
 #[tokio::test]
+async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is_interrupted() {
+    let mut peer = Peer::new().await;
+    let inner = call("mend", &peer.base, "/mend/${{ error.status }}").replace("  ", "    ");
+    let inner = inner.replace("        action", "      action").replace("        with", "      with");
+    let steps = call("a", &peer.base, "/a") + "    onError:\n" + &inner;
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(404, "{}").await;
+    let held = peer.asked().await;
+    assert_eq!(held.line, "POST /mend/404");
+    crash(engine).await;
+    drop(held);
+
+    let engine = project.start().await;
+    let again = peer.asked().await;
+    assert_eq!(again.line, "POST /mend/404", "what failed is not sent again");
+    again.answer(200, "1").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":1"#), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_loop_goes_on_at_the_turn_it_was_in() {
     let mut peer = Peer::new().await;
     let url = format!("{}/${{{{ item }}}}", peer.base);

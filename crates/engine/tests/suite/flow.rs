@@ -263,3 +263,14 @@ async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_ru
         stop(engine).await;
     }
 }
+
+#[tokio::test]
+async fn a_step_whose_on_error_list_ends_the_execution_has_ended_itself() {
+    let steps = "  - id: a\n    fail: oh\n    onError:\n      - stop: {result: saved}\n";
+    let project = Project::with(&manual(steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "\"saved\"");
+    assert_eq!(steps_of(&engine, id).await, ["step2=\"saved\"", "a handled=\"saved\""]);
+    stop(engine).await;
+}

@@ -63,6 +63,7 @@ pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
     for event in events {
         let (Event::StepStarted { step, .. }
         | Event::StepRetry { step, .. }
+        | Event::StepFailed { step, .. }
         | Event::StepFinished { step, .. }) = event
         else {
             continue;
@@ -104,6 +105,7 @@ impl StepView {
                 (self.status, self.attempts) = ("waiting", *attempt);
                 (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
             }
+            Event::StepFailed { error, .. } => (self.status, self.error) = ("handling", Some(shown(error))),
             Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
             _ => {}
         }
@@ -111,7 +113,7 @@ impl StepView {
 
     fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
         // A try whose beginning was not stored is the one after those that failed.
-        let stored = self.status == "running" && self.attempts > 0;
+        let stored = matches!(self.status, "running" | "handling") && self.attempts > 0;
         (self.next_at, self.finished_at) = (None, Some(at));
         let begun = at.checked_sub(Duration::from_micros(took_us)).unwrap_or(at);
         match outcome {
