@@ -43,7 +43,8 @@ struct Shared {
         hide_env_values = true
     )]
     dir: PathBuf,
-    /// What is logged: error, warn, info, debug or trace, also by part (`info,engine=debug`) [env: COGWORK_LOG_LEVEL]
+    /// What is logged: error, warn, info, debug or trace, also by part (`info,engine=debug`); `serve` begins with
+    /// info, the others with error [env: COGWORK_LOG_LEVEL]
     #[arg(long, global = true, value_name = "LEVEL")]
     log_level: Option<String>,
     /// How it is logged [env: COGWORK_LOG_FORMAT]
