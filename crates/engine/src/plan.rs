@@ -68,9 +68,9 @@ impl Plan {
             });
             let lists: Vec<_> = step
                 .verb
-                .blocks()
+                .lists()
                 .into_iter()
-                .map(|(name, inner)| json!({"name": name, "steps": self.draw(inner)}))
+                .map(|inner| json!({"name": inner.name, "steps": self.draw(inner.block)}))
                 .collect();
             let on_error =
                 if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
@@ -136,8 +136,8 @@ struct Builder {
 impl Builder {
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
-            for (_, inner) in step.verb.blocks() {
-                self.block(inner);
+            for inner in step.verb.lists() {
+                self.block(inner.block);
             }
             if let OnError::Steps(inner) = &step.on_error {
                 self.block(inner);

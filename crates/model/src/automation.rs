@@ -462,24 +462,112 @@ impl Verb {
         }
     }
 
-    /// The blocks of steps inside it, with the name of each where it has one.
+    /// The lists of steps inside it, and when each of them runs.
     #[must_use]
-    pub fn blocks(&self) -> Vec<(Option<&str>, &Block)> {
+    pub fn lists(&self) -> Vec<Inner<'_>> {
         match self {
             Self::If(branch) => {
-                let mut blocks = vec![(Some("then"), &branch.then)];
-                blocks.extend(branch.otherwise.as_ref().map(|block| (Some("else"), block)));
-                blocks
+                let case = |name, block, holds| Inner {
+                    name: Some(name),
+                    block,
+                    runs: Runs::Case { condition: Some((&branch.condition, holds)) },
+                };
+                let otherwise = branch.otherwise.as_ref().map(|block| case("else", block, false));
+                std::iter::once(case("then", &branch.then, true)).chain(otherwise).collect()
             }
-            Self::ForEach(each) => vec![(None, &each.steps)],
+            Self::ForEach(each) => {
+                let certain = match &each.items {
+                    Template::Literal(value) => value.as_list().is_some_and(|items| !items.is_empty()),
+                    Template::List(items) => !items.is_empty(),
+                    Template::Expression(_) | Template::Text(_) | Template::Map(_) => false,
+                };
+                let in_order = each.concurrency <= 1;
+                let runs = Runs::Turns { item: Some(&each.item), in_order, certain };
+                vec![Inner { name: None, block: &each.steps, runs }]
+            }
             Self::Parallel(branches) => {
-                branches.iter().map(|(name, block)| (Some(name.as_ref()), block)).collect()
+                let beside = branches.iter();
+                let beside = beside.map(|(name, block)| Inner {
+                    name: Some(name.as_ref()),
+                    block,
+                    runs: Runs::Beside,
+                });
+                beside.collect()
             }
             Self::Action(_) | Self::Set(_) | Self::Respond(_) | Self::Stop { .. } | Self::Fail { .. } => {
                 Vec::new()
             }
         }
     }
+
+    /// Whether one of its [`Runs::Case`] lists runs for certain.
+    #[must_use]
+    pub fn covers_every_case(&self) -> bool {
+        match self {
+            Self::If(branch) => branch.otherwise.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing after it in its list runs.
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        matches!(self, Self::Stop { .. } | Self::Fail { .. })
+    }
+
+    /// Calls `visit` with every expression that the verb itself reads, those of the lists inside it left out.
+    pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        match self {
+            Self::Action(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
+            Self::Set(values) => values.iter().for_each(|(_, template)| template.expressions(visit)),
+            Self::If(branch) => visit(&branch.condition),
+            Self::ForEach(each) => each.items.expressions(visit),
+            Self::Parallel(_) => {}
+            Self::Respond(respond) => {
+                let body = match &respond.body {
+                    RespondBody::Empty => None,
+                    RespondBody::Body(body) | RespondBody::Json(body) | RespondBody::File(body) => Some(body),
+                };
+                let parts =
+                    [Some(&respond.status), respond.content_type.as_ref(), Some(&respond.headers), body];
+                parts.into_iter().flatten().for_each(|template| template.expressions(visit));
+            }
+            Self::Stop { result: template } | Self::Fail { message: template } => template.expressions(visit),
+        }
+    }
+}
+
+/// A list of steps inside a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Inner<'a> {
+    /// What it is called, where it has a name.
+    pub name: Option<&'a str>,
+    /// The steps.
+    pub block: &'a Block,
+    /// When they run.
+    pub runs: Runs<'a>,
+}
+
+/// When a list of steps inside a step runs. What is checked of the paths through the steps goes by this alone, so
+/// that a verb needs no rule of its own there.
+#[derive(Clone, Copy, Debug)]
+pub enum Runs<'a> {
+    /// When its case is the one: of several such lists one runs, or none.
+    Case {
+        /// The condition that decides and whether it has to hold, where it is a plain condition.
+        condition: Option<(&'a Expression, bool)>,
+    },
+    /// Turn after turn.
+    Turns {
+        /// What the item of a turn is called, where there is one.
+        item: Option<&'a str>,
+        /// Whether a turn begins only when the one before has ended.
+        in_order: bool,
+        /// Whether there is at least one turn.
+        certain: bool,
+    },
+    /// Always, beside the other lists.
+    Beside,
 }
 
 /// A call of an action.
@@ -554,8 +642,8 @@ impl Block {
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         for step in &self.steps {
             visit(step);
-            for (_, block) in step.verb.blocks() {
-                block.walk(visit);
+            for inner in step.verb.lists() {
+                inner.block.walk(visit);
             }
             if let OnError::Steps(block) = &step.on_error {
                 block.walk(visit);

@@ -10,7 +10,7 @@ mod places;
 
 use std::collections::{BTreeMap, HashSet};
 
-use model::automation::{ActionStep, Automation, Block, ConfigVar, RespondBody, RespondStep, Step, Verb};
+use model::automation::{Automation, Block, ConfigVar, Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
 use model::{Connection, Source, Template};
@@ -110,39 +110,17 @@ impl<'a> Checker<'a> {
             if let Some(guard) = &step.guard {
                 self.expression(guard, Site { in_guard: true, ..site });
             }
-            self.verb(&step.verb, site);
+            step.verb.expressions(&mut |expression| self.expression(expression, site));
             for (way, inner) in places::inner_blocks(step) {
                 match way {
-                    Way::Turn(each) => self.block(inner, &names.clone().with_item(&each.item)),
+                    Way::Turn { item: Some(item), .. } => self.block(inner, &names.clone().with_item(item)),
                     Way::OnError => self.block(inner, &names.clone().with_error(ErrorName::Yes)),
-                    Way::Root(_) | Way::Case(..) | Way::Branch(_) => self.block(inner, names),
+                    Way::Root(_) | Way::Case(..) | Way::Turn { item: None, .. } | Way::Branch(_) => {
+                        self.block(inner, names);
+                    }
                 }
             }
         }
-    }
-
-    fn verb(&mut self, verb: &'a Verb, site: Site<'a, '_>) {
-        match verb {
-            Verb::Action(ActionStep { with, .. }) => {
-                with.iter().for_each(|(_, template)| self.template(template, site));
-            }
-            Verb::Set(values) => values.iter().for_each(|(_, template)| self.template(template, site)),
-            Verb::If(branch) => self.expression(&branch.condition, site),
-            Verb::ForEach(each) => self.template(&each.items, site),
-            Verb::Parallel(_) => {}
-            Verb::Respond(respond) => self.respond(respond, site),
-            Verb::Stop { result } => self.template(result, site),
-            Verb::Fail { message } => self.template(message, site),
-        }
-    }
-
-    fn respond(&mut self, respond: &'a RespondStep, site: Site<'a, '_>) {
-        let body = match &respond.body {
-            RespondBody::Empty => None,
-            RespondBody::Body(body) | RespondBody::Json(body) | RespondBody::File(body) => Some(body),
-        };
-        let parts = [Some(&respond.status), respond.content_type.as_ref(), Some(&respond.headers), body];
-        parts.into_iter().flatten().for_each(|template| self.template(template, site));
     }
 
     fn template(&mut self, template: &'a Template, site: Site<'a, '_>) {
@@ -412,6 +390,7 @@ fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
         Some(Doubt::Condition { expression, holds: false, .. }) => {
             format!("it runs only if not `{}`", expression.text())
         }
+        Some(Doubt::Case(around)) => format!("another case of `{}` may be the one", around.id),
         Some(Doubt::Loop(each)) => format!("the loop `{}` may have no turns", each.id),
         Some(Doubt::OnlyOnError) => "it runs only when a step fails".to_owned(),
         Some(Doubt::Failure) | None => "what is before it may have failed".to_owned(),

@@ -383,8 +383,8 @@ fn steps_inside(automation: &Automation) -> HashMap<String, HashSet<String>> {
     let mut found = HashMap::new();
     automation.walk(&mut |step| {
         let mut inner = HashSet::new();
-        for (_, block) in step.verb.blocks() {
-            block.walk(&mut |step| {
+        for list in step.verb.lists() {
+            list.block.walk(&mut |step| {
                 inner.insert(step.id.to_string());
             });
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Block, OnError, Step, Verb};
+use model::automation::{Block, OnError, Runs, Step, Verb};
 use model::execution::{Event, StepOutcome};
 use model::value::Value;
 
@@ -231,17 +231,14 @@ impl Run {
 
     /// Sets again what the steps inside a finished one had set, loops turn by turn.
     fn replay_inside(&self, step: &Step, scope: &mut Scope, context: &Context) {
-        match &step.verb {
-            Verb::ForEach(each) => {
-                for index in 0..self.services.settings.limits.loop_turns {
-                    if !self.replay_block(&each.steps, scope, &context.turn(index)) {
-                        break;
-                    }
-                }
+        for list in step.verb.lists() {
+            if !matches!(list.runs, Runs::Turns { .. }) {
+                self.replay_block(list.block, scope, context);
+                continue;
             }
-            verb => {
-                for (_, block) in verb.blocks() {
-                    self.replay_block(block, scope, context);
+            for index in 0..self.services.settings.limits.loop_turns {
+                if !self.replay_block(list.block, scope, &context.turn(index)) {
+                    break;
                 }
             }
         }

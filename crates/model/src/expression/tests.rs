@@ -130,7 +130,9 @@ fn names_of_filters_tests_and_functions_are_known_before_it_runs() {
     check("vars.a | map('uper')", "there is no filter `uper`; did you mean `upper`?", "uper");
     check("vars.a | selectattr('n', 'gtt', 1)", "there is no test `gtt`; did you mean `gt`?", "gtt");
     check("vars.a | reject('od')", "there is no test `od`; did you mean `odd`?", "od");
-    for fine in ["vars.a | map(attribute='x')", "vars.a | select", "range(3) | list", "dict(a=1)", "vars.a | d(1)"] {
+    for fine in
+        ["vars.a | map(attribute='x')", "vars.a | select", "range(3) | list", "dict(a=1)", "vars.a | d(1)"]
+    {
         assert!(Expression::compile(fine, Span::default()).is_ok(), "{fine}");
     }
     for name in known::FILTERS {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use model::automation::{Automation, Block, OnError, Verb};
+use model::automation::{Automation, Block, OnError, Runs};
 
 use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
@@ -69,23 +69,21 @@ impl Drawing<'_> {
         let mut branches = Vec::new();
         for step in &block.steps {
             let key = format!("{}{around}", step.id);
-            let mut inside = match &step.verb {
-                Verb::ForEach(each) => self.loop_turns(&each.steps, around),
-                verb => verb
-                    .blocks()
-                    .into_iter()
-                    .flat_map(|(name, block)| {
-                        let inside = self.block(block, around);
-                        // The branch that was taken is told; without its name there would be no way to tell.
-                        match name {
-                            Some(name) if !inside.is_empty() => {
-                                vec![Branch { text: paint(QUIET, name), note: None, inside }]
-                            }
-                            _ => inside,
-                        }
-                    })
-                    .collect(),
-            };
+            let mut inside = Vec::new();
+            for list in step.verb.lists() {
+                if matches!(list.runs, Runs::Turns { .. }) {
+                    inside.extend(self.loop_turns(list.block, around));
+                    continue;
+                }
+                let steps = self.block(list.block, around);
+                // The branch that was taken is told; without its name there would be no way to tell.
+                match list.name {
+                    Some(name) if !steps.is_empty() => {
+                        inside.push(Branch { text: paint(QUIET, name), note: None, inside: steps });
+                    }
+                    _ => inside.extend(steps),
+                }
+            }
             if let OnError::Steps(block) = &step.on_error {
                 let handlers = self.block(block, around);
                 if !handlers.is_empty() {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use model::automation::{Automation, Block, ForEachStep, OnError, Step, Verb};
-use model::{Expression, Template};
+use model::Expression;
+use model::automation::{Automation, Block, OnError, Runs, Step};
 
 use crate::plan::Plan;
 
@@ -23,10 +23,17 @@ pub(super) struct Hop<'a> {
 pub(super) enum Way<'a> {
     /// A list of the file itself: `steps`, `onError` or `finally`.
     Root(&'static str),
-    /// A branch, which runs when this holds (or does not).
-    Case(&'a Expression, bool),
+    /// One of several cases, of which one runs: when this holds (or does not), where it is a plain condition.
+    Case(Option<(&'a Expression, bool)>),
     /// The turns of a loop.
-    Turn(&'a ForEachStep),
+    Turn {
+        /// What the item is called, where there is one.
+        item: Option<&'a str>,
+        /// Whether the turns follow each other.
+        in_order: bool,
+        /// Whether there is at least one.
+        certain: bool,
+    },
     /// One of several lists side by side.
     Branch(&'a str),
     /// What follows a failure of the step.
@@ -48,6 +55,8 @@ pub(super) enum Seen<'a> {
 pub(super) enum Doubt<'a> {
     /// A condition decides: the step's own guard, or one further out. A step skipped by its own guard has `null`.
     Condition { expression: &'a Expression, holds: bool, own: bool },
+    /// Another case of this step may be the one.
+    Case(&'a Step),
     /// A loop may have no turns.
     Loop(&'a Step),
     /// It runs only when another step fails.
@@ -173,10 +182,7 @@ impl<'a> Places<'a> {
         let depth = shared(reader, target);
         let same_list = |(there, here): (&Hop<'a>, &Hop<'a>)| std::ptr::eq(there.block, here.block);
         let more = usize::from(target.get(depth).zip(reader.get(depth)).is_some_and(same_list));
-        target
-            .iter()
-            .take(depth + more)
-            .any(|hop| matches!(hop.way, Way::Turn(each) if each.concurrency <= 1))
+        target.iter().take(depth + more).any(|hop| matches!(hop.way, Way::Turn { in_order: true, .. }))
     }
 }
 
@@ -188,19 +194,15 @@ impl<'a> Hop<'a> {
 
 /// The lists of steps inside a step.
 pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
-    let mut blocks: Vec<(Way<'_>, &Block)> = match &step.verb {
-        Verb::If(branch) => {
-            let otherwise =
-                branch.otherwise.as_ref().map(|block| (Way::Case(&branch.condition, false), block));
-            [(Way::Case(&branch.condition, true), &branch.then)].into_iter().chain(otherwise).collect()
-        }
-        Verb::ForEach(each) => vec![(Way::Turn(each), &each.steps)],
-        verb => verb
-            .blocks()
-            .into_iter()
-            .map(|(name, block)| (Way::Branch(name.unwrap_or_default()), block))
-            .collect(),
-    };
+    let lists = step.verb.lists().into_iter().map(|inner| {
+        let way = match inner.runs {
+            Runs::Case { condition } => Way::Case(condition),
+            Runs::Turns { item, in_order, certain } => Way::Turn { item, in_order, certain },
+            Runs::Beside => Way::Branch(inner.name.unwrap_or_default()),
+        };
+        (way, inner.block)
+    });
+    let mut blocks: Vec<(Way<'_>, &Block)> = lists.collect();
     if let OnError::Steps(block) = &step.on_error {
         blocks.push((Way::OnError, block));
     }
@@ -221,12 +223,17 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
     for (depth, hop) in target.iter().enumerate().skip(from) {
         if depth > from {
             match hop.way {
-                Way::Case(expression, holds) => {
-                    doubts.push(Doubt::Condition { expression, holds, own: false })
+                Way::Case(Some((expression, holds))) => {
+                    doubts.push(Doubt::Condition { expression, holds, own: false });
+                }
+                Way::Case(None) => {
+                    doubts.extend(target.get(depth - 1).map(|around| Doubt::Case(around.step())))
                 }
                 // A list written out with items has turns for certain.
-                Way::Turn(each) if has_items(each) => {}
-                Way::Turn(_) => doubts.extend(target.get(depth - 1).map(|around| Doubt::Loop(around.step()))),
+                Way::Turn { certain: true, .. } => {}
+                Way::Turn { .. } => {
+                    doubts.extend(target.get(depth - 1).map(|around| Doubt::Loop(around.step())))
+                }
                 Way::OnError => doubts.push(Doubt::OnlyOnError),
                 Way::Branch(_) | Way::Root(_) => {}
             }
@@ -242,19 +249,11 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
     doubts
 }
 
-fn has_items(each: &ForEachStep) -> bool {
-    match &each.items {
-        Template::Literal(value) => value.as_list().is_some_and(|items| !items.is_empty()),
-        Template::List(items) => !items.is_empty(),
-        _ => false,
-    }
-}
-
 /// The conditions that hold (or do not) wherever a reader is evaluated.
 fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
     let mut assured = Vec::new();
     for (depth, hop) in reader.iter().enumerate() {
-        if let Way::Case(expression, holds) = hop.way {
+        if let Way::Case(Some((expression, holds))) = hop.way {
             assured.push((expression, holds));
         }
         if let Some(guard) = hop.step().guard.as_ref().filter(|_| !(in_guard && depth + 1 == reader.len())) {

@@ -1,6 +1,6 @@
 //! What can be said of the paths through the steps before any runs: which never run, and who is answered when.
 
-use crate::automation::{Block, OnError, Step, Trigger, Verb, WebhookMode};
+use crate::automation::{Block, Inner, OnError, Runs, Step, Trigger, Verb, WebhookMode};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 
 /// The ways on which execution can come to a place.
@@ -84,35 +84,44 @@ impl Flow<'_> {
 
     fn step(&self, step: &Step, start: Paths) -> Option<Paths> {
         let end = match &step.verb {
-            Verb::Action(_) | Verb::Set(_) => Some(start),
             Verb::Respond(_) => {
                 if let (false, Some(first)) = (start.open, start.answered) {
                     self.twice(step, first);
                 }
                 Some(Paths { open: false, answered: Some(step.span) })
             }
-            Verb::Stop { .. } | Verb::Fail { .. } => None,
-            Verb::If(branch) => {
-                let otherwise = branch.otherwise.as_ref();
-                let otherwise = otherwise.map_or(Some(start), |block| self.block(block, start));
-                Paths::merge(self.block(&branch.then, start), otherwise)
-            }
-            Verb::ForEach(each) => {
-                let turn = self.block(&each.steps, start);
-                if let Some(Paths { open: false, answered: Some(place) }) = turn.filter(|_| start.open) {
-                    self.in_loop(step, place);
-                }
-                Paths::merge(Some(start), turn)
-            }
-            Verb::Parallel(branches) => self.parallel(branches.iter().map(|(_, block)| block), start),
+            verb if verb.ends() => None,
+            verb => self.inside(step, verb, start),
         };
         let end = match &step.on_error {
+            // What ends the execution well has no error to handle.
             _ if matches!(step.verb, Verb::Stop { .. }) => end,
             OnError::Fail => end,
             OnError::Continue => Paths::merge(end, Some(start)),
             OnError::Steps(block) => Paths::merge(end, self.block(block, start)),
         };
         if step.guard.is_some() { Paths::merge(end, Some(start)) } else { end }
+    }
+
+    /// The ways out of the lists inside a step.
+    fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Option<Paths> {
+        let lists = verb.lists();
+        let beside = lists.iter().filter(|inner| matches!(inner.runs, Runs::Beside)).map(|inner| inner.block);
+        let through = self.parallel(beside, start);
+        let cases: Vec<&Inner<'_>> =
+            lists.iter().filter(|inner| matches!(inner.runs, Runs::Case { .. })).collect();
+        let mut end = if cases.is_empty() || !verb.covers_every_case() { through } else { None };
+        for case in cases {
+            end = Paths::merge(self.block(case.block, start), end);
+        }
+        for turns in lists.iter().filter(|inner| matches!(inner.runs, Runs::Turns { .. })) {
+            let turn = self.block(turns.block, start);
+            if let Some(Paths { open: false, answered: Some(place) }) = turn.filter(|_| start.open) {
+                self.in_loop(step, place);
+            }
+            end = Paths::merge(end, turn);
+        }
+        end
     }
 
     fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Option<Paths> {
