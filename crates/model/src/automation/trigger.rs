@@ -1,0 +1,170 @@
+//! What starts an Automation.
+
+use std::time::Duration;
+
+use super::Named;
+use crate::diagnostic::Span;
+
+/// What starts an Automation.
+#[derive(Clone, Debug)]
+pub enum Trigger {
+    /// A request on its address.
+    Webhook(WebhookTrigger),
+    /// The clock.
+    Schedule(ScheduleTrigger),
+    /// A person, the command line or the API.
+    Manual,
+}
+
+impl Trigger {
+    /// The key that is written for it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Webhook(_) => "webhook",
+            Self::Schedule(_) => "schedule",
+            Self::Manual => "manual",
+        }
+    }
+}
+
+/// A universal webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookTrigger {
+    /// Whether the caller waits for the end.
+    pub mode: WebhookMode,
+    /// The methods that are taken; all five where none is named.
+    pub methods: Vec<String>,
+    /// The static answer of an asynchronous start.
+    pub respond: Option<StaticResponse>,
+    /// How long a synchronous caller waits before 504.
+    pub timeout: Duration,
+    /// The most bytes of a body.
+    pub max_body: usize,
+}
+
+/// Whether a caller waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WebhookMode {
+    /// It gets the execution's id at once.
+    Async,
+    /// It gets the result at the end.
+    Sync,
+}
+
+/// An answer that is the same for every caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticResponse {
+    /// 200 to 599.
+    pub status: u16,
+    /// The media type of the body; `text/plain` where a body has none.
+    pub content_type: Option<String>,
+    /// Further headers.
+    pub headers: Vec<(String, String)>,
+    /// The body; the execution's id as JSON where there is none.
+    pub body: Option<String>,
+}
+
+/// A schedule as it is written; the trigger crate compiles and checks it further.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScheduleTrigger {
+    /// When it fires.
+    pub cadence: Cadence,
+    /// Where the cadence is written.
+    pub cadence_span: Span,
+    /// The IANA zone of its local times; `UTC` where none is given.
+    pub timezone: Named,
+    /// What happens to instants missed while no daemon ran.
+    pub misfire: Misfire,
+    /// What happens when the last execution still runs.
+    pub overlap: Overlap,
+}
+
+/// When a schedule fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cadence {
+    /// At fixed distances of elapsed time, counted from the Unix epoch.
+    Every(Duration),
+    /// Each hour at this minute.
+    Hourly {
+        /// 0 to 59.
+        minute: u8,
+    },
+    /// Each day at this local time.
+    Daily {
+        /// When.
+        at: LocalTime,
+    },
+    /// On these weekdays at this local time.
+    Weekly {
+        /// Which days, at least one.
+        on: Vec<Weekday>,
+        /// When.
+        at: LocalTime,
+    },
+    /// A cron expression of five fields.
+    Cron(String),
+}
+
+/// A time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    /// 0 to 23.
+    pub hour: u8,
+    /// 0 to 59.
+    pub minute: u8,
+}
+
+/// A day of the week, with cron's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weekday {
+    /// 0
+    Sun,
+    /// 1
+    Mon,
+    /// 2
+    Tue,
+    /// 3
+    Wed,
+    /// 4
+    Thu,
+    /// 5
+    Fri,
+    /// 6
+    Sat,
+}
+
+impl Weekday {
+    /// All of them by the names that are written, Sunday first as in cron.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("sun", Self::Sun),
+        ("mon", Self::Mon),
+        ("tue", Self::Tue),
+        ("wed", Self::Wed),
+        ("thu", Self::Thu),
+        ("fri", Self::Fri),
+        ("sat", Self::Sat),
+    ];
+}
+
+/// What happens to instants that were missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfire {
+    /// Nothing.
+    Skip,
+    /// The latest one runs.
+    Latest,
+    /// All run, oldest first, at most 100.
+    All,
+}
+
+/// What happens when the last execution still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// The instant is passed over.
+    Skip,
+    /// Both run.
+    Allow,
+    /// It runs after.
+    Queue,
+}
