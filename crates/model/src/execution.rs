@@ -396,7 +396,7 @@ pub struct Execution {
     pub attempt: u32,
     /// When the next try of the whole execution begins, while one is due.
     pub retry_at: Option<Timestamp>,
-    /// How often it was taken up again since a step last finished.
+    /// How often it was taken up again since a step last came to the end of a try.
     pub interruptions: u32,
     /// How it ended, if it did.
     pub outcome: Option<Outcome>,
@@ -492,6 +492,7 @@ impl Execution {
                 }
                 *state =
                     StepState { failed_attempts: attempt, retry_at: Some(next_at), ..StepState::default() };
+                self.interruptions = 0;
             }
             Event::StepFailed { step, error, .. } => {
                 let state = self.steps.entry(step).or_default();
@@ -518,6 +519,7 @@ impl Execution {
             Event::Retried { attempt, next_at, .. } => {
                 self.attempt = attempt + 1;
                 self.retry_at = Some(next_at);
+                self.interruptions = 0;
                 // What failed is forgotten, what succeeded stays: the next try starts at the failure.
                 self.steps.retain(|_, step| {
                     !matches!(step.outcome, None | Some(StepOutcome::Failed { handled: None, .. }))

@@ -47,8 +47,10 @@ impl Run {
         let mut last = Value::Null;
         let start = |index: usize, mut branch: Scope| {
             async move {
-                let result = self.step(&block.steps[index], &mut branch, context).await;
-                result.map(|value| (index, branch, value))
+                let value = self.step(&block.steps[index], &mut branch, context).await?;
+                // Nobody else may commit it for a long time: what runs beside it may take as long as it likes.
+                self.journal.barrier().await?;
+                Ok((index, branch, value))
             }
             .boxed()
         };

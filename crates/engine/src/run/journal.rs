@@ -108,8 +108,9 @@ impl Journal {
         around: Surroundings,
     ) -> Self {
         let mut journal = Self::new(id, automation.id.clone(), around);
-        // With nothing but *started* the execution was queued, not interrupted.
-        journal.resumed = events.len() > 1;
+        // With nothing but *started* it may have been in its first step all the same: the begin of a step is not
+        // committed for its own sake. It counts once it is carried on, not while it waits in the queue.
+        journal.resumed = !events.is_empty();
         journal.transit.get_mut().next = u32::try_from(events.len()).unwrap_or(u32::MAX);
         let state = journal.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut inside = None;
@@ -120,6 +121,7 @@ impl Journal {
                 Event::StepStarted { .. } => {}
                 Event::StepRetry { step, attempt, next_at, .. } => {
                     state.tries.insert(step.clone(), Tries { failed: *attempt, next_at: Some(*next_at) });
+                    state.interruptions = 0;
                     let inside = inside.get_or_insert_with(|| steps_inside(automation));
                     state.forget_failures_inside(step, inside);
                 }
@@ -135,7 +137,10 @@ impl Journal {
                     state.interruptions = 0;
                 }
                 Event::Responded { response, .. } => state.response = Some(response.clone()),
-                Event::Retried { attempt, next_at, .. } => state.retry(*attempt, *next_at),
+                Event::Retried { attempt, next_at, .. } => {
+                    state.retry(*attempt, *next_at);
+                    state.interruptions = 0;
+                }
                 Event::Finished { outcome, .. } => state.outcome = Some(outcome.clone()),
             }
         }
@@ -152,6 +157,13 @@ impl Journal {
 
     pub(crate) fn interruptions(&self) -> u32 {
         self.state().interruptions
+    }
+
+    /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
+    pub(crate) fn waits_beyond(&self, now: Timestamp) -> bool {
+        let state = self.state();
+        let tries = state.tries.values().map(|tries| tries.next_at);
+        tries.chain([state.retry_at]).flatten().any(|at| at > now)
     }
 
     pub(crate) fn attempt(&self) -> u32 {

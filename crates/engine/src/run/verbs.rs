@@ -87,8 +87,10 @@ impl Run {
                 let context = context.turn(index);
                 running.push(
                     async move {
-                        let result = self.turn(each, &mut branch, &context).await;
-                        result.map(|value| (index, branch, value))
+                        let value = self.turn(each, &mut branch, &context).await?;
+                        // As in a graph: the other turns may take as long as they like.
+                        self.journal.barrier().await?;
+                        Ok((index, branch, value))
                     }
                     .boxed(),
                 );
@@ -155,8 +157,10 @@ impl Run {
             let mut branch = scope.fork();
             running.push(
                 async move {
-                    let result = self.block(block, &mut branch, context).await;
-                    result.map(|value| (index, branch, value))
+                    let value = self.block(block, &mut branch, context).await?;
+                    // As in a graph: the other branches may take as long as they like.
+                    self.journal.barrier().await?;
+                    Ok((index, branch, value))
                 }
                 .boxed(),
             );
