@@ -225,6 +225,19 @@ impl Daemon {
         self.output.text()
     }
 
+    /// Waits until it has said this.
+    ///
+    /// # Errors
+    /// It does not say so within 30 s.
+    pub async fn says(&self, words: &str) -> Result<(), Error> {
+        let mut lines = self.output.lines.subscribe();
+        let said = lines.wait_for(|_| self.output.text().contains(words));
+        match tokio::time::timeout(PATIENCE, said).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::NotServing { what: format!("did not say `{words}`"), output: self.output() }),
+        }
+    }
+
     /// Kills it, as a crash would: it gets no chance to do anything. Returns when it is gone.
     ///
     /// # Errors

@@ -1,0 +1,238 @@
+//! The house keeps its plan: who may import whom, which outside crate may appear where, and who may print.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
+use pretty_assertions::assert_eq;
+use tests::project::repository;
+
+/// The product's crates by level: a crate may name those of lower levels only, so those of one level never name each other.
+const LEVELS: [&[&str]; 5] =
+    [&["model"], &["trigger", "connector", "script", "store"], &["engine"], &["server"], &["cli"]];
+
+/// Outside crates that belong to some of the product's crates alone, with the reason. A `*` at the end stands for any rest.
+const AT_HOME: [(&str, &[&str], &str); 32] = [
+    ("reqwest", &["connector"], "only connector calls other systems"),
+    ("rusqlite", &["store"], "only store knows SQL"),
+    ("libsqlite3-sys", &["store"], "only store knows SQL"),
+    ("refinery*", &["store"], "only store knows SQL"),
+    ("tokio-postgres*", &["store"], "only store knows SQL"),
+    ("deadpool*", &["store"], "only store knows SQL"),
+    ("axum*", &["server"], "only server knows HTTP serving"),
+    ("hyper", &["server"], "only server knows HTTP serving"),
+    ("hyper-util", &["server"], "only server knows HTTP serving"),
+    ("tower*", &["server"], "only server knows HTTP serving"),
+    ("utoipa*", &["server"], "only server describes the API"),
+    ("rust-embed", &["server"], "only server serves the UI"),
+    ("rquickjs*", &["script"], "only script runs a user's JavaScript"),
+    ("cron", &["trigger"], "schedules are pure functions of trigger"),
+    ("chrono*", &["trigger"], "time is jiff's; `cron` alone needs chrono"),
+    ("petgraph", &["engine"], "only engine has step graphs"),
+    ("notify*", &["engine"], "only engine watches files"),
+    ("granit-parser", &["model"], "only model's loader reads what people write"),
+    ("annotate-snippets", &["model"], "only model renders diagnostics"),
+    ("minijinja*", &["model"], "only model evaluates expressions"),
+    ("jsonpath-rust", &["model"], "only model evaluates expressions"),
+    ("yaml_serde", &["cli"], "what people write is read with places; this reader has none"),
+    ("serde_yaml", &["cli"], "what people write is read with places; this reader has none"),
+    ("clap*", &["cli"], "only cli reads arguments"),
+    ("anyhow", &["cli"], "every other crate has an error type of its own"),
+    ("anstream", &["cli"], "only cli prints"),
+    ("anstyle", &["cli"], "only cli prints"),
+    ("comfy-table", &["cli"], "only cli prints"),
+    ("indicatif", &["cli"], "only cli prints"),
+    ("tracing-subscriber", &["cli"], "only cli decides where the log goes"),
+    ("mimalloc", &["cli"], "the allocator is the program's choice"),
+    (
+        "tokio",
+        &["connector", "script", "store", "engine", "server", "cli"],
+        "model and trigger are pure: no I/O, no tasks",
+    ),
+];
+
+/// Crates that nobody may name, with what to use in their place.
+const NOWHERE: [(&str, &str); 7] = [
+    ("openssl*", "TLS is rustls with ring"),
+    ("native-tls*", "TLS is rustls with ring"),
+    ("aws-lc*", "TLS is rustls with ring"),
+    ("lazy_static", "`std::sync::LazyLock`"),
+    ("once_cell", "`std::sync::LazyLock` and `OnceLock`"),
+    ("async-std", "tokio"),
+    ("serde_yaml_ng", "granit-parser with model's own reader"),
+];
+
+/// The most lines of a file.
+const LONGEST_FILE: usize = 600;
+
+fn packages() -> Vec<Package> {
+    let metadata =
+        MetadataCommand::new().manifest_path(repository().join("Cargo.toml")).no_deps().exec().unwrap();
+    metadata.packages
+}
+
+fn level(name: &str) -> Option<usize> {
+    LEVELS.iter().position(|crates| crates.contains(&name))
+}
+
+/// What ends up in the product: dev-dependencies do not.
+fn shipped(package: &Package) -> impl Iterator<Item = &Dependency> {
+    package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development)
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+}
+
+#[test]
+fn the_workspace_is_the_plan() {
+    let planned: Vec<&str> = LEVELS.concat();
+    for package in packages() {
+        let name = package.name.as_str();
+        assert!(
+            planned.contains(&name) || ["tests", "bench"].contains(&name),
+            "{name} has no place in the plan"
+        );
+        let folder = package.manifest_path.parent().unwrap();
+        assert_eq!(folder.file_name(), Some(name), "a crate's folder has its name");
+    }
+}
+
+#[test]
+fn crates_name_only_those_below_them() {
+    let mut wrong = Vec::new();
+    for package in packages() {
+        let Some(own) = level(&package.name) else { continue };
+        for dependency in shipped(&package) {
+            if level(&dependency.name).is_some_and(|other| other >= own) || dependency.name == "tests" {
+                wrong.push(format!("{} names {}", package.name, dependency.name));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn doubles_do_not_lean_on_what_they_test() {
+    let packages = packages();
+    let doubles = packages.iter().find(|package| package.name.as_str() == "tests").unwrap();
+    let product: Vec<&str> = shipped(doubles)
+        .map(|dependency| dependency.name.as_str())
+        .filter(|name| level(name).is_some())
+        .collect();
+    assert_eq!(product, Vec::<&str>::new());
+}
+
+#[test]
+fn outside_crates_stay_at_home() {
+    let mut wrong = Vec::new();
+    for package in packages().iter().filter(|package| level(&package.name).is_some()) {
+        for dependency in shipped(package) {
+            for (pattern, homes, why) in AT_HOME {
+                if fits(pattern, &dependency.name) && !homes.contains(&package.name.as_str()) {
+                    wrong.push(format!("{} names {}, but {why}", package.name, dependency.name));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn some_crates_have_no_place_at_all() {
+    let mut wrong = Vec::new();
+    for package in &packages() {
+        for dependency in &package.dependencies {
+            for (pattern, instead) in NOWHERE {
+                if fits(pattern, &dependency.name) {
+                    wrong.push(format!("{} names {}; take {instead}", package.name, dependency.name));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_version_is_named_once_for_the_whole_workspace() {
+    let root = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
+    let mut wrong = Vec::new();
+    for package in &packages() {
+        let manifest = fs::read_to_string(&package.manifest_path).unwrap();
+        let own =
+            manifest.lines().filter(|line| line.contains("version = \"") || line.contains("path = \"../"));
+        wrong.extend(own.map(|line| format!("{}: {line}", package.name)));
+    }
+    assert!(root.contains("[workspace.dependencies]"));
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// The Rust files of the workspace by path relative to its root.
+fn sources() -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    for folder in ["crates", "tests", "bench"] {
+        collect(&repository().join(folder), &mut found);
+    }
+    assert!(found.len() > 100, "{} files", found.len());
+    found
+}
+
+fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let name = path.strip_prefix(repository()).unwrap().to_owned();
+            found.insert(name, fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// The lines of code with one of these words, as `path:line`. Comments do not count.
+fn lines_with(words: &[String], wanted: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in sources().iter().filter(|(path, _)| wanted(path)) {
+        for (index, line) in text.lines().enumerate() {
+            let code = line.trim_start();
+            if !code.starts_with("//") && words.iter().any(|word| code.contains(word)) {
+                found.push(format!("{}:{}: {code}", path.display(), index + 1));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn only_the_command_line_prints() {
+    // Put together here, so that this file is not one that prints.
+    let words = ["println", "print", "eprintln", "eprint", "dbg"].map(|word| format!("{word}!("));
+    let is_library = |path: &Path| {
+        let is_shipped = path.components().nth(2).is_some_and(|part| part.as_os_str() == "src");
+        let of_crate = path.starts_with("crates") && !path.starts_with("crates/cli") && is_shipped;
+        of_crate || (path.starts_with("tests/src") && !path.starts_with("tests/src/bin"))
+    };
+    assert_eq!(lines_with(&words, is_library), Vec::<String>::new());
+}
+
+#[test]
+fn tests_wait_for_events_and_never_sleep() {
+    let words = ["thread", "time"].map(|home| format!("{home}::sleep("));
+    let is_test = |path: &Path| {
+        let of_crate =
+            path.starts_with("crates") && path.components().any(|part| part.as_os_str() == "tests");
+        of_crate || path.starts_with("tests/tests") || path.ends_with("tests.rs")
+    };
+    assert_eq!(lines_with(&words, is_test), Vec::<String>::new());
+}
+
+#[test]
+fn no_file_is_longer_than_a_person_reads() {
+    let long: Vec<String> = sources()
+        .iter()
+        .filter(|(_, text)| text.lines().count() > LONGEST_FILE)
+        .map(|(path, text)| format!("{}: {} lines", path.display(), text.lines().count()))
+        .collect();
+    assert_eq!(long, Vec::<String>::new());
+}

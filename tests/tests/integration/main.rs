@@ -1,0 +1,16 @@
+//! The product as people run it: the `cogwork` binary over a project folder, spoken to over real connections, and
+//! killed where it hurts. What it calls is the wiki simulator or a recording sink, in this process.
+//!
+//! `cargo build --bin cogwork` comes first.
+
+#![expect(clippy::disallowed_methods, reason = "the suite is a client of the product, not a part of it")]
+
+mod site;
+
+mod failures;
+mod reload;
+mod resume;
+mod schedules;
+mod stop;
+mod tokens;
+mod webhooks;

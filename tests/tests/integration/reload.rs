@@ -1,0 +1,134 @@
+//! A save is in force at once.
+
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::site::{Events, Site, send};
+
+/// What the manual promises of a save.
+const PROMISED: Duration = Duration::from_millis(200);
+/// How often each way of saving is measured.
+const SAVES: u32 = 7;
+
+fn version(number: u32) -> String {
+    format!("trigger: {{webhook: {{mode: sync}}}}\nsteps: [{{set: {{version: {number}}}}}]\n")
+}
+
+/// How long it takes from a save until it is in force, in the middle of several: what else happens on the machine may
+/// delay one of them.
+async fn median(site: &Site, changes: &mut Events, save: impl Fn(&str)) -> Duration {
+    let mut took = Vec::new();
+    for number in 1..=SAVES {
+        let began = Instant::now();
+        save(&version(number));
+        loop {
+            changes.next("catalog").await;
+            // A look between the two halves of a save in place may find an empty file: that is a change too.
+            if site.automation("hook").await["state"] == json!("active") {
+                break;
+            }
+        }
+        took.push(began.elapsed());
+        assert_eq!(site.post("hook", &json!({})).await.json(), json!({"version": number}));
+    }
+    took.sort();
+    took[took.len() / 2]
+}
+
+#[tokio::test]
+async fn a_save_in_place_is_in_force_within_200_ms() {
+    let site = Site::serving(&[("hook", &version(0))]).await;
+    let mut changes = site.events("/events").await;
+    let took = median(&site, &mut changes, |text| site.project.automation("hook", text).unwrap()).await;
+    assert!(took <= PROMISED, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_save_by_rename_is_in_force_within_200_ms() {
+    let site = Site::serving(&[("hook", &version(0))]).await;
+    let mut changes = site.events("/events").await;
+    let took =
+        median(&site, &mut changes, |text| site.project.replace("automations/hook.yaml", text).unwrap())
+            .await;
+    assert!(took <= PROMISED, "{took:?}");
+}
+
+#[tokio::test]
+async fn files_come_go_and_are_switched_off_without_a_restart() {
+    let site = Site::serving(&[]).await;
+    let mut changes = site.events("/events").await;
+    site.project.automation("hook", &version(1)).unwrap();
+    changes.next("catalog").await;
+    let url = site.url("hook").await;
+    assert_eq!(send(site.request(Method::POST, &url)).await.json(), json!({"version": 1}));
+
+    site.project.replace("automations/hook.yaml", &format!("enabled: false\n{}", version(1))).unwrap();
+    changes.next("catalog").await;
+    assert_eq!(
+        send(site.request(Method::POST, &url)).await.refusal(),
+        (404, "automation_disabled".to_owned())
+    );
+
+    site.project.remove("automations/hook.yaml").unwrap();
+    changes.next("catalog").await;
+    assert_eq!(send(site.request(Method::POST, &url)).await.refusal(), (404, "unknown_trigger".to_owned()));
+}
+
+#[tokio::test]
+async fn many_files_at_once_are_taken_together() {
+    let site = Site::serving(&[]).await;
+    let mut changes = site.events("/events").await;
+    for number in 0..100 {
+        site.project.automation(&format!("hook-{number}"), &version(number)).unwrap();
+    }
+    while site.ask("/automations").await["automations"].as_array().unwrap().len() < 100 {
+        changes.next("catalog").await;
+    }
+    assert_eq!(site.post("hook-99", &json!({})).await.json(), json!({"version": 99}));
+}
+
+#[tokio::test]
+async fn a_connection_that_changes_is_used_from_the_next_step_on() {
+    use tests::wiki::{Simulator, SpaceSeed};
+    let list = "
+trigger: {webhook: {mode: sync}}
+steps:
+  - {action: wiki.listSpaces, connection: wiki}
+outputs: ${{ $.steps.step1.results.results[*].key }}
+";
+    let one = Simulator::builder().demo().start().await.unwrap();
+    let seed = |wiki: &mut tests::wiki::State| wiki.add_space(SpaceSeed::new("NEW", "New")).map(drop);
+    let two = Simulator::builder().seed(seed).start().await.unwrap();
+    let mut site = Site::new(&[("list", list)]);
+    site.connect_wiki(one.base_url());
+    site.start().await;
+    assert_eq!(site.post("list", &json!({})).await.json(), json!(["DEMO", "ARCH"]));
+    let mut changes = site.events("/events").await;
+    site.connect_wiki(two.base_url());
+    changes.next("catalog").await;
+    assert_eq!(site.post("list", &json!({})).await.json(), json!(["NEW"]));
+}
+
+/// Guarantee G18: what runs goes on by the definition it started with.
+#[tokio::test]
+async fn an_execution_under_way_keeps_the_definition_it_started_with() {
+    use crate::site::posts;
+    let recorder = tests::recorder::Recorder::start().await.unwrap();
+    recorder.hold("/one");
+    let old = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", posts(&recorder, &["one", "two"]));
+    let site = Site::serving(&[("work", &old)]).await;
+    let id = site.run("work").await;
+    recorder.wait_for("/one", 1).await.unwrap();
+    let mut changes = site.events("/events").await;
+    let new = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", posts(&recorder, &["three"]));
+    site.project.replace("automations/work.yaml", &new).unwrap();
+    changes.next("catalog").await;
+    recorder.release();
+    assert_eq!(site.end_of(&id).await["status"], json!("succeeded"));
+    assert_eq!(recorder.paths(), ["/one", "/two"]);
+    site.end_of(&site.run("work").await).await;
+    assert_eq!(recorder.paths(), ["/one", "/two", "/three"]);
+}

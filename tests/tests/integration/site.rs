@@ -1,0 +1,241 @@
+//! A project with its daemon, and a client for both of its listeners.
+
+use std::process::{ExitStatus, Output};
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use tests::daemon::{Daemon, cogwork};
+use tests::project::Project;
+use tests::recorder::Recorder;
+use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN};
+
+/// How long to wait for something that a test expects.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A project and the daemon that runs on it, while one does.
+pub(crate) struct Site {
+    pub(crate) project: Project,
+    daemon: Option<Daemon>,
+    http: Client,
+}
+
+/// An answer that has been read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.text))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The execution that an asynchronous start names.
+    pub(crate) fn execution(&self) -> String {
+        assert_eq!(self.status, 200, "{}", self.text);
+        self.json()["executionId"].as_str().unwrap().to_owned()
+    }
+
+    /// Its status with the code for programs.
+    pub(crate) fn refusal(&self) -> (u16, String) {
+        (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+impl Site {
+    /// A project with these automations, by name, and no daemon yet.
+    pub(crate) fn new(automations: &[(&str, &str)]) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let project = Project::new().unwrap();
+        for (name, yaml) in automations {
+            project.automation(name, yaml).unwrap();
+        }
+        let http = Client::builder().timeout(PATIENCE).build().unwrap();
+        Self { project, daemon: None, http }
+    }
+
+    /// A project with these automations, served.
+    pub(crate) async fn serving(automations: &[(&str, &str)]) -> Self {
+        let mut site = Self::new(automations);
+        site.start().await;
+        site
+    }
+
+    /// Writes the connection `wiki` to a wiki at this address.
+    pub(crate) fn connect_wiki(&self, host: &str) {
+        self.project.secret("wikiToken", DEMO_TOKEN).unwrap();
+        let with =
+            format!("email: {DEMO_EMAIL}, apiToken: \"${{{{ secrets.wikiToken }}}}\", host: \"{host}\"");
+        self.project.connection("wiki", &format!("type: wiki.basic\nwith: {{{with}}}\n")).unwrap();
+    }
+
+    pub(crate) async fn start(&mut self) {
+        self.start_with(&[]).await;
+    }
+
+    /// Starts the daemon with further arguments.
+    pub(crate) async fn start_with(&mut self, arguments: &[&str]) {
+        assert!(self.daemon.is_none(), "it runs already");
+        let daemon =
+            arguments.iter().fold(Daemon::of(&self.project), |daemon, argument| daemon.argument(argument));
+        self.daemon = Some(daemon.start().await.unwrap());
+    }
+
+    /// Kills the daemon without a warning.
+    pub(crate) async fn kill(&mut self) {
+        self.daemon.take().unwrap().kill().await.unwrap();
+    }
+
+    /// Asks the daemon to stop and waits for its end.
+    pub(crate) async fn stop(&mut self) -> ExitStatus {
+        self.daemon.take().unwrap().stop().await.unwrap()
+    }
+
+    /// Asks the daemon to stop.
+    pub(crate) fn terminate(&self) {
+        self.daemon().terminate().unwrap();
+    }
+
+    /// Waits for the daemon's end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        self.daemon.take().unwrap().ended().await.unwrap()
+    }
+
+    pub(crate) fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().expect("a daemon runs")
+    }
+
+    /// Runs `cogwork` in the project.
+    pub(crate) async fn cogwork(&self, arguments: &[&str]) -> Output {
+        cogwork(&self.project).unwrap().args(arguments).output().await.unwrap()
+    }
+
+    /// A request to the API.
+    pub(crate) fn api(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}/api/v1{path}", self.daemon().admin_url());
+        self.http.request(method, url).bearer_auth(self.daemon().admin_token().unwrap())
+    }
+
+    /// What the API answers to a GET.
+    pub(crate) async fn ask(&self, path: &str) -> Value {
+        let answer = send(self.api(Method::GET, path)).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        answer.json()
+    }
+
+    /// The automation as the API shows it.
+    pub(crate) async fn automation(&self, id: &str) -> Value {
+        self.ask(&format!("/automations/{id}")).await
+    }
+
+    /// The live address of an automation.
+    pub(crate) async fn url(&self, id: &str) -> String {
+        let automation = self.automation(id).await;
+        automation["liveUrl"].as_str().unwrap_or_else(|| panic!("no address: {automation}")).to_owned()
+    }
+
+    /// The token in the live address of an automation.
+    pub(crate) async fn token(&self, id: &str) -> String {
+        let url = self.url(id).await;
+        url.rsplit_once("/trigger/").unwrap().1.to_owned()
+    }
+
+    /// A request to an address.
+    pub(crate) fn request(&self, method: Method, url: &str) -> RequestBuilder {
+        self.http.request(method, url)
+    }
+
+    /// Sends JSON to the live address of an automation.
+    pub(crate) async fn post(&self, id: &str, body: &Value) -> Answer {
+        let url = self.url(id).await;
+        send(self.http.post(url).json(body)).await
+    }
+
+    /// Starts an automation by hand and gives the execution.
+    pub(crate) async fn run(&self, id: &str) -> String {
+        let answer = send(self.api(Method::POST, &format!("/automations/{id}/run"))).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+        answer.json()["executionId"].as_str().unwrap().to_owned()
+    }
+
+    /// The execution as the API shows it, once it has ended.
+    pub(crate) async fn end_of(&self, execution: &str) -> Value {
+        let mut events = self.events(&format!("/executions/{execution}/events")).await;
+        events.next("end").await;
+        self.ask(&format!("/executions/{execution}")).await
+    }
+
+    /// The executions of an automation, newest first.
+    pub(crate) async fn executions_of(&self, id: &str) -> Vec<Value> {
+        let page = self.ask(&format!("/executions?automation={id}&limit=200")).await;
+        page["executions"].as_array().unwrap().clone()
+    }
+
+    /// A stream of the API.
+    pub(crate) async fn events(&self, path: &str) -> Events {
+        let answer = self.api(Method::GET, path).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        Events { answer, text: String::new() }
+    }
+}
+
+/// Sends a request and reads the answer whole.
+pub(crate) async fn send(request: RequestBuilder) -> Answer {
+    let answer = request.send().await.unwrap();
+    let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+    Answer { status, headers, text: answer.text().await.unwrap() }
+}
+
+/// Server-sent events as they come.
+pub(crate) struct Events {
+    answer: reqwest::Response,
+    text: String,
+}
+
+impl Events {
+    /// The data of the next event of this name; others are passed over.
+    pub(crate) async fn next(&mut self, name: &str) -> Value {
+        let found = tokio::time::timeout(PATIENCE, self.find(name)).await;
+        found.unwrap_or_else(|_| panic!("no event `{name}` within {} s", PATIENCE.as_secs()))
+    }
+
+    async fn find(&mut self, name: &str) -> Value {
+        loop {
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                let field =
+                    |field: &str| event.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
+                let found =
+                    (field("event:") == Some(name)).then(|| field("data:").unwrap_or_default().to_owned());
+                self.text = rest.to_owned();
+                if let Some(data) = found {
+                    return serde_json::from_str(&data).unwrap();
+                }
+            }
+            let piece = self.answer.chunk().await.unwrap();
+            let piece = piece.unwrap_or_else(|| panic!("the stream ended without an event `{name}`"));
+            self.text.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+}
+
+/// Steps, one for each name, that post their name to the recorder under a path of the same name.
+pub(crate) fn posts(recorder: &Recorder, names: &[&str]) -> String {
+    names.iter().map(|name| post_step(recorder, name)).collect()
+}
+
+/// A step that posts its name to the recorder under a path of the same name.
+pub(crate) fn post_step(recorder: &Recorder, name: &str) -> String {
+    let url = recorder.url();
+    format!(
+        "  - id: {name}\n    action: http.request\n    with: {{url: \"{url}/{name}\", method: POST, body: {{step: {name}}}}}\n"
+    )
+}
