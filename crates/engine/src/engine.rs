@@ -57,7 +57,7 @@ pub(crate) struct Services {
     addresses: Mutex<HashMap<AutomationId, Address>>,
     store_lost: AtomicBool,
     fatal: watch::Sender<Option<String>>,
-    started_at: Timestamp,
+    pub(crate) started_at: Timestamp,
 }
 
 /// What started an execution, and with what.

@@ -53,7 +53,8 @@ impl Services {
             return Ok(None);
         }
         let deployed = self.deployed(execution.definition).await?;
-        let journal = Journal::restore(id, &deployed.automation, &events, self.surroundings());
+        let earlier = execution.started_at < self.started_at;
+        let journal = Journal::restore(id, &deployed.automation, &events, earlier, self.surroundings());
         Ok(Some((deployed, journal, execution.payload, execution.started_at, execution.origin)))
     }
 

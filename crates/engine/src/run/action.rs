@@ -68,7 +68,7 @@ impl Run {
         tokio::select! {
             biased;
             result = call => Ok(result),
-            () = self.cancelled.token.cancelled() => Err(Exit::Cancelled),
+            () = self.cancellation(Some(context)) => Err(Exit::Cancelled),
             () = self.services.abort.cancelled() => {
                 tracing::info!(step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
                 Err(Exit::Parked)

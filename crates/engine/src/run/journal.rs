@@ -100,17 +100,18 @@ impl Journal {
         }
     }
 
-    /// The log of an execution that another process left, from its stored events.
+    /// The log of an execution from its stored events. `earlier` says that another process accepted it.
     pub(crate) fn restore(
         id: ExecutionId,
         automation: &Automation,
         events: &[Event],
+        earlier: bool,
         around: Surroundings,
     ) -> Self {
         let mut journal = Self::new(id, automation.id.clone(), around);
-        // With nothing but *started* it may have been in its first step all the same: the begin of a step is not
-        // committed for its own sake. It counts once it is carried on, not while it waits in the queue.
-        journal.resumed = !events.is_empty();
+        // With nothing but *started* it may have been in its first step all the same, if another process had it: the
+        // begin of a step is not committed for its own sake. It counts once it is carried on, not while it waits.
+        journal.resumed = events.len() > 1 || earlier;
         journal.transit.get_mut().next = u32::try_from(events.len()).unwrap_or(u32::MAX);
         let state = journal.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut inside = None;

@@ -272,10 +272,18 @@ impl Run {
         let closing = self.services.closing.cancelled();
         tokio::select! {
             biased;
-            () = self.cancelled.token.cancelled() => Err(Exit::Cancelled),
+            () = self.cancellation(context) => Err(Exit::Cancelled),
             () = closing => Err(Exit::Parked),
             exit = self.expiry(context) => Err(exit),
             () = self.services.clock.sleep_until(at) => Ok(()),
+        }
+    }
+
+    /// Comes back when the execution is cancelled; never in the closing steps, which come after that.
+    pub(crate) async fn cancellation(&self, context: Option<&Context>) {
+        match context {
+            Some(context) if context.closing => std::future::pending().await,
+            _ => self.cancelled.token.cancelled().await,
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Context {
     pub(super) deadline: (Timestamp, u32),
     depth: u32,
     /// Whether the execution's end is behind it, so that a cancellation no longer counts.
-    closing: bool,
+    pub(super) closing: bool,
 }
 
 impl Context {

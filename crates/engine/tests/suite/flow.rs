@@ -274,3 +274,25 @@ async fn a_step_whose_on_error_list_ends_the_execution_has_ended_itself() {
     assert_eq!(steps_of(&engine, id).await, ["step2=\"saved\"", "a handled=\"saved\""]);
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_cancelled_execution_still_runs_its_closing_steps() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{manual: {{}}}}\nfinally:\n{}steps:\n{}",
+        call("last", &peer.base, "/last"),
+        call("a", &peer.base, "/a")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    engine.cancel(id, "enough").await.expect("it is known");
+    let last = peer.asked().await;
+    assert_eq!(last.line, "POST /last");
+    last.answer(200, "1").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "cancelled: enough");
+    assert_eq!(steps_of(&engine, id).await.len(), 1);
+    drop(held);
+    stop(engine).await;
+}
