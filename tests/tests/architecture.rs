@@ -1,5 +1,7 @@
 //! The house keeps its plan: who may import whom, which outside crate may appear where, and who may print.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

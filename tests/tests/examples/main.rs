@@ -4,6 +4,7 @@
 //! [`every_example_has_a_test`].
 
 #![expect(clippy::disallowed_methods, reason = "the suite is a client of the product, not a part of it")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the answer")]
 
 mod house;
 
