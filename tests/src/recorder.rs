@@ -1,7 +1,8 @@
 //! An HTTP sink that keeps what it receives: the other side of steps whose effects a test counts.
 //!
 //! A request is noted before it is answered, and in the journal, where there is one, synced before it is answered: what
-//! the sender has heard of is on disk. A [`Gate`] holds answers back, so that a test can kill the sender in their midst.
+//! the sender has heard of is on disk. [`Recorder::hold`] keeps answers back, so that a test can kill
+//! the sender in their midst.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -276,4 +277,55 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
     let body = json!({"path": path, "status": status}).to_string();
     let response = Response::builder().status(status).header("content-type", "application/json");
     response.body(Full::new(Bytes::from(body))).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// Sends a request over a connection of its own and gives the head of the answer.
+    async fn send(recorder: &Recorder, path: &str, key: &str) -> String {
+        let mut stream = TcpStream::connect(recorder.url().trim_start_matches("http://")).await.unwrap();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nidempotency-key: {key}\r\n");
+        stream.write_all(format!("{head}content-length: 7\r\n\r\n{{\"a\":1}}").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn what_was_answered_is_in_the_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("received.jsonl");
+        let recorder = Recorder::with_journal(&journal).await.unwrap();
+        recorder.answer("/b", 503, 1);
+        assert_eq!(send(&recorder, "/a?x=1", "k1").await, "HTTP/1.1 200 OK");
+        assert_eq!(send(&recorder, "/b", "k2").await, "HTTP/1.1 503 Service Unavailable");
+        assert_eq!(send(&recorder, "/b", "k2").await, "HTTP/1.1 200 OK");
+        let lines = std::fs::read_to_string(&journal).unwrap();
+        assert_eq!(
+            lines.lines().next(),
+            Some(r#"{"method":"POST","path":"/a?x=1","idempotencyKey":"k1","body":"{\"a\":1}"}"#)
+        );
+        assert_eq!(lines.lines().count(), 3);
+        assert_eq!(recorder.requests_to("/b")[0].json(), json!({"a": 1}));
+    }
+
+    #[tokio::test]
+    async fn a_gate_holds_the_answer_and_not_the_record() {
+        let recorder = Recorder::start().await.unwrap();
+        recorder.hold("/held");
+        let call = send(&recorder, "/held", "k");
+        let open = async {
+            recorder.wait_for("/held", 1).await.unwrap();
+            assert_eq!(send(&recorder, "/other", "k").await, "HTTP/1.1 200 OK");
+            recorder.release();
+        };
+        let (answer, ()) = tokio::join!(call, open);
+        assert_eq!(answer, "HTTP/1.1 200 OK");
+        assert_eq!(recorder.paths(), ["/held", "/other"]);
+    }
 }

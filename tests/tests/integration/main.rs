@@ -12,6 +12,7 @@ mod failures;
 mod reload;
 mod resume;
 mod schedules;
+mod shipped;
 mod stop;
 mod tokens;
 mod webhooks;

@@ -54,13 +54,16 @@ impl Answer {
 impl Site {
     /// A project with these automations, by name, and no daemon yet.
     pub(crate) fn new(automations: &[(&str, &str)]) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let project = Project::new().unwrap();
         for (name, yaml) in automations {
             project.automation(name, yaml).unwrap();
         }
-        let http = Client::builder().timeout(PATIENCE).build().unwrap();
-        Self { project, daemon: None, http }
+        Self { project, daemon: None, http: client() }
+    }
+
+    /// A project with the daemon that runs on it.
+    pub(crate) fn over(project: Project, daemon: Daemon) -> Self {
+        Self { project, daemon: Some(daemon), http: client() }
     }
 
     /// A project with these automations, served.
@@ -186,6 +189,12 @@ impl Site {
         assert_eq!(answer.status(), 200);
         Events { answer, text: String::new() }
     }
+}
+
+fn client() -> Client {
+    // Another test of this process may have been first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().timeout(PATIENCE).build().unwrap()
 }
 
 /// Sends a request and reads the answer whole.
