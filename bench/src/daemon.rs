@@ -76,9 +76,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// Bytes of memory that it has now.
-    pub(crate) fn resident(&self) -> Option<u64> {
-        self.process.resident()
+    /// Its process.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Ends it in order.

@@ -9,10 +9,12 @@ use crate::measure::GROUPS;
 
 /// What `--help` shows.
 pub(crate) const HELP: &str = "\
-Usage: bench [--only NAME]... [--quick | --seconds N] [--json FILE]
+Usage: bench [--only NAME]... [--connections N] [--quick | --seconds N] [--json FILE]
 
   --only NAME    one group of measurements; may be given again
                  (acks, synchronous, steps, start, reload, loading)
+  --connections N
+                 of the measurements with requests, those with so many under way (1, 16, 64)
   --seconds N    how long each measurement takes (3)
   --quick        one second each, and no project of 10,000 automations
   --json FILE    writes the figures there, too";
@@ -43,6 +45,7 @@ pub(crate) struct Options {
     /// Where the figures go as JSON.
     pub(crate) json: Option<PathBuf>,
     only: Vec<String>,
+    connections: Option<usize>,
 }
 
 impl Options {
@@ -50,13 +53,23 @@ impl Options {
     pub(crate) fn wants(&self, group: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == group)
     }
+
+    /// Whether measurements with so many requests under way are asked for.
+    pub(crate) fn wants_connections(&self, connections: usize) -> bool {
+        self.connections.is_none_or(|wanted| wanted == connections)
+    }
 }
 
 /// Reads the arguments.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Error> {
     let mut arguments = arguments.into_iter();
-    let mut options =
-        Options { time: Duration::from_secs_f64(SECONDS), quick: false, json: None, only: Vec::new() };
+    let mut options = Options {
+        time: Duration::from_secs_f64(SECONDS),
+        quick: false,
+        json: None,
+        only: Vec::new(),
+        connections: None,
+    };
     while let Some(name) = arguments.next() {
         let mut value =
             || arguments.next().ok_or_else(|| Error::Usage(format!("`{name}` needs a value behind it")));
@@ -70,6 +83,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             }
             "--quick" => (options.quick, options.time) = (true, Duration::from_secs(1)),
             "--seconds" => options.time = seconds(&value()?)?,
+            "--connections" => {
+                let number = value()?;
+                let wrong = || Error::Usage(format!("`--connections` takes a number, not `{number}`"));
+                options.connections = Some(number.parse().map_err(|_| wrong())?);
+            }
             "--json" => options.json = Some(value()?.into()),
             "--only" => {
                 let group = value()?;
@@ -116,6 +134,9 @@ mod tests {
         let wanted: Vec<_> = GROUPS.iter().filter(|group| options.wants(group)).collect();
         assert_eq!(wanted, [&"acks", &"steps"]);
         assert_eq!((options.time, options.quick), (Duration::from_secs(1), true));
+        assert!(options.wants_connections(1) && options.wants_connections(64));
+        let options = measure(&["--connections", "64"]).expect("options");
+        assert!(!options.wants_connections(1) && options.wants_connections(64));
     }
 
     #[test]
@@ -126,6 +147,7 @@ mod tests {
             (&["--json"], "needs a value"),
             (&["--seconds", "-1"], "takes a number"),
             (&["--seconds", "NaN"], "takes a number"),
+            (&["--connections", "all"], "takes a number"),
             (&["--serve-baseline", "two"], "no baseline `two`"),
         ] {
             let said = measure(arguments).expect_err("an error");

@@ -61,6 +61,12 @@ impl Process {
         resident(&status)
     }
 
+    /// Processor time that it has taken since it began; `None` where the system does not say.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).ok()?;
+        Some(Duration::from_secs(ticks(&stat)?) / system::ticks_per_second()?)
+    }
+
     /// Waits for a file that the server writes once it is up, and for `holds` to find in it what it should.
     pub(crate) async fn wait_for<T>(
         &mut self,
@@ -109,6 +115,15 @@ fn resident(status: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
+/// The ticks in user and system mode from the text of `/proc/<id>/stat`: the 14th and the 15th field.
+fn ticks(stat: &str) -> Option<u64> {
+    // The second field is the program's name in parentheses, which may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut field = || fields.next()?.parse::<u64>().ok();
+    field()?.checked_add(field()?)
+}
+
 #[cfg(target_os = "linux")]
 mod system {
     use std::process::Child;
@@ -126,6 +141,10 @@ mod system {
         let mut set = CpuSet::new();
         set.set(processor);
         sched_setaffinity(None, &set).is_ok()
+    }
+
+    pub(super) fn ticks_per_second() -> Option<u32> {
+        u32::try_from(rustix::param::clock_ticks_per_second()).ok().filter(|ticks| *ticks > 0)
     }
 
     pub(super) fn ask_to_end(child: &Child) {
@@ -146,6 +165,10 @@ mod system {
         false
     }
 
+    pub(super) fn ticks_per_second() -> Option<u32> {
+        None
+    }
+
     pub(super) fn ask_to_end(child: &Child) {
         // Fails where it has ended already.
         let _ = Command::new("kill").arg(child.id().to_string()).status();
@@ -161,5 +184,12 @@ mod tests {
         assert_eq!(resident("Name:\tcogwork\nVmRSS:\t   20480 kB\nThreads: 4\n"), Some(20 << 20));
         assert_eq!(resident("Name:\tcogwork\n"), None);
         assert_eq!(resident("VmRSS:\tmuch\n"), None);
+    }
+
+    #[test]
+    fn processor_time_is_read_whatever_the_program_is_called() {
+        let stat = "7 (cog) work) 1) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0 9 0 5 1 2";
+        assert_eq!(ticks(stat), Some(42));
+        assert_eq!(ticks("7 (cogwork) S 1"), None);
     }
 }

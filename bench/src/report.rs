@@ -65,8 +65,8 @@ impl Row {
     }
 
     /// With a target, if it has one.
-    pub(crate) fn target(mut self, has: bool, target: Target) -> Self {
-        self.target = has.then_some(target);
+    pub(crate) fn target(mut self, target: Option<Target>) -> Self {
+        self.target = target;
         self
     }
 
@@ -221,19 +221,19 @@ mod tests {
     #[test]
     fn a_ratio_is_measured_against_its_target_and_a_cost_against_its_limit() {
         assert_eq!(acks().is_met(), None);
-        assert_eq!(acks().target(true, Target::Ratio(0.40)).is_met(), Some(true));
-        assert_eq!(acks().target(true, Target::Ratio(0.42)).is_met(), Some(false));
-        assert_eq!(acks().target(false, Target::Ratio(0.42)).is_met(), None);
+        assert_eq!(acks().target(Some(Target::Ratio(0.40))).is_met(), Some(true));
+        assert_eq!(acks().target(Some(Target::Ratio(0.42))).is_met(), Some(false));
+        assert_eq!(acks().target(None).is_met(), None);
         let step = Row::new("steps", "step".to_owned(), 2.5, Unit::Microseconds);
-        assert_eq!(step.clone().target(true, Target::AtMost(2.0)).is_met(), Some(false));
-        assert_eq!(step.target(true, Target::AtMost(3.0)).is_met(), Some(true));
+        assert_eq!(step.clone().target(Some(Target::AtMost(2.0))).is_met(), Some(false));
+        assert_eq!(step.target(Some(Target::AtMost(3.0))).is_met(), Some(true));
     }
 
     #[test]
     fn the_table_names_figure_baseline_ratio_and_target() {
         let mut report = Report::new(vec!["a machine".to_owned()]);
         report.add(Row::new("baselines", "bare".to_owned(), 70_000.0, Unit::PerSecond));
-        report.add(acks().target(true, Target::Ratio(0.40)));
+        report.add(acks().target(Some(Target::Ratio(0.40))));
         let table = report.table();
         let row = table.lines().find(|line| line.starts_with("acks")).expect("the row");
         let words: Vec<_> = row.split_whitespace().collect();
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_program_finds_every_figure_with_its_parts() {
         let mut report = Report::new(vec![]);
-        report.add(acks().target(true, Target::Ratio(0.40)));
+        report.add(acks().target(Some(Target::Ratio(0.40))));
         let json = report.json();
         let figure = &json["figures"][0];
         assert_eq!(figure["ratio"], 0.41);

@@ -26,8 +26,6 @@ pub(crate) struct Load {
     pub(crate) request: Arc<[u8]>,
     /// How many are under way at one time.
     pub(crate) connections: usize,
-    /// The status of a right answer.
-    pub(crate) status: u16,
 }
 
 /// What came of a load.
@@ -49,7 +47,7 @@ impl Answers {
 }
 
 impl Load {
-    /// Keeps it up for `time`. One answer that is not right ends it: what is measured then would mean nothing.
+    /// Keeps it up for `time`. One answer other than 200 ends it: what is measured then would mean nothing.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
         // Connecting is no part of what is measured.
         let mut open = Vec::with_capacity(self.connections);
@@ -59,7 +57,7 @@ impl Load {
         let started = Instant::now();
         let mut tasks = JoinSet::new();
         for connection in open {
-            tasks.spawn(keep_asking(connection, self.request.clone(), self.status, started + time));
+            tasks.spawn(keep_asking(connection, self.request.clone(), started + time));
         }
         let all = async {
             let mut times = Histogram::default();
@@ -79,14 +77,13 @@ impl Load {
 async fn keep_asking(
     mut connection: Connection,
     request: Arc<[u8]>,
-    status: u16,
     until: Instant,
 ) -> Result<Histogram, Error> {
     let mut times = Histogram::default();
     let mut asked = Instant::now();
     while asked < until {
         let answer = connection.ask(&request).await?;
-        if answer.status != status {
+        if answer.status != 200 {
             let text = String::from_utf8_lossy(answer.body).into_owned();
             return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
         }

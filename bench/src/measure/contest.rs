@@ -16,18 +16,28 @@ use crate::statistics::{Histogram, median};
 
 /// How often each has its turn: the median over an odd number of rounds is not moved by one bad round.
 const ROUNDS: u32 = 5;
-/// How much of a measurement each is loaded for before anything counts.
+/// What part of a measurement each is loaded for before anything counts.
 const WARM_UP: u32 = 10;
 
 /// A server that takes part.
 struct Contestant {
     load: Load,
+    server: Server,
+    score: Score,
+}
+
+/// What runs, and what it lives on.
+enum Server {
+    Daemon(Daemon),
+    Baseline(Process, #[expect(dead_code, reason = "it is held for as long as the process runs")] TempDir),
+}
+
+/// What came of all turns of one.
+pub(super) struct Score {
     turns: Vec<Turn>,
     times: Histogram,
-    /// What has to end after each turn.
-    daemon: Option<Daemon>,
-    /// What it lives on.
-    _process: Option<(Process, TempDir)>,
+    /// What its process took of a processor; `None` where the system does not say.
+    processor_time: Option<Duration>,
 }
 
 /// What came of one turn.
@@ -41,7 +51,8 @@ struct Turn {
 
 /// What came of a contest.
 pub(super) struct Outcome {
-    contestants: Vec<Contestant>,
+    daemon: Score,
+    baselines: Vec<Score>,
 }
 
 /// What is compared.
@@ -53,37 +64,35 @@ pub(super) enum What {
     Finished,
 }
 
-/// Has the daemon, with `automation` as its only one, and the baselines take turns. `status` is that of a right answer
-/// of the daemon's.
+/// Has the daemon, with `automation` as its only one, and the baselines take turns.
 pub(super) async fn hold(
     terms: Terms<'_>,
     baselines: &[Kind],
     automation: &str,
     connections: usize,
-    status: u16,
 ) -> Result<Outcome, Error> {
     let project = Project::new()?;
     project.put("measured", automation)?;
-    let mut contestants = Vec::with_capacity(baselines.len() + 1);
+    let mut daemon = Contestant::daemon(terms, &project, connections).await?;
+    let mut others = Vec::with_capacity(baselines.len());
     for kind in baselines {
-        contestants.push(Contestant::baseline(terms, *kind, connections).await?);
+        others.push(Contestant::baseline(terms, *kind, connections).await?);
     }
-    contestants.push(Contestant::daemon(terms, &project, connections, status).await?);
     let time = terms.options.time;
-    for contestant in &mut contestants {
+    for contestant in others.iter_mut().chain([&mut daemon]) {
         contestant.take_turn(time / WARM_UP).await?;
-        contestant.turns.clear();
-        contestant.times = Histogram::default();
+        contestant.score = Score::new();
     }
     for _ in 0..ROUNDS {
-        for contestant in &mut contestants {
+        for contestant in others.iter_mut().chain([&mut daemon]) {
             contestant.take_turn(time / ROUNDS).await?;
         }
     }
-    if let Some(daemon) = contestants.last_mut().and_then(|contestant| contestant.daemon.take()) {
+    if let Server::Daemon(daemon) = daemon.server {
         daemon.stop().await?;
     }
-    Ok(Outcome { contestants })
+    let baselines = others.into_iter().map(|contestant| contestant.score).collect();
+    Ok(Outcome { daemon: daemon.score, baselines })
 }
 
 impl Contestant {
@@ -93,80 +102,62 @@ impl Contestant {
         command.arg("--serve-baseline").arg(kind.name()).arg(folder.path());
         let mut process = terms.processors.start(&mut command)?;
         let address = process.wait_for(&folder.path().join(ADDRESS), |text| text.parse().ok()).await?;
-        let load = Load { address, request: request("POST", "/", &body()), connections, status: 200 };
-        Ok(Self {
-            load,
-            turns: Vec::new(),
-            times: Histogram::default(),
-            daemon: None,
-            _process: Some((process, folder)),
-        })
+        let load = Load { address, request: request("POST", "/", &body()), connections };
+        Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
     }
 
-    async fn daemon(
-        terms: Terms<'_>,
-        project: &Project,
-        connections: usize,
-        status: u16,
-    ) -> Result<Self, Error> {
+    async fn daemon(terms: Terms<'_>, project: &Project, connections: usize) -> Result<Self, Error> {
         let daemon = Daemon::start(terms.processors, project).await?;
         let request = request("POST", &daemon.path("measured").await?, &body());
-        let load = Load { address: daemon.hooks(), request, connections, status };
-        Ok(Self {
-            load,
-            turns: Vec::new(),
-            times: Histogram::default(),
-            daemon: Some(daemon),
-            _process: None,
-        })
+        let load = Load { address: daemon.hooks(), request, connections };
+        Ok(Self { load, server: Server::Daemon(daemon), score: Score::new() })
     }
 
     async fn take_turn(&mut self, time: Duration) -> Result<(), Error> {
-        let started = Instant::now();
+        let (before, started) = (self.server.process().processor_time(), Instant::now());
         let answers = self.load.run(time).await?;
         let mut finished = answers.rate();
-        if let Some(daemon) = &self.daemon {
+        if let Server::Daemon(daemon) = &self.server {
             daemon.drained().await?;
-            #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-            let count = answers.times.count() as f64;
-            finished = count / started.elapsed().as_secs_f64();
+            finished = count(&answers.times) / started.elapsed().as_secs_f64();
         }
-        self.turns.push(Turn { answered: answers.rate(), finished });
-        self.times.merge(&answers.times);
+        let after = self.server.process().processor_time();
+        let took = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        let score = &mut self.score;
+        score.processor_time = score.processor_time.zip(took).map(|(sum, more)| sum + more);
+        score.turns.push(Turn { answered: answers.rate(), finished });
+        score.times.merge(&answers.times);
         Ok(())
     }
 }
 
-impl Outcome {
-    /// The median of the daemon's turns.
-    pub(super) fn daemon(&self, what: What) -> f64 {
-        self.of(self.contestants.len() - 1, what)
+impl Server {
+    fn process(&self) -> &Process {
+        match self {
+            Self::Daemon(daemon) => daemon.process(),
+            Self::Baseline(process, _) => process,
+        }
+    }
+}
+
+impl Score {
+    fn new() -> Self {
+        Self { turns: Vec::new(), times: Histogram::default(), processor_time: Some(Duration::ZERO) }
     }
 
-    /// The median of the turns of the baseline that was named at this place.
-    pub(super) fn baseline(&self, place: usize, what: What) -> f64 {
-        self.of(place, what)
+    /// The median of the turns.
+    pub(super) fn rate(&self, what: What) -> f64 {
+        median(self.turns.iter().map(|turn| turn.rate(what)))
     }
 
-    /// The median over the rounds of what part of the baseline's rate is the daemon's.
-    pub(super) fn ratio(&self, place: usize, what: What) -> f64 {
-        let daemon = &self.contestants[self.contestants.len() - 1];
-        let rounds = daemon.turns.iter().zip(&self.contestants[place].turns);
-        median(rounds.map(|(daemon, baseline)| daemon.rate(what) / baseline.rate(what)))
+    /// A percentile of the times of the answers, in microseconds.
+    pub(super) fn percentile_us(&self, share: f64) -> f64 {
+        self.times.percentile(share).as_secs_f64() * 1e6
     }
 
-    /// The daemon's times of answers.
-    pub(super) fn daemon_times(&self) -> &Histogram {
-        &self.contestants[self.contestants.len() - 1].times
-    }
-
-    /// A baseline's times of answers.
-    pub(super) fn baseline_times(&self, place: usize) -> &Histogram {
-        &self.contestants[place].times
-    }
-
-    fn of(&self, place: usize, what: What) -> f64 {
-        median(self.contestants[place].turns.iter().map(|turn| turn.rate(what)))
+    /// Microseconds of a processor for each answer and all that follows from it.
+    pub(super) fn cost_us(&self) -> Option<f64> {
+        Some(self.processor_time?.as_secs_f64() * 1e6 / count(&self.times).max(1.0))
     }
 }
 
@@ -177,4 +168,27 @@ impl Turn {
             What::Finished => self.finished,
         }
     }
+}
+
+impl Outcome {
+    /// The daemon's part of it.
+    pub(super) fn daemon(&self) -> &Score {
+        &self.daemon
+    }
+
+    /// That of the baseline that was named at this place.
+    pub(super) fn baseline(&self, place: usize) -> &Score {
+        &self.baselines[place]
+    }
+
+    /// The median over the rounds of what part of the baseline's rate is the daemon's.
+    pub(super) fn ratio(&self, place: usize, what: What) -> f64 {
+        let rounds = self.daemon.turns.iter().zip(&self.baselines[place].turns);
+        median(rounds.map(|(daemon, baseline)| daemon.rate(what) / baseline.rate(what)))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn count(times: &Histogram) -> f64 {
+    times.count() as f64
 }

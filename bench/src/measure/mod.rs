@@ -9,6 +9,8 @@ mod steps;
 
 use std::io::Write as _;
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::Error;
 use crate::options::Options;
 use crate::process::Processors;
@@ -32,19 +34,38 @@ pub(crate) fn all(options: &Options) -> Result<Report, Error> {
     // The driver and all it does take turns on one thread, which takes the least from what they drive.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Error::io("the runtime"))?.block_on(async {
-        for group in GROUPS.into_iter().filter(|group| options.wants(group)) {
-            // Progress; where nobody reads it, there is nobody to tell.
-            let _ = writeln!(std::io::stderr(), "measuring {group} …");
-            match group {
-                "acks" => requests::acks(terms, &mut report).await?,
-                "synchronous" => requests::synchronous(terms, &mut report).await?,
-                "steps" => steps::measure(terms, &mut report).await?,
-                "start" => size::start(terms, &mut report).await?,
-                "reload" => size::reload(terms, &mut report).await?,
-                _ => loading::measure(terms, &mut report)?,
-            }
+        tokio::select! {
+            // What is dropped with the measurements ends: the servers, and the folders that they live on.
+            result = interrupted() => result,
+            result = groups(terms, &mut report) => result,
         }
-        Ok::<(), Error>(())
     })?;
     Ok(report)
+}
+
+async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    for group in GROUPS.into_iter().filter(|group| terms.options.wants(group)) {
+        // Progress; where nobody reads it, there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "measuring {group} …");
+        match group {
+            "acks" => requests::acks(terms, report).await?,
+            "synchronous" => requests::synchronous(terms, report).await?,
+            "steps" => steps::measure(terms, report).await?,
+            "start" => size::start(terms, report).await?,
+            "reload" => size::reload(terms, report).await?,
+            _ => loading::measure(terms, report)?,
+        }
+    }
+    Ok(())
+}
+
+/// Comes back, with an error, when somebody wants this to end.
+async fn interrupted() -> Result<(), Error> {
+    let mut terminated = signal(SignalKind::terminate()).map_err(Error::io("signals"))?;
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(Error::io("signals"))?;
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+    }
+    Err(Error::Server("interrupted".to_owned()))
 }

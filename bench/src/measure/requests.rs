@@ -1,4 +1,4 @@
-//! Requests on webhooks: how many a second, and how long one takes.
+//! Requests on webhooks: how many a second, how long one takes, and what it costs.
 
 use super::Terms;
 use super::contest::{Outcome, What, hold};
@@ -14,28 +14,23 @@ const MANY_STEPS: usize = 40;
 
 /// Asynchronous webhooks with one pure step behind them: answers, and executions that have ended.
 pub(super) async fn acks(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
-    for connections in CONNECTIONS {
+    for connections in CONNECTIONS.into_iter().filter(|count| terms.options.wants_connections(*count)) {
         let baselines = [Kind::Bare, Kind::OneWrite, Kind::TwoWrites];
-        let outcome = hold(terms, &baselines, &project::asynchronous(), connections, 200).await?;
+        let outcome = hold(terms, &baselines, &project::asynchronous(), connections).await?;
         for (place, title) in
-            [(0, "bare server"), (1, "server with one write"), (2, "server with two writes")]
+            ["bare server", "server with one write", "server with two writes"].iter().enumerate()
         {
-            let name = format!("{title}, answers, {connections} conn.");
-            let value = outcome.baseline(place, What::Answered);
+            let name = format!("{title}, {connections} conn.");
+            let value = outcome.baseline(place).rate(What::Answered);
             report.add(Row::new("baselines", name, value, Unit::PerSecond));
         }
-        let busy = connections == 64;
-        let name = format!("asynchronous acks, {connections} conn.");
-        report.add(
-            row(&outcome, "acks", name, (1, "one write"), What::Answered).target(busy, Target::Ratio(0.40)),
-        );
-        let name = format!("executions finished and stored, {connections} conn.");
-        report.add(
-            row(&outcome, "acks", name, (2, "two writes"), What::Finished).target(busy, Target::Ratio(0.40)),
-        );
-        if connections == 1 {
-            latency(&outcome, "acks", "asynchronous ack", (1, "one write"), report);
-        }
+        let target = (connections == 64).then_some(Target::Ratio(0.40));
+        let acks = Rows { outcome: &outcome, group: "acks", place: 1, baseline: "one write", connections };
+        acks.rate("asynchronous acks", What::Answered, target, report);
+        let ends = Rows { place: 2, baseline: "two writes", ..acks };
+        ends.rate("asynchronous, finished and stored", What::Finished, target, report);
+        ends.costs("asynchronous", report);
+        acks.times("asynchronous acks", report);
     }
     Ok(())
 }
@@ -43,48 +38,71 @@ pub(super) async fn acks(terms: Terms<'_>, report: &mut Report) -> Result<(), Er
 /// Synchronous webhooks, with three and with many pure steps: the answer is the execution's result.
 pub(super) async fn synchronous(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for (steps, counts) in [(3, &CONNECTIONS[..]), (MANY_STEPS, &[1, 64])] {
-        for &connections in counts {
-            let outcome =
-                hold(terms, &[Kind::OneWrite], &project::synchronous(steps), connections, 200).await?;
+        for &connections in counts.iter().filter(|count| terms.options.wants_connections(**count)) {
+            let outcome = hold(terms, &[Kind::OneWrite], &project::synchronous(steps), connections).await?;
             let target = match (steps, connections) {
                 (3, 64) => Some(0.30),
                 (MANY_STEPS, 1) => Some(0.45),
                 (MANY_STEPS, 64) => Some(0.14),
                 _ => None,
             };
-            let name = format!("synchronous, {steps} pure steps, {connections} conn.");
-            let row = row(&outcome, "synchronous", name, (0, "one write"), What::Answered);
-            report.add(row.target(target.is_some(), Target::Ratio(target.unwrap_or_default())));
-            if connections == 1 {
-                let what = format!("synchronous, {steps} pure steps");
-                latency(&outcome, "synchronous", &what, (0, "one write"), report);
-            }
+            let name = format!("synchronous, {steps} steps");
+            let rows = Rows {
+                outcome: &outcome,
+                group: "synchronous",
+                place: 0,
+                baseline: "one write",
+                connections,
+            };
+            rows.rate(&name, What::Answered, target.map(Target::Ratio), report);
+            rows.costs(&name, report);
+            rows.times(&name, report);
         }
     }
     Ok(())
 }
 
-fn row(outcome: &Outcome, group: &'static str, name: String, of: (usize, &'static str), what: What) -> Row {
-    let (place, baseline) = of;
-    Row::new(group, name, outcome.daemon(what), Unit::PerSecond).beside(
-        baseline,
-        outcome.baseline(place, what),
-        outcome.ratio(place, what),
-    )
+/// What a contest says beside one of its baselines.
+#[derive(Clone, Copy)]
+struct Rows<'contest> {
+    outcome: &'contest Outcome,
+    group: &'static str,
+    /// The baseline's place in the contest, and its name.
+    place: usize,
+    baseline: &'static str,
+    connections: usize,
 }
 
-fn latency(
-    outcome: &Outcome,
-    group: &'static str,
-    what: &str,
-    of: (usize, &'static str),
-    report: &mut Report,
-) {
-    let (place, baseline) = of;
-    for (word, share) in [("median", 0.5), ("99th percentile", 0.99)] {
-        let ours = outcome.daemon_times().percentile(share).as_secs_f64() * 1e6;
-        let theirs = outcome.baseline_times(place).percentile(share).as_secs_f64() * 1e6;
-        let name = format!("{what}, {word} of the time, 1 conn.");
-        report.add(Row::new(group, name, ours, Unit::Microseconds).beside(baseline, theirs, ours / theirs));
+impl Rows<'_> {
+    fn rate(self, name: &str, what: What, target: Option<Target>, report: &mut Report) {
+        let (ours, theirs) = (self.outcome.daemon().rate(what), self.outcome.baseline(self.place).rate(what));
+        let row = self.row(name.to_owned(), ours, Unit::PerSecond);
+        report.add(row.beside(self.baseline, theirs, self.outcome.ratio(self.place, what)).target(target));
+    }
+
+    /// What a request takes of a processor: the figure that a busy machine or a slow disk moves least.
+    fn costs(self, name: &str, report: &mut Report) {
+        let costs = self.outcome.daemon().cost_us().zip(self.outcome.baseline(self.place).cost_us());
+        if let Some((ours, theirs)) = costs {
+            let row = self.row(format!("{name}, processor time"), ours, Unit::Microseconds);
+            report.add(row.beside(self.baseline, theirs, ours / theirs));
+        }
+    }
+
+    /// How long an answer takes. Under load that says how many are under way, so only one after the other counts.
+    fn times(self, name: &str, report: &mut Report) {
+        if self.connections > 1 {
+            return;
+        }
+        for (word, share) in [("median", 0.5), ("99th percentile", 0.99)] {
+            let ours = self.outcome.daemon().percentile_us(share);
+            let theirs = self.outcome.baseline(self.place).percentile_us(share);
+            let row = self.row(format!("{name}, {word} time"), ours, Unit::Microseconds);
+            report.add(row.beside(self.baseline, theirs, ours / theirs));
+        }
+    }
+
+    fn row(self, name: String, value: f64, unit: Unit) -> Row {
+        Row::new(self.group, format!("{name}, {} conn.", self.connections), value, unit)
     }
 }

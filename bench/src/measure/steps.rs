@@ -50,7 +50,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
         #[expect(clippy::cast_precision_loss, reason = "there are 999")]
         let each = median(differences) / (STEPS - 1) as f64;
         let row = Row::new("steps", name.to_owned(), each, Unit::Microseconds);
-        report.add(row.target(most.is_some(), Target::AtMost(most.unwrap_or_default())));
+        report.add(row.target(most.map(Target::AtMost)));
     }
     engine.shutdown(std::time::Duration::from_secs(1)).await;
     store.close().await?;
