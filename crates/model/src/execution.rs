@@ -124,6 +124,13 @@ pub enum Event {
         /// The answer.
         response: HttpResponse,
     },
+    /// Somebody ended it, and its closing steps begin.
+    Cancelling {
+        /// When.
+        at: Timestamp,
+        /// Who or what, in words.
+        reason: String,
+    },
     /// The whole execution will be tried again from the step that failed.
     Retried {
         /// When it failed.
@@ -156,6 +163,7 @@ impl Event {
             | Self::StepFailed { at, .. }
             | Self::StepFinished { at, .. }
             | Self::Responded { at, .. }
+            | Self::Cancelling { at, .. }
             | Self::Retried { at, .. }
             | Self::Finished { at, .. } => *at,
         }
@@ -477,6 +485,7 @@ impl Execution {
         match event {
             Event::Started { .. } => return Err(illegal("it has started already")),
             Event::Resumed { .. } => self.interruptions += 1,
+            Event::Cancelling { .. } => {}
             Event::StepStarted { step, .. } => {
                 let state = self.steps.entry(step).or_default();
                 if state.outcome.is_some() {

@@ -44,6 +44,8 @@ struct State {
     /// Results of outside effects that were recorded, and those of them that are committed.
     effects: u64,
     response: Option<HttpResponse>,
+    /// Why somebody ended it, once that is recorded.
+    cancelling: Option<String>,
     outcome: Option<Outcome>,
     attempt: u32,
     retry_at: Option<Timestamp>,
@@ -138,6 +140,7 @@ impl Journal {
                     state.interruptions = 0;
                 }
                 Event::Responded { response, .. } => state.response = Some(response.clone()),
+                Event::Cancelling { reason, .. } => state.cancelling = Some(reason.clone()),
                 Event::Retried { attempt, next_at, .. } => {
                     state.retry(*attempt, *next_at);
                     state.interruptions = 0;
@@ -267,6 +270,20 @@ impl Journal {
             state.outcome = Some(outcome.clone());
         }
         state.pending.push(event);
+    }
+
+    /// Why somebody ended the execution, once that is recorded.
+    pub(crate) fn cancelling(&self) -> Option<String> {
+        self.state().cancelling.clone()
+    }
+
+    /// Records that somebody ended the execution, before its closing steps begin.
+    pub(crate) fn cancel(&self, reason: &str) {
+        let mut state = self.state();
+        if state.cancelling.is_none() {
+            state.cancelling = Some(reason.to_owned());
+            state.pending.push(Event::Cancelling { at: self.clock.now(), reason: reason.to_owned() });
+        }
     }
 
     /// Leaves a line for people.

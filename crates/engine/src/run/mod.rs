@@ -121,6 +121,9 @@ impl Run {
                 return Ok(());
             }
         }
+        if let Some(reason) = self.journal.cancelling() {
+            self.cancelled.cancel(&reason);
+        }
         loop {
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
             let steps = &self.deployed.automation.steps;
@@ -217,6 +220,11 @@ impl Run {
 
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
         let Some(block) = &self.deployed.automation.finally else { return Ok(outcome) };
+        if let Outcome::Cancelled { reason } = &outcome {
+            // The next process, if there is one, must not go on with the main steps.
+            self.journal.cancel(reason);
+            self.journal.commit().await?;
+        }
         if let Outcome::Failed { error } = &outcome {
             scope.bind("error", error.to_value());
         }

@@ -104,6 +104,28 @@ async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is
 }
 
 #[tokio::test]
+async fn a_cancelled_execution_does_not_go_on_with_its_main_steps_after_a_crash_in_its_closing_steps() {
+    let mut peer = Peer::new().await;
+    let (last, main) = (call("last", &peer.base, "/last"), call("a", &peer.base, "/a"));
+    let project = Project::with(&format!("trigger: {{manual: {{}}}}\nfinally:\n{last}steps:\n{main}"));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    engine.cancel(id, "enough").await.expect("it is known");
+    let closing = peer.asked().await;
+    assert_eq!(closing.line, "POST /last");
+    crash(engine).await;
+    drop((held, closing));
+
+    let engine = project.start().await;
+    let again = peer.asked().await;
+    assert_eq!(again.line, "POST /last");
+    again.answer(200, "1").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "cancelled: enough");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_loop_goes_on_at_the_turn_it_was_in() {
     let mut peer = Peer::new().await;
     let url = format!("{}/${{{{ item }}}}", peer.base);

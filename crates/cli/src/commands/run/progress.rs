@@ -103,7 +103,7 @@ impl Progress {
                     paint(WARN, "↻")
                 ));
             }
-            Event::Started { .. } | Event::Resumed { .. } | Event::Finished { .. } => {}
+            Event::Started { .. } | Event::Resumed { .. } | Event::Cancelling { .. } | Event::Finished { .. } => {}
         }
     }
 
