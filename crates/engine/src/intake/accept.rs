@@ -73,7 +73,7 @@ impl Services {
                 self.intake.count_scheduled(&automation.id, &origin);
                 match permit {
                     Some(permit) => {
-                        let journal = Journal::new(id, automation.id.clone(), self.surroundings());
+                        let journal = Journal::new(id, automation, self.surroundings());
                         let run = self.live(deployed, journal, payload, now);
                         self.spawn(run, Some(permit), origin);
                     }

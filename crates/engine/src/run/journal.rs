@@ -27,6 +27,9 @@ pub(crate) struct Journal {
     clock: Arc<dyn Clock>,
     notices: broadcast::Sender<Notice>,
     resumed: bool,
+    /// Whether what has ended may be asked for again: after a restart, or where a list or the whole execution is
+    /// tried again. Otherwise results are not kept beside the scope, which matters in long loops.
+    remembers: bool,
     state: Mutex<State>,
     /// One append at a time, in order. Holds the append that is under way, so that a branch that is dropped while
     /// it waits does not leave its outcome unknown: the next one waits for it first.
@@ -84,10 +87,11 @@ pub(crate) struct Surroundings {
 
 impl Journal {
     /// The log of an execution that was just accepted: its *started* event is committed, nothing else happened.
-    pub(crate) fn new(id: ExecutionId, automation: model::AutomationId, around: Surroundings) -> Self {
+    pub(crate) fn new(id: ExecutionId, automation: &Automation, around: Surroundings) -> Self {
         Self {
             id,
-            automation,
+            remembers: tries_lists_again(automation),
+            automation: automation.id.clone(),
             store: around.store,
             clock: around.clock,
             notices: around.notices,
@@ -110,7 +114,8 @@ impl Journal {
         earlier: bool,
         around: Surroundings,
     ) -> Self {
-        let mut journal = Self::new(id, automation.id.clone(), around);
+        let mut journal = Self::new(id, automation, around);
+        journal.remembers = true;
         // With nothing but *started* it may have been in its first step all the same, if another process had it: the
         // begin of a step is not committed for its own sake. It counts once it is carried on, not while it waits.
         journal.resumed = events.len() > 1 || earlier;
@@ -188,11 +193,17 @@ impl Journal {
 
     /// How the step ended, if it did.
     pub(crate) fn finished(&self, step: &str) -> Option<StepOutcome> {
+        if !self.remembers {
+            return None;
+        }
         self.state().finished.get(step).cloned()
     }
 
     /// The tries that the step has behind it.
     pub(crate) fn tries(&self, step: &str) -> Tries {
+        if !self.remembers {
+            return Tries::default();
+        }
         self.state().tries.get(step).copied().unwrap_or_default()
     }
 
@@ -210,6 +221,9 @@ impl Journal {
 
     /// Why the step failed for good, if its `onError` list has begun and not ended.
     pub(crate) fn failing(&self, step: &str) -> Option<ActionError> {
+        if !self.remembers {
+            return None;
+        }
         self.state().failing.get(step).cloned()
     }
 
@@ -229,7 +243,9 @@ impl Journal {
         state.effects += u64::from(effect);
         state.tries.remove(step);
         state.failing.remove(step);
-        state.finished.insert(step.to_owned(), outcome.clone());
+        if self.remembers {
+            state.finished.insert(step.to_owned(), outcome.clone());
+        }
         state.pending.push(Event::StepFinished {
             at: self.clock.now(),
             step: step.to_owned(),
@@ -406,6 +422,13 @@ impl State {
 /// `copy[2][0]` is the step `copy` in the turns `[2][0]`.
 fn split_turns(key: &str) -> (&str, &str) {
     key.split_at(key.find('[').unwrap_or(key.len()))
+}
+
+/// Whether the whole execution, or a step that holds others, may be tried again.
+fn tries_lists_again(automation: &Automation) -> bool {
+    let mut again = automation.retry.max > 0;
+    automation.walk(&mut |step| again |= step.retry.max > 0 && !step.verb.lists().is_empty());
+    again
 }
 
 /// For each step that holds others, the ids of all of those.
