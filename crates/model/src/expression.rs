@@ -4,6 +4,7 @@
 //! data is an error that names the path, unless `| default(…)` or `is defined` asks for it. Nothing is copied to
 //! evaluate: both languages look at the shared [`Value`]s themselves.
 
+mod functions;
 mod jinja;
 mod jsonpath;
 mod known;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 
 use crate::diagnostic::Span;
 use crate::value::Value;
+
+pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE};
 
 /// A compiled expression. Cheap to clone.
 #[derive(Clone)]

@@ -13,6 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
+use super::functions;
 use super::known;
 use super::path::{self, Segment};
 use super::{Reference, SyntaxError};
@@ -34,6 +35,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment.add_function(NEED, need);
     environment.add_function(FIND, find);
     environment.add_filter("tojson", to_json);
+    functions::register(&mut environment);
     environment
 });
 
@@ -128,7 +130,7 @@ fn describe(error: &Error) -> String {
     let detail = error.detail().map(str::to_owned);
     match error.kind() {
         ErrorKind::OutOfFuel => format!("it takes more than {FUEL} steps"),
-        ErrorKind::UndefinedError | ErrorKind::SyntaxError => {
+        ErrorKind::UndefinedError | ErrorKind::SyntaxError | ErrorKind::InvalidOperation => {
             detail.unwrap_or_else(|| error.kind().to_string())
         }
         kind => detail.map_or_else(|| kind.to_string(), |detail| format!("{kind}: {detail}")),

@@ -8,9 +8,10 @@ use minijinja::machinery::Span;
 use minijinja::machinery::ast::{CallArg, Expr};
 
 use super::SyntaxError;
+use super::functions::FUNCTIONS;
 use crate::diagnostic::nearest;
 
-/// What is offered in the place of an unknown filter.
+/// MiniJinja's filters that are offered in the place of an unknown one, beside [`FUNCTIONS`].
 pub(super) const FILTERS: [&str; 43] = [
     "abs",
     "attr",
@@ -136,7 +137,10 @@ fn unknown(
     text: &str,
 ) -> Option<SyntaxError> {
     let (word, names): (&str, Vec<&str>) = match kind {
-        Kind::Filter => ("filter", FILTERS.to_vec()),
+        Kind::Filter => {
+            let ours = FUNCTIONS.iter().map(|(name, _)| *name);
+            ("filter", FILTERS.iter().copied().chain(ours).collect())
+        }
         Kind::Test => ("test", TESTS.to_vec()),
         Kind::Function => (
             "function",

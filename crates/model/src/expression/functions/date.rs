@@ -1,0 +1,150 @@
+//! Dates: texts in one form that can be compared, `2026-03-01T10:00:00.000Z`.
+
+use jiff::civil::DateTime;
+use jiff::fmt::{rfc2822, strtime};
+use jiff::tz::{self, TimeZone};
+use jiff::{SignedDuration, Timestamp, Zoned};
+
+use super::arguments::{Arguments, article, shown};
+use crate::diagnostic::nearest;
+use crate::units;
+use crate::value::Value;
+
+/// The most characters of a date, and of its format.
+const MAX_LENGTH: usize = 200;
+/// RFC 3339 with the offset of the zone.
+const FORMAT: &str = "%Y-%m-%dT%H:%M:%S%:z";
+
+/// `parseDate(date, format=, timezone=, unit=)`.
+pub(super) fn parse_date(arguments: &Arguments<'_>) -> Result<Value, String> {
+    written(instant(arguments)?)
+}
+
+/// `addDuration(date, duration)`: a day is 24 hours.
+pub(super) fn add_duration(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let at = instant(arguments)?;
+    let text = arguments.value("duration").to_text();
+    let (backwards, length) = match text.strip_prefix('-') {
+        Some(length) => (true, length),
+        None => (false, text.strip_prefix('+').unwrap_or(&text)),
+    };
+    let length = units::parse_duration(length).map_err(|error| error.to_string())?;
+    let length = SignedDuration::try_from(length).map_err(|error| error.to_string())?;
+    let moved = if backwards { at.checked_sub(length) } else { at.checked_add(length) };
+    written(moved.map_err(|_| out_of_range())?)
+}
+
+/// `formatDate(date, format=, timezone=)`: by default RFC 3339 in the zone, to the second.
+pub(super) fn format_date(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let zone = zone(arguments)?;
+    // A date without an offset is one of this zone.
+    let at = read(arguments.value("date"), &zone, "s")?.to_zoned(zone);
+    let format = arguments.text("format")?.unwrap_or(FORMAT);
+    bounded(format, "the format")?;
+    let text = strtime::format(format, &at).map_err(|error| {
+        format!("`{}` is not a format: {error}; it is one such as `%Y-%m-%d %H:%M`", shown(format))
+    })?;
+    Ok(Value::from(text))
+}
+
+/// The instant that the arguments name, with the `format`, `timezone` and `unit` of the functions that have them.
+fn instant(arguments: &Arguments<'_>) -> Result<Timestamp, String> {
+    let zone = zone(arguments)?;
+    let date = arguments.value("date");
+    match (arguments.text("format")?, date) {
+        (Some(format), Value::String(text)) => {
+            bounded(format, "the format")?;
+            bounded(text, "the date")?;
+            formatted(format, text, &zone).map_err(|error| {
+                format!("`{}` is not a date of the format `{}`: {error}", shown(text), shown(format))
+            })
+        }
+        _ => read(date, &zone, arguments.word("unit", &["s", "ms"])?),
+    }
+}
+
+fn formatted(format: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, jiff::Error> {
+    let parts = strtime::parse(format, text)?;
+    if parts.timestamp().is_some() || parts.offset().is_some() {
+        return parts.to_timestamp();
+    }
+    if parts.iana_time_zone().is_some() {
+        return parts.to_zoned().map(|at| at.timestamp());
+    }
+    let midnight = jiff::civil::Time::midnight();
+    let time = if parts.hour().is_some() { parts.to_time()? } else { midnight };
+    let at: Zoned = parts.to_date()?.to_datetime(time).to_zoned(zone.clone())?;
+    Ok(at.timestamp())
+}
+
+fn read(date: &Value, zone: &TimeZone, unit: &str) -> Result<Timestamp, String> {
+    match date {
+        Value::String(text) => {
+            bounded(text, "the date")?;
+            plain(text.trim(), zone).ok_or_else(|| {
+                format!(
+                    "`{}` is not a date; write one such as `2026-03-01T10:00:00Z`, or read it first with \
+                     `parseDate(…, format='%d.%m.%Y')`",
+                    shown(text)
+                )
+            })
+        }
+        Value::Number(number) => {
+            let per_second = if unit == "ms" { 1_000_i64 } else { 1 };
+            let at = match number.as_i64() {
+                Some(whole) => Timestamp::from_millisecond(
+                    whole.checked_mul(1_000 / per_second).ok_or_else(out_of_range)?,
+                ),
+                None => {
+                    let seconds = number.as_f64().unwrap_or(f64::MAX) / if unit == "ms" { 1e3 } else { 1.0 };
+                    SignedDuration::try_from_secs_f64(seconds).and_then(Timestamp::from_duration)
+                }
+            };
+            at.map_err(|_| out_of_range())
+        }
+        other => Err(format!("`date` is {}, not a date", article(other))),
+    }
+}
+
+/// RFC 3339 and its near relations, the same without an offset, a day alone, and the form of HTTP and mail headers.
+fn plain(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    if let Ok(at) = text.parse::<DateTime>() {
+        return at.to_zoned(zone.clone()).ok().map(|at| at.timestamp());
+    }
+    rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+}
+
+/// The zone named, else UTC. The tables are the system's, or those built in where it has none.
+fn zone(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
+    let Some(name) = arguments.text("timezone")? else { return Ok(TimeZone::UTC) };
+    let found = tz::db().get(name).ok().filter(|zone| !zone.is_unknown() && zone.iana_name().is_some());
+    found.ok_or_else(|| {
+        let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
+        let hint = match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "write an IANA name such as `Europe/Berlin` or `UTC`".to_owned(),
+        };
+        format!("`{}` is not a time zone; {hint}", shown(name))
+    })
+}
+
+/// The form of every date that a function gives: UTC with milliseconds, always as long, so that texts compare as the
+/// instants do.
+fn written(at: Timestamp) -> Result<Value, String> {
+    let at = at.to_zoned(TimeZone::UTC);
+    if !(0..=9999).contains(&at.year()) {
+        return Err(out_of_range());
+    }
+    strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", &at).map(Value::from).map_err(|error| error.to_string())
+}
+
+fn out_of_range() -> String {
+    "the date is outside the years 0 to 9999".to_owned()
+}
+
+fn bounded(text: &str, what: &str) -> Result<(), String> {
+    if text.len() > MAX_LENGTH { Err(format!("{what} is longer than {MAX_LENGTH} bytes")) } else { Ok(()) }
+}

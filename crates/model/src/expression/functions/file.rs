@@ -1,0 +1,63 @@
+//! Files made by an expression.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::arguments::{Arguments, shown};
+use super::encoding::decoded;
+use crate::value::{File, Value};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const BYTES: &str = "application/octet-stream";
+/// The longest name of a file that common file systems take, in bytes.
+const MAX_NAME: usize = 255;
+const MAX_TYPE: usize = 255;
+
+/// `file(data, filename=, contentType=, encoding=)`.
+pub(super) fn file(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let encoded = arguments.word("encoding", &["none", "base64"])? == "base64";
+    let given = arguments.value("data").as_file();
+    let (data, otherwise) = match given {
+        _ if encoded => (Bytes::from(decoded(arguments.document("data")?)?), BYTES),
+        Some(file) => (file.data.clone(), file.content_type.as_ref()),
+        None => {
+            let bytes = match arguments.bytes("data")? {
+                Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+                Cow::Owned(bytes) => Bytes::from(bytes),
+            };
+            (bytes, TEXT)
+        }
+    };
+    let content_type = arguments.text("contentType")?.unwrap_or(otherwise);
+    if !is_content_type(content_type) {
+        return Err(format!(
+            "`contentType` is `{}`; it is one such as `text/csv` or `application/pdf`",
+            shown(content_type)
+        ));
+    }
+    let filename: Option<Arc<str>> = match arguments.text("filename")? {
+        Some(name) if name.is_empty() || name.len() > MAX_NAME || name.contains(char::is_control) => {
+            return Err(format!(
+                "`filename` is `{}`; it has 1 to {MAX_NAME} bytes and no control characters",
+                shown(name)
+            ));
+        }
+        Some(name) => Some(name.into()),
+        None => given.and_then(|file| file.filename.clone()),
+    };
+    Ok(Value::from(File { content_type: content_type.into(), filename, data }))
+}
+
+/// Whether a text is `type/subtype` with what may follow after a `;`, and can stand in a header (RFC 9110, 8.3.1).
+fn is_content_type(text: &str) -> bool {
+    let token = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    };
+    let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let parts = essence.trim_end().split_once('/');
+    text.len() <= MAX_TYPE
+        && parts.is_some_and(|(kind, subtype)| token(kind) && token(subtype))
+        && parameters.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}

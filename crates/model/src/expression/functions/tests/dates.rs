@@ -1,0 +1,98 @@
+use super::*;
+
+#[test]
+fn a_date_is_read_in_most_forms_and_written_in_one() {
+    for text in [
+        "2026-03-01T10:00:00Z",
+        "2026-03-01T11:00:00+01:00",
+        "2026-03-01 10:00:00Z",
+        "2026-03-01T10:00:00.000000Z",
+        "2026-03-01T11:00:00+01:00[Europe/Berlin]",
+        "2026-03-01T10:00",
+        "Sun, 01 Mar 2026 10:00:00 GMT",
+        "Sun, 1 Mar 2026 05:00:00 -0500",
+        "  2026-03-01T10:00:00Z ",
+    ] {
+        check_text(text, "parseDate(x)", r#""2026-03-01T10:00:00.000Z""#);
+    }
+    check("parseDate('2026-03-01')", r#""2026-03-01T00:00:00.000Z""#);
+    check("parseDate('2026-03-01', timezone='Europe/Berlin')", r#""2026-02-28T23:00:00.000Z""#);
+    check("parseDate('2026-03-01T10:00:00.123456Z')", r#""2026-03-01T10:00:00.123Z""#);
+    check("parseDate('1969-12-31T23:59:59.999999Z')", r#""1969-12-31T23:59:59.999Z""#);
+}
+
+#[test]
+fn a_number_is_seconds_or_milliseconds_since_1970() {
+    check("parseDate(1772359200)", r#""2026-03-01T10:00:00.000Z""#);
+    check("parseDate(1772359200.25)", r#""2026-03-01T10:00:00.250Z""#);
+    check("parseDate(1772359200123, unit='ms')", r#""2026-03-01T10:00:00.123Z""#);
+    check("parseDate(-1)", r#""1969-12-31T23:59:59.000Z""#);
+    check("parseDate(1, unit='h')", "error: `parseDate`: `unit` is `h`; it may be `s`, `ms`");
+    let outside = "error: `parseDate`: the date is outside the years 0 to 9999";
+    for number in ["9223372036854775807", "1772359200123", "-99999999999", "1e300", "-1e300"] {
+        check(&format!("parseDate({number})"), outside);
+    }
+}
+
+#[test]
+fn dates_that_a_function_gave_compare_as_the_instants_do() {
+    check("parseDate('2026-03-01T10:00:00Z') < parseDate('2026-03-01T10:00:00.5Z')", "true");
+    check("parseDate('2026-03-01T10:00:00Z') == parseDate('2026-03-01T11:00:00+01:00')", "true");
+}
+
+#[test]
+fn a_format_says_how_a_date_is_written() {
+    check("parseDate('1.3.2026', format='%d.%m.%Y')", r#""2026-03-01T00:00:00.000Z""#);
+    check(
+        "parseDate('01.03.2026 11:30', '%d.%m.%Y %H:%M', timezone='Europe/Berlin')",
+        r#""2026-03-01T10:30:00.000Z""#,
+    );
+    check("parseDate('2026-03-01 11:30 +0100', '%Y-%m-%d %H:%M %z')", r#""2026-03-01T10:30:00.000Z""#);
+    check("parseDate('1772359200', '%s')", r#""2026-03-01T10:00:00.000Z""#);
+    let found = evaluate_over("parseDate('x', '%Y')", &scope());
+    assert!(found.starts_with("error: `parseDate`: `x` is not a date of the format `%Y`: "), "{found}");
+}
+
+#[test]
+fn a_date_is_written_in_a_format_and_a_zone() {
+    check("formatDate('2026-03-01T23:30:00Z', '%Y-%m-%d')", r#""2026-03-01""#);
+    check("formatDate('2026-03-01T23:30:00Z', '%Y-%m-%d', timezone='Europe/Berlin')", r#""2026-03-02""#);
+    check("formatDate('2026-07-01T10:00:00Z', timezone='Europe/Berlin')", r#""2026-07-01T12:00:00+02:00""#);
+    check("formatDate('2026-07-01', timezone='Europe/Berlin')", r#""2026-07-01T00:00:00+02:00""#);
+    check("formatDate('2026-07-01T10:00:00Z')", r#""2026-07-01T10:00:00+00:00""#);
+    check("formatDate('2026-07-01T10:00:00Z', '%s') | int", "1782900000");
+    check("'2026-07-01' | formatDate('%A, %d %B')", r#""Wednesday, 01 July""#);
+    let found = evaluate_over("formatDate('2026-07-01', '%!')", &scope());
+    assert!(found.starts_with("error: `formatDate`: `%!` is not a format: "), "{found}");
+}
+
+#[test]
+fn a_duration_moves_a_date_either_way() {
+    check("addDuration('2026-03-01T10:00:00Z', '1h30m')", r#""2026-03-01T11:30:00.000Z""#);
+    check("addDuration('2026-03-01T10:00:00Z', '-1d')", r#""2026-02-28T10:00:00.000Z""#);
+    check("'2026-03-01T10:00:00Z' | addDuration('250ms')", r#""2026-03-01T10:00:00.250Z""#);
+    check(
+        "addDuration('2026-03-01', 10)",
+        "error: `addDuration`: `10` has no unit; write `10s` for seconds, `10m` for minutes, or `10ms` for milliseconds",
+    );
+    check("addDuration('9999-12-30', '2d')", "error: `addDuration`: the date is outside the years 0 to 9999");
+}
+
+#[test]
+fn what_is_no_date_and_no_zone_is_named() {
+    check(
+        "parseDate('tomorrow')",
+        "error: `parseDate`: `tomorrow` is not a date; write one such as `2026-03-01T10:00:00Z`, or read it first with `parseDate(…, format='%d.%m.%Y')`",
+    );
+    check("parseDate(list)", "error: `parseDate`: `date` is a list, not a date");
+    check(
+        "parseDate('2026-03-01', timezone='Europe/Berln')",
+        "error: `parseDate`: `Europe/Berln` is not a time zone; did you mean `Europe/Berlin`?",
+    );
+    check(
+        "parseDate('2026-03-01', timezone='')",
+        "error: `parseDate`: `` is not a time zone; write an IANA name such as `Europe/Berlin` or `UTC`",
+    );
+    check("parseDate('2026-03-01' * 100)", "error: `parseDate`: the date is longer than 200 bytes");
+    check("formatDate('2026-03-01', '%Y' * 200)", "error: `formatDate`: the format is longer than 200 bytes");
+}

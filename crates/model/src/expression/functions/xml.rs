@@ -1,0 +1,164 @@
+//! XML as maps, lists and texts.
+//!
+//! The document is a map with its root element's name. An element is its text, if it has neither attributes nor
+//! children (an empty one is an empty text); else a map of its attributes under `@name`, its children under their names,
+//! and its text, if it has any, under `#text`. Children with the same name become a list. Text is without the spaces
+//! around it; comments, processing instructions and the document type are left out. Entities are never expanded but for
+//! the five of XML itself: nothing is fetched and nothing grows.
+
+use std::sync::Arc;
+
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion, escape};
+
+use super::arguments::{Arguments, shown};
+use super::{MAX_DEPTH, MAX_NODES};
+use crate::value::{Map, Value};
+
+/// `parseXml(data, lists=)`.
+pub(super) fn parse_xml(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let text = arguments.document("data")?;
+    let lists = arguments.names("lists")?.unwrap_or_default();
+    let mut reader = Reader::from_str(text);
+    let mut tree = Tree { open: Vec::new(), root: None, lists, left: MAX_NODES };
+    loop {
+        let step = reader.read_event().map_err(|error| error.to_string()).and_then(|event| tree.take(event));
+        match step {
+            Ok(true) => {}
+            Ok(false) => return tree.finish(),
+            Err(problem) => {
+                let at = usize::try_from(reader.buffer_position()).unwrap_or(text.len()).min(text.len());
+                let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+                return Err(format!("`data` is not XML that can be read: line {line}: {problem}"));
+            }
+        }
+    }
+}
+
+/// An element that has begun.
+struct Element {
+    name: Arc<str>,
+    inside: Map,
+    text: String,
+}
+
+struct Tree<'a> {
+    open: Vec<Element>,
+    root: Option<(Arc<str>, Value)>,
+    lists: Vec<&'a str>,
+    left: usize,
+}
+
+impl Tree<'_> {
+    /// Takes the next part of the document; false at its end.
+    fn take(&mut self, event: Event<'_>) -> Result<bool, String> {
+        match event {
+            Event::Start(start) => self.begin(&start)?,
+            Event::Empty(start) => {
+                self.begin(&start)?;
+                self.end();
+            }
+            Event::End(_) => self.end(),
+            Event::Text(text) => self.text(&text.xml10_content())?,
+            Event::CData(text) => self.text(&text.xml10_content())?,
+            Event::GeneralRef(reference) => match reference.resolve_char_ref() {
+                Ok(Some(character)) => self.text(character.encode_utf8(&mut [0; 4]))?,
+                Ok(None) => {
+                    let name = reference.xml10_content();
+                    let known = escape::resolve_xml_entity(&name)
+                        .ok_or_else(|| format!("the entity `&{};` is not one of XML itself", shown(&name)))?;
+                    self.text(known)?;
+                }
+                Err(error) => return Err(error.to_string()),
+            },
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
+            Event::Eof => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
+        if self.open.is_empty() && self.root.is_some() {
+            return Err("there is a second root element".to_owned());
+        }
+        if self.open.len() == MAX_DEPTH {
+            return Err(format!("elements nest deeper than {MAX_DEPTH} levels"));
+        }
+        self.count()?;
+        let mut inside = Map::new();
+        // The reader's own check for doubles takes time by the square of their number.
+        let mut attributes = start.attributes();
+        for attribute in attributes.with_checks(false) {
+            self.count()?;
+            let attribute = attribute.map_err(|error| error.to_string())?;
+            let key = name(attribute.key.as_ref())?;
+            let value =
+                attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| error.to_string())?;
+            if inside.insert(format!("@{key}"), value.as_ref()).is_some() {
+                return Err(format!("the attribute `{}` is there twice", shown(key)));
+            }
+        }
+        let name = name(start.name().as_ref())?.into();
+        self.open.push(Element { name, inside, text: String::new() });
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let Some(Element { name, mut inside, text }) = self.open.pop() else { return };
+        let text = text.trim();
+        let value = if inside.is_empty() {
+            Value::from(text)
+        } else {
+            if !text.is_empty() {
+                inside.insert("#text", text);
+            }
+            Value::from(inside)
+        };
+        let is_list = self.lists.contains(&name.as_ref());
+        let Some(parent) = self.open.last_mut() else {
+            self.root = Some((name, value));
+            return;
+        };
+        match parent.inside.get_mut(&name) {
+            // Only children of the same name make a list: no element is one by itself.
+            Some(Value::List(list)) => Arc::make_mut(list).0.push(value),
+            Some(first) => *first = Value::from(vec![std::mem::take(first), value]),
+            None if is_list => _ = parent.inside.insert(name, vec![value]),
+            None => _ = parent.inside.insert(name, value),
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), String> {
+        match self.open.last_mut() {
+            Some(element) => element.text.push_str(text),
+            None if text.trim().is_empty() => {}
+            None => return Err(format!("there is text outside the root element: `{}`", shown(text.trim()))),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), String> {
+        let over = || format!("there are more than {MAX_NODES} elements and attributes");
+        self.left = self.left.checked_sub(1).ok_or_else(over)?;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Value, String> {
+        if let Some(open) = self.open.last() {
+            return Err(format!(
+                "`data` is not XML that can be read: `<{}>` is not closed",
+                shown(&open.name)
+            ));
+        }
+        let root = self.root.ok_or("`data` is not XML: there is no element in it")?;
+        Ok(Value::from(Map::from_iter([root])))
+    }
+}
+
+/// A name of an element or attribute; the reader takes any characters for one.
+fn name(text: &str) -> Result<&str, String> {
+    let first = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':') || !c.is_ascii();
+    let other = |c: char| first(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
+    let fits = text.starts_with(first) && text.chars().all(other);
+    if fits { Ok(text) } else { Err(format!("`{}` is not a name", shown(text))) }
+}
