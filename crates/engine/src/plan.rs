@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use model::automation::{Automation, Block, OnError, Step};
 use model::diagnostic::Diagnostic;
+use model::load::Gaps;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
@@ -27,6 +28,9 @@ pub struct BlockGraph {
     graph: DiGraph<usize, ()>,
     /// Whether every step waits for exactly the one before it: the common case, run without any bookkeeping.
     chain: bool,
+    /// Steps of which it is not certain what they wait for: their `needs` could not be read or names a step that does
+    /// not exist, or they are on a circle. Empty in what can run.
+    unsettled: HashSet<usize>,
 }
 
 impl Plan {
@@ -34,7 +38,13 @@ impl Plan {
     /// a cycle) is reported with its place.
     #[must_use]
     pub fn build(automation: &Automation) -> (Self, Vec<Diagnostic>) {
-        let mut builder = Builder { plan: Self::default(), diagnostics: Vec::new(), known: HashSet::new() };
+        Self::of_draft(automation, Gaps::NONE)
+    }
+
+    /// As [`Plan::build`], of a file of which not everything could be read.
+    pub(crate) fn of_draft(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
+        let mut builder =
+            Builder { plan: Self::default(), gaps, diagnostics: Vec::new(), known: HashSet::new() };
         automation.walk(&mut |step| {
             builder.known.insert(step.id.clone());
         });
@@ -122,18 +132,27 @@ impl BlockGraph {
         found
     }
 
+    /// Whether it is not certain what the step at `index` waits for, itself or by way of another.
+    #[must_use]
+    pub(crate) fn is_unsettled(&self, index: usize) -> bool {
+        !self.unsettled.is_empty()
+            && (self.unsettled.contains(&index)
+                || self.ancestors(index).iter().any(|before| self.unsettled.contains(before)))
+    }
+
     fn neighbours(&self, index: usize, direction: Direction) -> impl Iterator<Item = usize> + '_ {
         self.graph.neighbors_directed(NodeIndex::new(index), direction).map(|node| self.graph[node])
     }
 }
 
-struct Builder {
+struct Builder<'g> {
     plan: Plan,
+    gaps: &'g Gaps,
     diagnostics: Vec<Diagnostic>,
     known: HashSet<Arc<str>>,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
             for inner in step.verb.lists() {
@@ -144,13 +163,14 @@ impl Builder {
             }
         }
         let Some(first) = block.steps.first() else { return };
-        let graph = self.graph(block);
-        self.report_cycles(block, &graph);
-        let chain = block.steps.iter().all(|step| step.needs.is_none());
-        self.plan.blocks.insert(first.id.clone(), BlockGraph { graph, chain });
+        let mut unsettled = HashSet::new();
+        let graph = self.graph(block, &mut unsettled);
+        self.report_cycles(block, &graph, &mut unsettled);
+        let chain = unsettled.is_empty() && block.steps.iter().all(|step| step.needs.is_none());
+        self.plan.blocks.insert(first.id.clone(), BlockGraph { graph, chain, unsettled });
     }
 
-    fn graph(&mut self, block: &Block) -> DiGraph<usize, ()> {
+    fn graph(&mut self, block: &Block, unsettled: &mut HashSet<usize>) -> DiGraph<usize, ()> {
         let places: HashMap<&str, usize> =
             block.steps.iter().enumerate().map(|(index, step)| (step.id.as_ref(), index)).collect();
         let mut graph = DiGraph::with_capacity(block.steps.len(), block.steps.len());
@@ -158,8 +178,12 @@ impl Builder {
             graph.add_node(index);
         }
         for (index, step) in block.steps.iter().enumerate() {
+            let unread = self.gaps.has_in_step(&step.id, "needs");
+            if unread {
+                unsettled.insert(index);
+            }
             let Some(needs) = &step.needs else {
-                if index > 0 {
+                if index > 0 && !unread {
                     graph.add_edge(NodeIndex::new(index - 1), NodeIndex::new(index), ());
                 }
                 continue;
@@ -169,7 +193,12 @@ impl Builder {
                     Some(&before) => {
                         graph.update_edge(NodeIndex::new(before), NodeIndex::new(index), ());
                     }
-                    None => self.diagnostics.push(self.unknown_need(step, need, block)),
+                    None => {
+                        unsettled.insert(index);
+                        if !self.gaps.may_name(&need.name) {
+                            self.diagnostics.push(self.unknown_need(step, need, block));
+                        }
+                    }
                 }
             }
         }
@@ -191,13 +220,14 @@ impl Builder {
             .step(step.id.as_ref())
     }
 
-    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>) {
+    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>, unsettled: &mut HashSet<usize>) {
         for component in petgraph::algo::tarjan_scc(graph) {
             let circular = component.len() > 1
                 || component.first().is_some_and(|&node| graph.find_edge(node, node).is_some());
             if !circular {
                 continue;
             }
+            unsettled.extend(component.iter().map(|&node| graph[node]));
             let path = cycle_path(graph, &component);
             let names: Vec<&str> = path.iter().map(|&index| block.steps[index].id.as_ref()).collect();
             let step = &block.steps[path[0]];

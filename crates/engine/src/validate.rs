@@ -8,7 +8,7 @@ use connector::Registry;
 use model::diagnostic::{Report, Source};
 
 use crate::catalog::{Catalog, FileKind, Folder, Parts, assemble};
-use crate::check::{automation, builtin, connection};
+use crate::check::{Surroundings, automation, builtin, connection};
 
 /// What `validate` found.
 pub struct Checked {
@@ -65,8 +65,8 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     match FileKind::of(Path::new(path)) {
         Some(FileKind::Connection) => {
             let loaded = model::load::connection(source, stem);
-            match loaded.value {
-                Some(value) => with(loaded.report, connection(&value, catalog.registry())),
+            match loaded.to_check() {
+                Some((value, gaps)) => connection(value, gaps, &loaded.report, catalog.registry()),
                 None => loaded.report,
             }
         }
@@ -77,18 +77,14 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
         }
         Some(FileKind::Automation) | None => {
             let loaded = model::load::automation(source, stem);
-            match loaded.value {
-                Some(value) => {
-                    let find = |name: &str| catalog.connection(name).cloned();
-                    with(loaded.report, automation(&value, catalog.registry(), &find).report)
-                }
+            let around = Surroundings {
+                registry: catalog.registry(),
+                connection: &|name| catalog.find_connection(name),
+            };
+            match loaded.to_check() {
+                Some((value, gaps)) => automation(value, gaps, &loaded.report, &around).report,
                 None => loaded.report,
             }
         }
     }
-}
-
-fn with(first: Report, second: Report) -> Report {
-    let all: Vec<_> = first.diagnostics().iter().chain(second.diagnostics()).cloned().collect();
-    Report::new(first.source().clone(), all)
 }

@@ -36,6 +36,8 @@ enum Code {
     Path(path::Path),
     Jinja(jinja::Program),
     JsonPath(jsonpath::Query),
+    /// Stands for what could not be compiled, in a file that has errors. Has no value.
+    Unreadable,
 }
 
 /// A path that an expression reads, as far as it is known before it runs.
@@ -98,6 +100,12 @@ impl Expression {
         Ok(Self { inner: Arc::new(Inner { text: trimmed.to_owned(), span, code, references }) })
     }
 
+    /// What stands for an expression that cannot be compiled while the rest of its file is checked. It reads nothing.
+    pub(crate) fn unreadable(span: Span) -> Self {
+        let (text, references) = ("…".to_owned(), Vec::new());
+        Self { inner: Arc::new(Inner { text, span, code: Code::Unreadable, references }) }
+    }
+
     /// The expression as it is written.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -125,6 +133,7 @@ impl Expression {
             Code::Path(path) => path.walk(scope),
             Code::Jinja(program) => program.evaluate(scope),
             Code::JsonPath(query) => query.evaluate(scope),
+            Code::Unreadable => Err("this expression could not be read".to_owned()),
         };
         result.map_err(|message| EvaluationError {
             message,

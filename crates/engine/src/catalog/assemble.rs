@@ -6,6 +6,7 @@ use std::sync::Arc;
 use connector::Registry;
 use model::automation::Automation;
 use model::diagnostic::{Diagnostic, Report, Source};
+use model::load::Loaded;
 use model::{AutomationId, Connection};
 use store::Address;
 
@@ -68,19 +69,21 @@ fn keep_reports(reports: &mut BTreeMap<String, Report>, said: Vec<Report>) {
 fn connections(parts: &Parts<'_>, next: &mut Catalog, reports: &mut BTreeMap<String, Report>) {
     for (path, file) in parts.folder.files() {
         let Content::Connection(loaded) = &file.content else { continue };
-        let mut said = loaded.report.clone();
-        let mut value = loaded.value.clone();
-        if let Some(connection) = &value {
-            said = merge(said, check::connection(connection, &next.registry));
-            if said.has_errors() {
-                value = None;
-            }
-        }
+        let said = match loaded.to_check() {
+            Some((connection, gaps)) => check::connection(connection, gaps, &loaded.report, &next.registry),
+            None => loaded.report.clone(),
+        };
+        let value = loaded.value.clone().filter(|_| !said.has_errors());
         // A connection that no longer loads stays in force as it last did.
         let name = super::folder::stem(path);
         let kept: Option<Arc<Connection>> = value.or_else(|| parts.previous.connections.get(name).cloned());
-        if let Some(connection) = kept {
-            next.connections.insert(name.to_owned(), connection);
+        match kept {
+            Some(connection) => {
+                next.connections.insert(name.to_owned(), connection);
+            }
+            None => {
+                next.broken_connections.insert(name.to_owned());
+            }
         }
         reports.insert(path.to_owned(), said);
     }
@@ -114,16 +117,10 @@ fn automations(
             put(next, old.clone());
             continue;
         }
-        let deployed = match &loaded.value {
-            None => Err(loaded.report.clone()),
-            Some(automation) => deploy(automation, &loaded.report, next).map(|mut deployed| {
-                let webhook = matches!(automation.trigger, model::Trigger::Webhook(_));
-                deployed.address = (parts.address)(&automation.id, webhook);
-                deployed
-            }),
-        };
-        match deployed {
-            Ok(deployed) => {
+        match deploy(loaded, next) {
+            Ok(mut deployed) => {
+                let webhook = matches!(deployed.automation.trigger, model::Trigger::Webhook(_));
+                deployed.address = (parts.address)(&deployed.automation.id, webhook);
                 if !deployed.warnings.is_empty() {
                     reports.insert(path.to_owned(), deployed.warnings.clone());
                 }
@@ -141,18 +138,21 @@ fn automations(
     describe(parts.previous, next, parts.changed, reports, reload);
 }
 
-fn deploy(automation: &Arc<Automation>, said: &Report, next: &Catalog) -> Result<Deployed, Report> {
-    let checked = check::automation(automation, &next.registry, &|name| next.connections.get(name).cloned());
-    let mut report = merge(said.clone(), checked.report);
+/// Checks a file, also one that could not be read whole: its report then has everything there is to say at once.
+fn deploy(loaded: &Loaded<Arc<Automation>>, next: &Catalog) -> Result<Deployed, Report> {
+    let Some((automation, gaps)) = loaded.to_check() else { return Err(loaded.report.clone()) };
+    let around =
+        check::Surroundings { registry: &next.registry, connection: &|name| next.find_connection(name) };
+    let checked = check::automation(automation, gaps, &loaded.report, &around);
+    let mut report = checked.report;
     if let Some(other) = next.automations.get(&automation.id) {
         let message = format!("the id `{}` is taken by `{}`", automation.id, other.automation.source.path());
         let diagnostic = Diagnostic::error("duplicate-automation", message, automation.id_span)
             .help("give one of the two files another `id`");
-        report = merge(report, Report::new(automation.source.clone(), [diagnostic]));
+        report = check::together(&report, vec![diagnostic]);
     }
-    if report.has_errors() {
-        return Err(report);
-    }
+    // Only what was read whole can be in force.
+    let Some(automation) = loaded.value.as_ref().filter(|_| !report.has_errors()) else { return Err(report) };
     Ok(Deployed {
         automation: automation.clone(),
         plan: Arc::new(checked.plan),
@@ -161,14 +161,6 @@ fn deploy(automation: &Arc<Automation>, said: &Report, next: &Catalog) -> Result
         stale: None,
         warnings: report,
     })
-}
-
-fn merge(first: Report, second: Report) -> Report {
-    if second.is_empty() {
-        return first;
-    }
-    let all = first.diagnostics().iter().chain(second.diagnostics()).cloned().collect::<Vec<_>>();
-    Report::new(first.source().clone(), all)
 }
 
 fn put(next: &mut Catalog, deployed: Arc<Deployed>) {

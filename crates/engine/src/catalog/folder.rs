@@ -216,10 +216,10 @@ fn read_one(root: &Path, path: String, kind: FileKind, stamp: Stamp) -> (String,
 
 fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
     match problem {
-        None => Loaded { value: loaded.value.map(Arc::new), report: loaded.report },
+        None => loaded.map(Arc::new),
         Some(message) => {
             let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
-            Loaded { value: None, report: Report::new(source.clone(), [diagnostic]) }
+            Loaded::refused(Report::new(source.clone(), [diagnostic]))
         }
     }
 }

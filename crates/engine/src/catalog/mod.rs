@@ -3,7 +3,7 @@
 mod assemble;
 mod folder;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use connector::Registry;
@@ -14,6 +14,7 @@ use model::{AutomationId, Connection, DefinitionHash};
 use store::Address;
 use trigger::schedule::Schedule;
 
+use crate::check::Found;
 use crate::plan::Plan;
 
 pub(crate) use assemble::{Parts, assemble};
@@ -23,6 +24,8 @@ pub(crate) use folder::{FileKind, Folder};
 pub struct Catalog {
     automations: BTreeMap<AutomationId, Arc<Deployed>>,
     connections: BTreeMap<String, Arc<Connection>>,
+    /// The names of connection files that do not load and have no last good version in force.
+    broken_connections: BTreeSet<String>,
     registry: Arc<Registry>,
     broken: Vec<Broken>,
     reports: Vec<Report>,
@@ -96,6 +99,7 @@ impl Catalog {
         Self {
             automations: BTreeMap::new(),
             connections: BTreeMap::new(),
+            broken_connections: BTreeSet::new(),
             registry,
             broken: Vec::new(),
             reports: Vec::new(),
@@ -162,6 +166,15 @@ impl Catalog {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// The connection called `name`, or why there is none.
+    pub(crate) fn find_connection(&self, name: &str) -> Found {
+        match self.connections.get(name) {
+            Some(connection) => Found::Loaded(connection.clone()),
+            None if self.broken_connections.contains(name) => Found::Broken,
+            None => Found::Missing,
+        }
     }
 
     pub(crate) fn by_definition(&self, hash: DefinitionHash) -> Option<&Arc<Deployed>> {

@@ -1,64 +1,62 @@
 //! Calls of actions against what the actions declare, and connections against their types.
 
-use std::sync::Arc;
-
 use connector::{ConnectionType, Registry, check_value};
 use model::action::{ActionSpec, InputSpec};
-use model::automation::{ActionStep, Automation, Step, Verb};
+use model::automation::{ActionStep, Automation, Named, Step, Verb};
 use model::diagnostic::{Diagnostic, Report};
+use model::load::Gaps;
 use model::{Connection, InputType, Template, Value};
 
+use super::{Found, Surroundings};
+
 /// Checks every call of an action in the file.
-pub(super) fn check(
-    automation: &Automation,
-    registry: &Registry,
-    connection: &dyn Fn(&str) -> Option<Arc<Connection>>,
-) -> Vec<Diagnostic> {
+pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
-            check_call(call, registry, connection, &mut found);
+            let unread = |key: &str| gaps.has_in_step(&step.id, key);
+            check_call(call, &unread, around, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
             }
-            hint_at_retry(step, call, registry, &mut found);
+            if !unread("retry") && !unread("onError") {
+                hint_at_retry(step, call, around.registry, &mut found);
+            }
         }
     });
     found
 }
 
+/// Checks one call. `unread` says of a key of its step whether it could not be read.
 fn check_call(
     call: &ActionStep,
-    registry: &Registry,
-    connection: &dyn Fn(&str) -> Option<Arc<Connection>>,
+    unread: &dyn Fn(&str) -> bool,
+    around: &Surroundings<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let Some(action) = registry.action(&call.action.name) else {
-        found.push(unknown_action(call, registry));
+    let Some(action) = around.registry.action(&call.action.name) else {
+        found.push(unknown_action(call, around.registry));
+        // A connection that does not exist is none for any action.
+        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
         return;
     };
     let spec = action.spec();
-    check_connection(call, spec, connection, found);
+    check_connection(call, spec, unread, around, found);
+    let names: Vec<&str> = spec.inputs.iter().map(|input| input.name.as_str()).collect();
+    let mut given = Vec::with_capacity(call.with.len());
     for (name, template) in &call.with {
-        match spec.input(&name.name) {
-            Some(input) => {
-                check_template(&input.kind, template, name.span, &format!("input `{}`", name.name), found)
-            }
-            None => {
-                let names = spec.inputs.iter().map(|input| input.name.as_str());
-                found.push(
-                    Diagnostic::error(
-                        "unknown-input",
-                        format!("`{}` has no input `{}`", spec.name, name.name),
-                        name.span,
-                    )
-                    .expected_names(&name.name, names),
-                );
-            }
-        }
+        let read_as = read_as(name, &call.with, &names, found, || {
+            format!("`{}` has no input `{}`", spec.name, name.name)
+        });
+        let Some(input) = read_as.and_then(|name| spec.input(name)) else { continue };
+        given.push(input.name.as_str());
+        check_template(&input.kind, template, name.span, &format!("input `{}`", input.name), found);
     }
-    let given = |input: &InputSpec| call.with.iter().any(|(name, _)| name.name == input.name);
+    if unread("with") {
+        return;
+    }
+    let given = |input: &InputSpec| given.contains(&input.name.as_str());
     let missing =
         spec.inputs.iter().filter(|input| input.required && input.default.is_none() && !given(input));
     for input in missing {
@@ -76,6 +74,28 @@ fn check_call(
             )),
         );
     }
+}
+
+/// The input that a name is read as. One that is none is reported, and read as the one that was most likely meant and
+/// is not given, so that this one is not reported as missing too.
+fn read_as<'a>(
+    name: &'a Named,
+    with: &[(Named, Template)],
+    names: &[&'a str],
+    found: &mut Vec<Diagnostic>,
+    message: impl Fn() -> String,
+) -> Option<&'a str> {
+    if names.contains(&name.name.as_str()) {
+        return Some(&name.name);
+    }
+    let free = names.iter().copied().filter(|free| !with.iter().any(|(given, _)| given.name == **free));
+    let near = model::diagnostic::nearest(&name.name, free);
+    let diagnostic = Diagnostic::error("unknown-input", message(), name.span);
+    found.push(match near {
+        Some(near) => diagnostic.allowed(names.iter().copied()).nearest(Some(near)),
+        None => diagnostic.expected_names(&name.name, names.iter().copied()),
+    });
+    near
 }
 
 fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
@@ -117,12 +137,13 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
 fn check_connection(
     call: &ActionStep,
     spec: &ActionSpec,
-    connection: &dyn Fn(&str) -> Option<Arc<Connection>>,
+    unread: &dyn Fn(&str) -> bool,
+    around: &Surroundings<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let kinds = || spec.connections.join("` or `");
     match &call.connection {
-        None if spec.connection_required => found.push(
+        None if spec.connection_required && !unread("connection") => found.push(
             Diagnostic::error(
                 "missing-connection",
                 format!("`{}` needs a connection of type `{}`", spec.name, kinds()),
@@ -139,20 +160,9 @@ fn check_connection(
             )
             .help("remove the line `connection:`"),
         ),
-        Some(name) => match connection(&name.name) {
-            None => found.push(
-                Diagnostic::error(
-                    "unknown-connection",
-                    format!("there is no connection `{}`", name.name),
-                    name.span,
-                )
-                .help(format!(
-                    "make the file connections/{}.yaml with `type: {}`",
-                    name.name,
-                    kinds()
-                )),
-            ),
-            Some(known) if !spec.connections.contains(&known.kind) => found.push(
+        Some(name) => match (around.connection)(&name.name) {
+            Found::Broken | Found::Missing => found.extend(absent_connection(name, Some(&kinds()), around)),
+            Found::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
                 Diagnostic::error(
                     "wrong-connection",
                     format!(
@@ -166,8 +176,31 @@ fn check_connection(
                 )
                 .allowed(spec.connections.iter().cloned()),
             ),
-            Some(_) => {}
+            Found::Loaded(_) => {}
         },
+    }
+}
+
+/// The complaint about a connection that is not there. `kinds` are the types that its action takes, if that is known.
+fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_>) -> Option<Diagnostic> {
+    let path = format!("connections/{}.yaml", name.name);
+    match (around.connection)(&name.name) {
+        Found::Loaded(_) => None,
+        Found::Broken => {
+            let message = format!("the connection `{}` has errors of its own", name.name);
+            Some(
+                Diagnostic::error("broken-connection", message, name.span)
+                    .help(format!("correct what is reported of {path}")),
+            )
+        }
+        Found::Missing => {
+            let message = format!("there is no connection `{}`", name.name);
+            let diagnostic = Diagnostic::error("unknown-connection", message, name.span);
+            Some(match kinds {
+                Some(kinds) => diagnostic.help(format!("make the file {path} with `type: {kinds}`")),
+                None => diagnostic.help(format!("make the file {path}")),
+            })
+        }
     }
 }
 
@@ -243,11 +276,13 @@ fn hint_at_retry(step: &Step, call: &ActionStep, registry: &Registry, found: &mu
     }
 }
 
-/// Checks a connection against the type that it names.
-pub(crate) fn connection(connection: &Connection, registry: &Registry) -> Report {
+/// Checks a connection against the type that it names, also one of which not everything could be read (see
+/// [`super::automation`]).
+pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry: &Registry) -> Report {
     let mut found = Vec::new();
     match registry.connection_type(&connection.kind) {
-        Some(kind) => check_connection_inputs(connection, kind, &mut found),
+        Some(kind) => check_connection_inputs(connection, gaps, kind, &mut found),
+        None if gaps.has("type") => {}
         None => {
             let kinds: Vec<&str> = registry
                 .connectors()
@@ -264,47 +299,42 @@ pub(crate) fn connection(connection: &Connection, registry: &Registry) -> Report
         }
     }
     found.extend(super::references::connection(connection));
-    Report::new(connection.source.clone(), found)
+    super::together(said, found)
 }
 
-fn check_connection_inputs(connection: &Connection, kind: &ConnectionType, found: &mut Vec<Diagnostic>) {
+fn check_connection_inputs(
+    connection: &Connection,
+    gaps: &Gaps,
+    kind: &ConnectionType,
+    found: &mut Vec<Diagnostic>,
+) {
+    let names: Vec<&str> = kind.inputs.iter().map(|input| input.spec.name.as_str()).collect();
+    let mut given = Vec::with_capacity(connection.with.len());
     for (name, template) in &connection.with {
-        match kind.input(&name.name) {
-            Some(input) => {
-                check_template(
-                    &input.spec.kind,
-                    template,
+        let read_as = read_as(name, &connection.with, &names, found, || {
+            format!("a connection of type `{}` has no input `{}`", kind.name, name.name)
+        });
+        let Some(input) = read_as.and_then(|name| kind.input(name)) else { continue };
+        let known = input.spec.name.as_str();
+        given.push(known);
+        check_template(&input.spec.kind, template, name.span, &format!("input `{known}`"), found);
+        if input.secret && template.literal().is_some_and(|value| !value.is_null()) {
+            found.push(
+                Diagnostic::warning(
+                    "literal-credential",
+                    format!("`{known}` is a credential written into the file"),
                     name.span,
-                    &format!("input `{}`", name.name),
-                    found,
-                );
-                if input.secret && template.literal().is_some_and(|value| !value.is_null()) {
-                    found.push(
-                        Diagnostic::warning(
-                            "literal-credential",
-                            format!("`{}` is a credential written into the file", name.name),
-                            name.span,
-                        )
-                        .help("keep it outside: `${{ secrets.NAME }}`"),
-                    );
-                }
-            }
-            None => {
-                let names = kind.inputs.iter().map(|input| input.spec.name.as_str());
-                found.push(
-                    Diagnostic::error(
-                        "unknown-input",
-                        format!("a connection of type `{}` has no input `{}`", kind.name, name.name),
-                        name.span,
-                    )
-                    .expected_names(&name.name, names),
-                );
-            }
+                )
+                .help("keep it outside: `${{ secrets.NAME }}`"),
+            );
         }
+    }
+    if gaps.has("with") {
+        return;
     }
     let required = kind.inputs.iter().map(|input| &input.spec);
     for input in required.filter(|input| input.required && input.default.is_none()) {
-        if !connection.with.iter().any(|(name, _)| name.name == input.name) {
+        if !given.contains(&input.name.as_str()) {
             found.push(
                 Diagnostic::error(
                     "missing-input",
@@ -316,7 +346,7 @@ fn check_connection_inputs(connection: &Connection, kind: &ConnectionType, found
         }
     }
     let one_of = kind.needs_one_of();
-    let given = |name: &String| connection.with.iter().any(|(input, _)| input.name == *name);
+    let given = |name: &String| given.contains(&name.as_str());
     if !one_of.is_empty() && !one_of.iter().any(given) {
         let names = one_of.join("` or `");
         found.push(

@@ -4,11 +4,13 @@ mod actions;
 mod references;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use connector::Registry;
 use model::Connection;
-use model::automation::{Automation, Trigger};
+use model::automation::{Automation, Cadence, Named, ScheduleTrigger, Trigger};
 use model::diagnostic::{Diagnostic, Report};
+use model::load::Gaps;
 use trigger::schedule::{Schedule, ScheduleKey};
 
 use crate::plan::Plan;
@@ -19,38 +21,69 @@ pub(crate) use actions::connection;
 pub(crate) struct Verdict {
     pub(crate) plan: Plan,
     pub(crate) schedule: Option<Schedule>,
+    /// Everything that there is to say of the file, what the loader said included.
     pub(crate) report: Report,
 }
 
-/// Checks an Automation against the connectors and connections around it.
-pub(crate) fn automation(
-    automation: &Automation,
-    registry: &Registry,
-    connection: &dyn Fn(&str) -> Option<Arc<Connection>>,
-) -> Verdict {
-    let (plan, mut diagnostics) = Plan::build(automation);
-    let schedule = match &automation.trigger {
-        Trigger::Schedule(written) => match Schedule::compile(written) {
-            Ok(schedule) => Some(schedule),
-            Err(error) => {
-                diagnostics.push(schedule_problem(written, &error));
-                None
-            }
-        },
-        Trigger::Webhook(_) | Trigger::Manual => None,
-    };
-    diagnostics.extend(actions::check(automation, registry, connection));
-    if !diagnostics.iter().any(|diagnostic| diagnostic.code == "needs-cycle") {
-        // Ancestors mean nothing on a circle.
-        diagnostics.extend(references::check(automation, &plan));
-    }
-    Verdict { plan, schedule, report: Report::new(automation.source.clone(), diagnostics) }
+/// What the files around an Automation are.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) registry: &'a Registry,
+    /// The connection of a name.
+    pub(crate) connection: &'a dyn Fn(&str) -> Found,
 }
 
-fn schedule_problem(
-    written: &model::automation::ScheduleTrigger,
-    error: &trigger::schedule::ScheduleError,
-) -> Diagnostic {
+/// A connection by its name.
+pub(crate) enum Found {
+    /// In force.
+    Loaded(Arc<Connection>),
+    /// Its file has errors, and no version of it is in force.
+    Broken,
+    /// There is no such file.
+    Missing,
+}
+
+/// Checks an Automation against everything around it, also one of which not everything could be read: of what `gaps`
+/// names nothing is said, and nothing twice that `said`, the report of its loading, says already.
+pub(crate) fn automation(
+    automation: &Automation,
+    gaps: &Gaps,
+    said: &Report,
+    around: &Surroundings<'_>,
+) -> Verdict {
+    let (plan, mut diagnostics) = Plan::of_draft(automation, gaps);
+    let schedule = match &automation.trigger {
+        Trigger::Schedule(written) => schedule(written, &mut diagnostics),
+        Trigger::Webhook(_) | Trigger::Manual => None,
+    };
+    diagnostics.extend(actions::check(automation, gaps, around));
+    diagnostics.extend(references::check(automation, gaps, &plan));
+    Verdict { plan, schedule, report: together(said, diagnostics) }
+}
+
+/// A report with what was found after it. What stands where an error was told already follows from that error.
+pub(crate) fn together(said: &Report, found: Vec<Diagnostic>) -> Report {
+    said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)))
+}
+
+/// The compiled schedule; else what is wrong with its cadence and with its zone.
+fn schedule(written: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
+    let error = match Schedule::compile(written) {
+        Ok(schedule) => return Some(schedule),
+        Err(error) => error,
+    };
+    let mut rest = written.clone();
+    match error.key {
+        ScheduleKey::Timezone => {
+            rest.timezone = Named { name: "UTC".to_owned(), span: written.timezone.span };
+        }
+        ScheduleKey::Cadence => rest.cadence = Cadence::Every(Duration::from_secs(60)),
+    }
+    let other = Schedule::compile(&rest).err();
+    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(written, error)));
+    None
+}
+
+fn schedule_problem(written: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
     let span = match error.key {
         ScheduleKey::Timezone => written.timezone.span,
         ScheduleKey::Cadence => written.cadence_span,

@@ -13,14 +13,16 @@ use std::collections::{BTreeMap, HashSet};
 use model::automation::{Automation, Block, ConfigVar, Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
+use model::load::Gaps;
 use model::{Connection, Source, Template};
 
 use self::names::{ErrorName, Names, Place};
 use self::places::{Doubt, Places, Seen, Way, Why};
 use crate::plan::Plan;
 
-/// Checks every expression of the file. The plan must have no cycles.
-pub(crate) fn check(automation: &Automation, plan: &Plan) -> Vec<Diagnostic> {
+/// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
+/// not be read), only what does not depend on it is checked.
+pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan) -> Vec<Diagnostic> {
     let mut variables: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
     automation.walk(&mut |step| {
         if let Verb::Set(values) = &step.verb {
@@ -29,7 +31,8 @@ pub(crate) fn check(automation: &Automation, plan: &Plan) -> Vec<Diagnostic> {
     });
     let mut checker = Checker {
         automation,
-        places: Places::of(automation, plan),
+        gaps,
+        places: Places::of(automation, gaps, plan),
         variables,
         said: HashSet::new(),
         found: Vec::new(),
@@ -62,6 +65,7 @@ pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
 
 struct Checker<'a> {
     automation: &'a Automation,
+    gaps: &'a Gaps,
     places: Places<'a>,
     /// The steps that set each variable.
     variables: BTreeMap<&'a str, Vec<&'a Step>>,
@@ -138,6 +142,9 @@ impl<'a> Checker<'a> {
         let Some(root) = path.first() else { return };
         let read = Read { source: &self.automation.source, expression, path };
         let allowed = site.names.allowed();
+        if !site.names.items.is_empty() && self.gaps.may_be_item(root) {
+            return;
+        }
         if !allowed.contains(&root.as_str()) {
             let diagnostic = self.unknown_name(read, &allowed, site);
             return self.say(diagnostic, site);
@@ -150,7 +157,8 @@ impl<'a> Checker<'a> {
                 .step
                 .and_then(|step| step.guard.as_ref())
                 .is_some_and(|guard| guard.references().iter().any(|asked| asked.path.first() == Some(root)));
-            if !asked || site.in_guard {
+            let unread = site.step.is_some_and(|step| self.gaps.has_in_step(&step.id, "if"));
+            if (!asked || site.in_guard) && !unread {
                 self.say(diagnostic, site);
             }
         }
@@ -211,7 +219,13 @@ impl<'a> Checker<'a> {
     fn step(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
         let spot = read.spot(1);
+        if self.gaps.may_name(id) {
+            return None;
+        }
         let Some(target) = self.places.chain(id) else {
+            if self.gaps.has("steps") {
+                return None;
+            }
             let mut ids: Vec<&str> = self.places.ids().collect();
             ids.sort_unstable();
             let diagnostic = Diagnostic::error("unknown-step", format!("there is no step `{id}`"), spot.span);
@@ -237,22 +251,26 @@ impl<'a> Checker<'a> {
                     return Some(maybe(id, &doubts, spot.span));
                 }
             }
-            Seen::Maybe(_) | Seen::Always => {}
+            Seen::Maybe(_) | Seen::Always | Seen::Unsure => {}
         }
         let member = read.path.get(2).filter(|member| !names::STEP.contains(&member.as_str()))?;
         let message = format!("`steps.{id}` has no `{member}`, only `results` and `error`");
+        let spot = read.spot(2);
+        let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
+        if model::diagnostic::nearest(member, names::STEP).is_some() {
+            return Some(spot.nearest(diagnostic, member, &names::STEP));
+        }
         let rest = read.path.get(2..).unwrap_or_default().join(".");
-        Some(
-            Diagnostic::error("unknown-member", message, read.spot(2).span)
-                .allowed(names::STEP)
-                .help(format!("did you mean `steps.{id}.results.{rest}`?")),
-        )
+        Some(diagnostic.allowed(names::STEP).help(format!("did you mean `steps.{id}.results.{rest}`?")))
     }
 
     /// `vars.<name>`
     fn variable(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let spot = read.spot(1);
+        if self.gaps.may_set(name) {
+            return None;
+        }
         let Some(setters) = self.variables.get(name.as_str()) else {
             let message = format!("no step sets `{name}`");
             let diagnostic = Diagnostic::error("unknown-variable", message, spot.span);
@@ -270,7 +288,7 @@ impl<'a> Checker<'a> {
                 None => self.places.at_the_end(target),
             };
             match seen {
-                Seen::Always | Seen::Maybe(_) => return None,
+                Seen::Always | Seen::Maybe(_) | Seen::Unsure => return None,
                 Seen::Never(_)
                     if optional && reader.is_some_and(|reader| Places::share_turns(reader, target)) =>
                 {
@@ -300,6 +318,10 @@ impl<'a> Checker<'a> {
             );
         }
         let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
+        // Which names there are hangs on the kind.
+        if self.gaps.has("trigger") {
+            return None;
+        }
         let word = self.automation.trigger.word();
         let spot = read.spot(2);
         let Some(other) = names::trigger_with(name) else {
@@ -314,7 +336,8 @@ impl<'a> Checker<'a> {
     fn input(&self, read: Read<'_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let inputs = &self.automation.inputs;
-        if inputs.iter().any(|input| input.name == *name) {
+        let unread = self.gaps.has("inputs") || self.gaps.may_name(name);
+        if unread || inputs.iter().any(|input| input.name == *name) {
             return None;
         }
         let spot = read.spot(1);
@@ -328,7 +351,8 @@ impl<'a> Checker<'a> {
     fn config_var(&self, read: Read<'_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let variables = &self.automation.config_vars;
-        if variables.iter().any(|variable| variable.name.name == *name) {
+        let unread = self.gaps.has("configVars") || self.gaps.may_name(name);
+        if unread || variables.iter().any(|variable| variable.name.name == *name) {
             return None;
         }
         let spot = read.spot(1);

@@ -78,6 +78,26 @@ impl Report {
         collector.into_report()
     }
 
+    /// This report with more about the same file.
+    #[must_use]
+    pub fn with(&self, more: impl IntoIterator<Item = Diagnostic>) -> Self {
+        let mut all = Self::new(self.source.clone(), self.diagnostics.iter().cloned().chain(more));
+        let kept = |severity| self.diagnostics.iter().filter(|kept| kept.severity == severity).count();
+        all.errors += self.errors.saturating_sub(kept(Severity::Error));
+        all.warnings += self.warnings.saturating_sub(kept(Severity::Warning));
+        all.dropped += self.dropped;
+        all
+    }
+
+    /// Whether an error was told whose place touches this one, so that what else is wrong there may follow from it.
+    #[must_use]
+    pub fn has_error_at(&self, span: Span) -> bool {
+        self.diagnostics.iter().filter(|told| told.severity == Severity::Error).any(|told| {
+            let (start, end) = (told.span.start.max(span.start), told.span.end.min(span.end));
+            start < end || (start == end && (span.is_empty() || told.span.is_empty()))
+        })
+    }
+
     /// `counts` are of all errors, warnings and hints, whether kept or not.
     pub(super) fn counted(source: Arc<Source>, mut diagnostics: Vec<Diagnostic>, counts: [usize; 3]) -> Self {
         diagnostics
@@ -249,6 +269,24 @@ mod tests {
         let codes: Vec<_> = report().diagnostics().iter().map(|d| d.code).collect();
         assert_eq!(codes, ["short-name", "unknown-key"]);
         assert_eq!((report().error_count(), report().warning_count()), (1, 1));
+    }
+
+    #[test]
+    fn more_about_a_file_is_sorted_in_and_nothing_counted_is_lost() {
+        let flood = (0..300).map(|_| Diagnostic::warning("flood", "again", Span::at(0)));
+        let first = Report::new(Source::new("a.yaml", "a: 1\n"), flood);
+        let both = first.with([Diagnostic::error("grave", "really wrong", Span::new(0, 1))]);
+        assert_eq!((both.error_count(), both.warning_count(), both.dropped()), (1, 300, 101));
+        assert_eq!(both.diagnostics().first().map(|first| first.code), Some("grave"));
+    }
+
+    #[test]
+    fn an_error_is_told_at_every_place_that_it_touches() {
+        let report = report();
+        let told = |start, end| report.has_error_at(Span::new(start, end));
+        assert!(told(8, 13) && told(0, 9) && told(12, 20) && told(8, 8));
+        // Beside it, and where there is only a warning.
+        assert!(!told(13, 14) && !told(0, 8) && !told(6, 7));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::policy::{CONCURRENCY, EXECUTION_RETRY, RETENTION, concurrency, retent
 use super::steps::{Steps, check_flow};
 use super::template::template;
 use super::text::{inner, no_expression, plain, shorten};
-use super::{inputs, trigger};
+use super::{Draft, Gaps, inputs, trigger};
 use crate::automation::{Automation, AutomationId, Block, DefinitionHash, Trigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::retry::{RetryOn, RetryPolicy};
@@ -66,29 +66,33 @@ pub(super) fn read(
     stem: &str,
     source: Arc<Source>,
     diagnostics: &Diagnostics,
-) -> Option<Automation> {
+) -> Option<Draft<Automation>> {
     let mut reader = AUTOMATION.open(node, diagnostics)?;
-    let id = id(&mut reader, stem, diagnostics);
+    let mut gaps = strangers(&reader);
+    let (id, id_span) = id(&mut reader, stem, diagnostics);
+    let id = id.or_else(|| AutomationId::suggest(stem)).or_else(|| AutomationId::parse("unreadable"))?;
     let name = plain(reader.take("name"), diagnostics).map(str::to_owned);
     let description = reader.take("description").string().map(str::to_owned);
     let labels = labels(reader.take("labels"), diagnostics);
     let enabled = reader.take("enabled").bool().unwrap_or(true);
     let started = trigger::read(reader.take("trigger"), diagnostics);
-    let declared = inputs::inputs(reader.take("inputs"), diagnostics);
-    unused_inputs(&reader, started.as_ref(), diagnostics);
-    let config_vars = inputs::config_vars(reader.take("configVars"), diagnostics);
-    let blocks = Blocks::read(&mut reader, started.as_ref().map(|started| &started.trigger), diagnostics);
+    let declared = inputs::inputs(reader.take("inputs"), &mut gaps, diagnostics);
+    unused_inputs(&reader, &started, diagnostics);
+    let config_vars = inputs::config_vars(reader.take("configVars"), &mut gaps, diagnostics);
+    let (blocks, mut gaps) = Blocks::read(&mut reader, started.settled(), gaps, diagnostics);
     let outputs = reader.take("outputs").node().map(|node| template(node, diagnostics));
     let timeout = timeout(reader.take("timeout"), diagnostics).unwrap_or(Automation::DEFAULT_TIMEOUT);
-    let is_sync = started.as_ref().is_some_and(trigger::Read::is_sync);
+    let is_sync = started.is_sync();
     let retry = execution_retry(&mut reader, is_sync, diagnostics);
     let concurrency = concurrency(reader.take("concurrency"), is_sync, diagnostics);
     let retention = retention(reader.take("retention"), diagnostics);
     reader.finish();
 
-    let (id, id_span) = id?;
-    let started = started?;
-    Some(Automation {
+    let (trigger, trigger_span) = started.trigger.unwrap_or_else(|| {
+        gaps.note("trigger");
+        (Trigger::Manual, id_span)
+    });
+    let value = Automation {
         definition: DefinitionHash::of(&id, source.text()),
         name: name.unwrap_or_else(|| id.to_string()),
         id,
@@ -96,12 +100,12 @@ pub(super) fn read(
         description,
         labels,
         enabled,
-        trigger: started.trigger,
-        trigger_span: started.span,
+        trigger,
+        trigger_span,
         trigger_if: started.condition,
         inputs: declared,
         config_vars,
-        steps: blocks.steps?,
+        steps: blocks.steps,
         outputs,
         on_error: blocks.on_error,
         finally: blocks.finally,
@@ -110,22 +114,34 @@ pub(super) fn read(
         concurrency,
         retention,
         source,
-    })
+    };
+    Some(Draft { value, gaps })
 }
 
-/// The id: what `id` says, else the file's stem.
-fn id(reader: &mut MapReader<'_, '_>, stem: &str, diagnostics: &Diagnostics) -> Option<(AutomationId, Span)> {
+/// What a key that means nothing leaves open: the keys that are not there may be meant by it, and the names below it
+/// may be of steps and variables.
+fn strangers(reader: &MapReader<'_, '_>) -> Gaps {
+    let mut gaps = Gaps::new();
+    for stranger in reader.strangers() {
+        gaps.note_names(&stranger.value);
+        AUTOMATION.keys.iter().filter(|key| !reader.has(key.name)).for_each(|key| gaps.note(key.name));
+    }
+    gaps
+}
+
+/// The id, if there is one, and its place: what `id` says, else the file's stem.
+fn id(reader: &mut MapReader<'_, '_>, stem: &str, diagnostics: &Diagnostics) -> (Option<AutomationId>, Span) {
     let rule = "an id has small letters, digits and `-`, begins with a letter or digit, and has at most 100 characters";
     let field = reader.take("id");
     if field.is_given() {
-        let text = field.text()?;
+        let Some(text) = field.text() else { return (None, field.span().unwrap_or_default()) };
         let id = AutomationId::parse(&text.value);
         if id.is_none() && no_expression(text, diagnostics) {
             let message = format!("`{}` cannot be the id of an automation", shorten(&text.value));
             let near = AutomationId::suggest(&text.value).map(|near| near.to_string());
             diagnostics.push(Diagnostic::error("invalid-id", message, inner(text)).help(rule).nearest(near));
         }
-        return Some((id?, inner(text)));
+        return (id, inner(text));
     }
     let start = Span::at(reader.node().span.start as usize);
     let id = AutomationId::parse(stem);
@@ -137,7 +153,7 @@ fn id(reader: &mut MapReader<'_, '_>, stem: &str, diagnostics: &Diagnostics) -> 
         );
         diagnostics.push(Diagnostic::error("invalid-id", message, start).help(help));
     }
-    Some((id?, start))
+    (id, start)
 }
 
 fn labels(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
@@ -145,16 +161,15 @@ fn labels(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
     items.into_iter().filter_map(|item| plain(item, diagnostics)).map(str::to_owned).collect()
 }
 
-fn unused_inputs(reader: &MapReader<'_, '_>, started: Option<&trigger::Read>, diagnostics: &Diagnostics) {
-    let Some(started) = started.filter(|_| reader.has("inputs")) else { return };
-    if matches!(started.trigger, Trigger::Manual) {
+fn unused_inputs(reader: &MapReader<'_, '_>, started: &trigger::Read, diagnostics: &Diagnostics) {
+    let Some((trigger, span)) = started.trigger.as_ref().filter(|_| reader.has("inputs")) else { return };
+    if matches!(trigger, Trigger::Manual) {
         return;
     }
-    let message =
-        format!("only a manual start gives inputs, but the trigger is `{}`", started.trigger.word());
+    let message = format!("only a manual start gives inputs, but the trigger is `{}`", trigger.word());
     diagnostics.push(
         Diagnostic::warning("unused-setting", message, reader.key_span("inputs"))
-            .related(started.span, "the trigger")
+            .related(*span, "the trigger")
             .help("remove them, or write `trigger: {manual: {}}`"),
     );
 }
@@ -174,16 +189,21 @@ fn execution_retry(reader: &mut MapReader<'_, '_>, is_sync: bool, diagnostics: &
 
 /// The lists of steps of a file.
 struct Blocks {
-    steps: Option<Block>,
+    steps: Block,
     on_error: Option<Block>,
     finally: Option<Block>,
 }
 
 impl Blocks {
-    fn read(reader: &mut MapReader<'_, '_>, trigger: Option<&Trigger>, diagnostics: &Diagnostics) -> Self {
+    fn read(
+        reader: &mut MapReader<'_, '_>,
+        trigger: Option<&Trigger>,
+        gaps: Gaps,
+        diagnostics: &Diagnostics,
+    ) -> (Self, Gaps) {
         let fields = ["steps", "onError", "finally"].map(|key| reader.take(key));
         let lists: Vec<&Node> = fields.iter().filter_map(|field| field.node()).collect();
-        let mut steps = Steps::new(&lists, diagnostics);
+        let mut steps = Steps::new(&lists, gaps, diagnostics);
         let [work, on_error, finally] = fields;
         if let Some(node) = work.node().filter(|node| node.as_list().is_some_and(<[Node]>::is_empty)) {
             diagnostics.push(
@@ -196,13 +216,17 @@ impl Blocks {
             );
         }
         let blocks = Self {
-            steps: work.list().map(|list| steps.steps(list)),
+            steps: work.node().and_then(|node| steps.list(node, "steps")).unwrap_or_default(),
             on_error: on_error.node().and_then(|node| steps.block(node, "onError")),
             finally: finally.node().and_then(|node| steps.block(node, "finally")),
         };
-        let lists = [&blocks.steps, &blocks.on_error, &blocks.finally];
+        let lists = [Some(&blocks.steps), blocks.on_error.as_ref(), blocks.finally.as_ref()];
         let lists: Vec<&Block> = lists.into_iter().flatten().collect();
-        check_flow(&lists, trigger, diagnostics);
-        blocks
+        let mut gaps = steps.into_gaps();
+        if !work.is_given() {
+            gaps.note("steps");
+        }
+        check_flow(&lists, trigger, &gaps, diagnostics);
+        (blocks, gaps)
     }
 }

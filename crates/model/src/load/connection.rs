@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::keys::{ANY_NAME, Choice, Key, Object, Shape, is_identifier};
 use super::template::template;
 use super::text::{named, shorten};
+use super::{Draft, Gaps};
 use crate::automation::Named;
 use crate::connection::Connection;
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
@@ -33,7 +34,7 @@ pub(super) fn read(
     stem: &str,
     source: Arc<Source>,
     diagnostics: &Diagnostics,
-) -> Option<Connection> {
+) -> Option<Draft<Connection>> {
     if !is_connection_name(stem) {
         let message = format!("the file's name `{}` cannot be the name of a connection", shorten(stem));
         diagnostics
@@ -42,10 +43,19 @@ pub(super) fn read(
             ));
     }
     let mut reader = CONNECTION.open(node, diagnostics)?;
-    let kind = named(reader.take("type"), diagnostics);
-    let kind = kind.filter(|kind| is_type(kind, diagnostics));
+    let mut gaps = Gaps::new();
+    let kind = named(reader.take("type"), diagnostics).filter(|kind| is_type(kind, diagnostics));
+    let kind = kind.unwrap_or_else(|| {
+        gaps.note("type");
+        Named { name: String::new(), span: reader.key_span("type") }
+    });
     let description = reader.take("description").string().map(str::to_owned);
-    let with = reader.take("with").entries().map(|entries| {
+    let written = reader.take("with");
+    let with = written.entries();
+    if with.is_none() && (written.is_given() || reader.strangers().next().is_some()) {
+        gaps.note("with");
+    }
+    let with = with.map(|entries| {
         let read = entries.iter().map(|entry| {
             let name = Named { name: entry.key.clone(), span: entry.key_span };
             (name, template(&entry.value, diagnostics))
@@ -53,15 +63,15 @@ pub(super) fn read(
         read.collect()
     });
     reader.finish();
-    let kind = kind?;
-    Some(Connection {
+    let value = Connection {
         name: stem.to_owned(),
         kind: kind.name,
         kind_span: kind.span,
         with: with.unwrap_or_default(),
         description,
         source,
-    })
+    };
+    Some(Draft { value, gaps })
 }
 
 fn is_connection_name(stem: &str) -> bool {

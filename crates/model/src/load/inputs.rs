@@ -1,5 +1,6 @@
 //! `inputs` and `configVars`: what an Automation is given and what it names once.
 
+use super::Gaps;
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::{literal, template};
 use super::text::{entry_name, shorten};
@@ -39,9 +40,31 @@ pub(crate) static CONFIG_VAR: Object = Object {
     choice: Choice::Free,
 };
 
-pub(super) fn inputs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<InputSpec> {
-    let Some(entries) = field.entries() else { return Vec::new() };
-    entries.iter().filter_map(|entry| input(entry, diagnostics)).collect()
+pub(super) fn inputs(field: Field<'_, '_>, gaps: &mut Gaps, diagnostics: &Diagnostics) -> Vec<InputSpec> {
+    entries(field, "inputs", gaps, |entry| input(entry, diagnostics))
+}
+
+/// What is read of each entry; one that cannot be read leaves its name behind.
+fn entries<T>(
+    field: Field<'_, '_>,
+    key: &'static str,
+    gaps: &mut Gaps,
+    read: impl Fn(&Entry) -> Option<T>,
+) -> Vec<T> {
+    let Some(entries) = field.entries() else {
+        if field.is_given() {
+            gaps.note(key);
+        }
+        return Vec::new();
+    };
+    let mut found = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match read(entry) {
+            Some(value) => found.push(value),
+            None => gaps.note_name(&entry.key),
+        }
+    }
+    found
 }
 
 fn input(entry: &Entry, diagnostics: &Diagnostics) -> Option<InputSpec> {
@@ -140,9 +163,12 @@ fn fits(kind: &InputType, value: &Value) -> Result<(), String> {
     }
 }
 
-pub(super) fn config_vars(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<ConfigVar> {
-    let Some(entries) = field.entries() else { return Vec::new() };
-    entries.iter().filter_map(|entry| config_var(entry, diagnostics)).collect()
+pub(super) fn config_vars(
+    field: Field<'_, '_>,
+    gaps: &mut Gaps,
+    diagnostics: &Diagnostics,
+) -> Vec<ConfigVar> {
+    entries(field, "configVars", gaps, |entry| config_var(entry, diagnostics))
 }
 
 /// `name: value`, or the long form. Any mapping with `value` or `secret` is the long form: were a mistyped

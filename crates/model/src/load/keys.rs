@@ -112,23 +112,24 @@ impl Key {
 }
 
 impl Object {
-    /// A reader of this mapping with all its keys declared. What is missing or excludes each other is reported, and
-    /// so is a value that is no mapping.
+    /// A reader of this mapping with all its keys declared; misspelt ones are read as what they were meant as. What is
+    /// missing or excludes each other is reported, and so is a value that is no mapping.
     pub(super) fn open<'n, 'd>(
         &'static self,
         node: &'n Node,
         diagnostics: &'d Diagnostics,
     ) -> Option<MapReader<'n, 'd>> {
         let mut reader = MapReader::new(node, self.what, diagnostics)?;
-        for key in self.keys {
-            if key.required {
-                reader.required(key.name);
-            } else {
-                reader.take(key.name);
-            }
+        self.keys.iter().for_each(|key| reader.allow(&[key.name]));
+        reader.mend(|_| false);
+        for key in self.keys.iter().filter(|key| key.required) {
+            reader.required(key.name);
         }
         match self.choice {
             Choice::Free => {}
+            // A key that means nothing was probably meant as one of these, and is reported itself.
+            Choice::One(keys)
+                if reader.strangers().next().is_some() && !keys.iter().any(|key| reader.has(key)) => {}
             Choice::One(keys) => {
                 reader.exactly_one_of(keys);
             }

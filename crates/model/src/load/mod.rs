@@ -7,6 +7,7 @@
 mod automation;
 mod codes;
 mod connection;
+mod draft;
 mod header;
 mod inputs;
 pub(crate) mod keys;
@@ -26,6 +27,7 @@ use crate::yaml::{Node, parse};
 pub(crate) use automation::AUTOMATION;
 pub use codes::CODES;
 pub(crate) use connection::CONNECTION;
+pub use draft::{Draft, Gaps};
 pub(crate) use inputs::CONFIG_VAR;
 pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
@@ -35,8 +37,41 @@ pub use template::template;
 pub struct Loaded<T> {
     /// The checked form; absent if the report has errors.
     pub value: Option<T>,
+    /// What could be read of a file whose report has errors.
+    pub draft: Option<Draft<T>>,
     /// Errors, warnings and hints, in the order of their places.
     pub report: Report,
+}
+
+impl<T> Loaded<T> {
+    /// What came of a file that has nothing but this report.
+    #[must_use]
+    pub fn refused(report: Report) -> Self {
+        Self { value: None, draft: None, report }
+    }
+
+    /// What there is to check further, and what of it is not what the file says. Never to be run.
+    #[must_use]
+    pub fn to_check(&self) -> Option<(&T, &Gaps)> {
+        let draft = self.draft.as_ref().map(|draft| (&draft.value, &draft.gaps));
+        self.value.as_ref().map(|value| (value, Gaps::NONE)).or(draft)
+    }
+
+    /// The same in another wrapping.
+    pub fn map<U>(self, wrap: impl Fn(T) -> U) -> Loaded<U> {
+        let draft = self.draft.map(|draft| draft.map(&wrap));
+        Loaded { value: self.value.map(wrap), draft, report: self.report }
+    }
+
+    fn new(draft: Option<Draft<T>>, report: Report) -> Self {
+        match draft {
+            // A gap without an error cannot be; if it were, the file would still not be used.
+            Some(draft) if !report.has_errors() && draft.gaps.is_empty() => {
+                Self { value: Some(draft.value), draft: None, report }
+            }
+            draft => Self { value: None, draft, report },
+        }
+    }
 }
 
 /// Reads an Automation. `stem` is its file's name without folder and ending, the id where the file gives none.
@@ -53,16 +88,16 @@ pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
 
 fn read<T>(
     source: Arc<Source>,
-    lower: impl FnOnce(&Node, Arc<Source>, &Diagnostics) -> Option<T>,
+    lower: impl FnOnce(&Node, Arc<Source>, &Diagnostics) -> Option<Draft<T>>,
 ) -> Loaded<T> {
     let syntax = Diagnostics::new(source.clone());
     let node = parse(&syntax);
     let syntax = syntax.into_report();
     let meaning = Diagnostics::new(source.clone());
-    let value = node.and_then(|node| lower(&node, source.clone(), &meaning));
+    let draft = node.and_then(|node| lower(&node, source.clone(), &meaning));
     let meaning = meaning.into_report();
     if syntax.is_empty() {
-        return Loaded { value: value.filter(|_| !meaning.has_errors()), report: meaning };
+        return Loaded::new(draft, meaning);
     }
     // What could not be read left a gap in the tree; what is said of the gap is said already.
     let told = |other: &&Diagnostic| {
@@ -74,7 +109,7 @@ fn read<T>(
     };
     let rest = meaning.diagnostics().iter().filter(told);
     let report = Report::new(source, syntax.diagnostics().iter().chain(rest).cloned());
-    Loaded { value: value.filter(|_| !report.has_errors()), report }
+    Loaded::new(draft, report)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::value::{List, Map, Value};
 use crate::yaml::{Kind, Node, Text};
 
 /// The template of a value: what stands under `with`, `set`, `body` and the like. Always gives one; where an
-/// expression is wrong, that is reported and its place is taken by `null`.
+/// expression is wrong, that is reported and its place is taken by one that reads nothing and has no value.
 ///
 /// What holds no `${{ }}` anywhere below becomes one literal. A text that is one whole expression, with nothing
 /// around it, keeps the expression's type.
@@ -45,9 +45,13 @@ pub fn template(node: &Node, diagnostics: &Diagnostics) -> Template {
 /// The value of a node that may hold no expression; one that does is reported. `what` names it: "a default".
 #[must_use]
 pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Value {
+    let before = diagnostics.error_count();
     let template = template(node, diagnostics);
     if let Template::Literal(value) = template {
         return value;
+    }
+    if diagnostics.error_count() > before {
+        return Value::Null;
     }
     let mut place = node.head();
     template.expressions(&mut |expression| place = expression.span());
@@ -126,26 +130,37 @@ fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
     let pieces = stretches(&text.value);
     plain_braces(text, &pieces, diagnostics);
     if let [Stretch::Expression { inside, offset }] = pieces.as_slice() {
-        return compile(inside, *offset, text, diagnostics).map_or_else(Template::null, Template::Expression);
+        return Template::Expression(compiled(inside, *offset, text, diagnostics));
     }
     let mut parts = Vec::with_capacity(pieces.len());
     for piece in &pieces {
         match piece {
             Stretch::Plain(plain) => parts.push(Part::Text(plain.as_str().into())),
-            Stretch::Open { offset } => unclosed(text, *offset, diagnostics),
+            Stretch::Open { offset } => {
+                unclosed(text, *offset, diagnostics);
+                parts.push(Part::Expression(Expression::unreadable(text.locate_span(*offset, *offset + 3))));
+            }
             Stretch::Expression { inside, offset } => {
-                parts.extend(compile(inside, *offset, text, diagnostics).map(Part::Expression));
+                parts.push(Part::Expression(compiled(inside, *offset, text, diagnostics)));
             }
         }
     }
     match parts.as_slice() {
         [] => Template::Literal(Value::from("")),
         [Part::Text(plain)] => Template::Literal(Value::from(plain.clone())),
+        // Only an expression without its end stands alone here.
+        [Part::Expression(open)] => Template::Expression(open.clone()),
         _ => {
             line_break_around(text, &parts, diagnostics);
             Template::Text(parts.into())
         }
     }
+}
+
+/// As [`compile`], with a stand-in for what is wrong.
+fn compiled(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) -> Expression {
+    compile(inside, offset, text, diagnostics)
+        .unwrap_or_else(|| Expression::unreadable(text.locate_span(offset, offset + inside.len())))
 }
 
 /// Compiles what stands at `offset` of a text, and reports where exactly it is wrong.

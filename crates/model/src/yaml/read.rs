@@ -35,6 +35,8 @@ pub struct MapReader<'n, 'd> {
     map: &'n Map,
     what: &'d str,
     known: Vec<&'d str>,
+    /// Entries that are read as a key that they are not; see [`MapReader::mend`].
+    mended: Vec<(&'d str, &'n Entry)>,
     diagnostics: &'d Diagnostics,
 }
 
@@ -42,7 +44,7 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// A reader of a mapping; anything else is reported. `what` names it with its article: "a step".
     pub fn new(node: &'n Node, what: &'d str, diagnostics: &'d Diagnostics) -> Option<Self> {
         if let Kind::Map(map) = &node.kind {
-            return Some(MapReader { node, map, what, known: Vec::new(), diagnostics });
+            return Some(MapReader { node, map, what, known: Vec::new(), mended: Vec::new(), diagnostics });
         }
         let message = format!("expected a mapping for {what}, found {}", found(node, diagnostics));
         diagnostics
@@ -55,7 +57,8 @@ impl<'n, 'd> MapReader<'n, 'd> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
-        Field { node: self.map.get(key), name: key, is_item: false, diagnostics: self.diagnostics }
+        let node = self.entry(key).map(|entry| &entry.value);
+        Field { node, name: key, is_item: false, diagnostics: self.diagnostics }
     }
 
     /// The value of a key; that it is missing is reported. Declares the key.
@@ -77,10 +80,38 @@ impl<'n, 'd> MapReader<'n, 'd> {
         }
     }
 
+    /// Reads each key that was not declared as the declared and free one that it was most likely meant as, so that
+    /// what is below a misspelt key is checked in the same run. Call it once all keys are declared; that the key is
+    /// unknown is still reported by [`finish`](Self::finish). Keys of which `stays` holds are left alone, and so are
+    /// those of one or two letters, which are near too many.
+    pub fn mend(&mut self, stays: impl Fn(&str) -> bool) {
+        for entry in self.map {
+            let key = entry.key.as_str();
+            if key.len() < 3 || self.known.contains(&key) || stays(key) {
+                continue;
+            }
+            let free = self.known.iter().copied().filter(|known| !self.has(known));
+            if let Some(key) = crate::diagnostic::nearest(key, free) {
+                self.mended.push((key, entry));
+            }
+        }
+    }
+
+    /// The declared key that an entry is read as although its own is another (see [`mend`](Self::mend)).
+    #[must_use]
+    pub fn read_as(&self, entry: &Entry) -> Option<&'d str> {
+        self.mended.iter().find(|(_, mended)| std::ptr::eq(*mended, entry)).map(|(key, _)| *key)
+    }
+
+    /// The entries whose keys are neither declared nor read as a declared one.
+    pub fn strangers(&self) -> impl Iterator<Item = &'n Entry> {
+        self.rest().filter(|entry| self.read_as(entry).is_none())
+    }
+
     /// Which one of some keys is present; that none is, or several are, is reported. Declares all of them, and
     /// reads none. Of several the first in the file is returned.
     pub fn exactly_one_of(&mut self, keys: &[&'d str]) -> Option<&'d str> {
-        let one = self.at_most_one_of(keys);
+        let one = self.at_most_one_of(keys).or_else(|| keys.iter().copied().find(|key| self.has(key)));
         if one.is_none() {
             let message = format!("{} needs one of {}", self.what, listed(keys));
             self.diagnostics.push(
@@ -111,13 +142,13 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// Whether a key is present. Does not declare it.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
-        self.map.get(key).is_some()
+        self.entry(key).is_some()
     }
 
     /// Where a key stands; for a missing one, where the mapping begins.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
-        self.map.entry(key).map_or_else(|| self.node.head(), |entry| entry.key_span)
+        self.entry(key).map_or_else(|| self.node.head(), |entry| entry.key_span)
     }
 
     /// The whole mapping.
@@ -147,8 +178,10 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// Reports every key that was not declared, with the nearest declared one that is still free.
     pub fn finish(self) {
         for entry in self.rest() {
-            let free = self.known.iter().copied().filter(|known| !self.has(known));
-            let nearest = crate::diagnostic::nearest(&entry.key, free);
+            let nearest = self.read_as(entry).or_else(|| {
+                let free = self.known.iter().copied().filter(|known| !self.has(known));
+                crate::diagnostic::nearest(&entry.key, free)
+            });
             let message = format!("unknown key `{}` in {}", shorten(&entry.key), self.what);
             self.diagnostics.push(
                 Diagnostic::error("unknown-key", message, entry.key_span)
@@ -161,6 +194,11 @@ impl<'n, 'd> MapReader<'n, 'd> {
 
     /// Ends the reading of a mapping in which any other key is allowed too.
     pub fn finish_open(self) {}
+
+    fn entry(&self, key: &str) -> Option<&'n Entry> {
+        let mended = || self.mended.iter().find(|(name, _)| *name == key).map(|(_, entry)| *entry);
+        self.map.entry(key).or_else(mended)
+    }
 }
 
 /// The value of a key, or an item of a list: perhaps missing, not yet of a type.
@@ -315,7 +353,8 @@ impl<'n, 'd> Field<'n, 'd> {
         self.unit("a size", "invalid-size", units::parse_size)
     }
 
-    /// One of some words.
+    /// One of some words. Another is reported, and read as the one that it was most likely meant as, so that what
+    /// follows from the word is checked in the same run.
     #[must_use]
     pub fn choice(self, words: &[&'d str]) -> Option<&'d str> {
         let node = self.node?;
@@ -325,15 +364,15 @@ impl<'n, 'd> Field<'n, 'd> {
             self.diagnostics.push(diagnostic.allowed(words.iter().copied()));
             return None;
         };
-        let word = words.iter().copied().find(|word| *word == found);
-        if word.is_none() {
-            let message = format!("unknown value `{}` for {}", shorten(found), self.subject());
-            self.diagnostics.push(
-                Diagnostic::error("unknown-value", message, node.span)
-                    .expected_names(found, words.iter().copied()),
-            );
+        if let Some(word) = words.iter().copied().find(|word| *word == found) {
+            return Some(word);
         }
-        word
+        let message = format!("unknown value `{}` for {}", shorten(found), self.subject());
+        self.diagnostics.push(
+            Diagnostic::error("unknown-value", message, node.span)
+                .expected_names(found, words.iter().copied()),
+        );
+        crate::diagnostic::nearest(found, words.iter().copied())
     }
 
     /// One of some words, as the value that it stands for.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use model::Expression;
 use model::automation::{Automation, Block, OnError, Runs, Step};
+use model::load::Gaps;
 
 use crate::plan::Plan;
 
@@ -48,6 +49,8 @@ pub(super) enum Seen<'a> {
     Maybe(Vec<Doubt<'a>>),
     /// They are not there.
     Never(Why<'a>),
+    /// Nobody knows while what decides it cannot be read.
+    Unsure,
 }
 
 /// Why a step may not have run.
@@ -86,15 +89,23 @@ pub(super) enum Why<'a> {
     OtherList(&'static str),
 }
 
+/// Whether a step has ended when another begins.
+enum Order<'a> {
+    Before,
+    Not(Why<'a>),
+    Unsure,
+}
+
 /// All steps of a file by id.
 pub(super) struct Places<'a> {
     plan: &'a Plan,
+    gaps: &'a Gaps,
     chains: HashMap<&'a str, Chain<'a>>,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn of(automation: &'a Automation, plan: &'a Plan) -> Self {
-        let mut places = Self { plan, chains: HashMap::new() };
+    pub(super) fn of(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
+        let mut places = Self { plan, gaps, chains: HashMap::new() };
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
         for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
             if let Some(block) = block {
@@ -127,7 +138,7 @@ impl<'a> Places<'a> {
     /// What a reader at the end of the file's steps sees of a step.
     pub(super) fn at_the_end(&self, target: &Chain<'a>) -> Seen<'a> {
         match target.first().map(|hop| hop.way) {
-            Some(Way::Root("steps")) | None => seen(doubts(target, 0), &[], None),
+            Some(Way::Root("steps")) | None => self.seen(doubts(target, 0), &[], target, &Vec::new()),
             Some(_) => Seen::Never(Why::Later),
         }
     }
@@ -136,22 +147,22 @@ impl<'a> Places<'a> {
     pub(super) fn seen_by(&self, reader: &Chain<'a>, in_guard: bool, target: &Chain<'a>) -> Seen<'a> {
         let depth = shared(reader, target);
         let assured = assurances(reader, in_guard);
-        let id = target.last().map(|hop| hop.step().id.as_ref());
         match (target.get(depth), reader.get(depth)) {
             (None, None) => Seen::Never(Why::Itself),
             (None, Some(_)) => Seen::Never(Why::Around),
             (Some(_), None) => Seen::Never(Why::Inside),
             (Some(there), Some(here)) if std::ptr::eq(there.block, here.block) => {
                 match self.before(there, here) {
-                    Ok(()) => seen(doubts(target, depth), &assured, id),
-                    Err(why) => Seen::Never(why),
+                    Order::Before => self.seen(doubts(target, depth), &assured, target, reader),
+                    Order::Unsure => Seen::Unsure,
+                    Order::Not(why) => Seen::Never(why),
                 }
             }
             (Some(there), Some(here)) => match (there.way, here.way) {
                 (Way::Root("steps"), Way::Root(_)) | (_, Way::OnError) => {
                     let mut doubts = doubts(target, depth);
                     doubts.push(Doubt::Failure);
-                    seen(doubts, &assured, id)
+                    self.seen(doubts, &assured, target, reader)
                 }
                 (Way::Root(list @ "onError"), Way::Root("finally")) => Seen::Never(Why::OtherList(list)),
                 (Way::Case(..), Way::Case(..)) => Seen::Never(Why::OtherCase),
@@ -162,18 +173,35 @@ impl<'a> Places<'a> {
     }
 
     /// Whether one step of a list has ended when another of the same list begins.
-    fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Result<(), Why<'a>> {
-        let Some(graph) = self.plan.block(there.block) else { return Ok(()) };
+    fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Order<'a> {
+        let Some(graph) = self.plan.block(there.block) else { return Order::Before };
         if graph.is_chain() {
-            return if there.index < here.index { Ok(()) } else { Err(Why::Later) };
+            return if there.index < here.index { Order::Before } else { Order::Not(Why::Later) };
+        }
+        if graph.is_unsettled(here.index) {
+            return Order::Unsure;
         }
         if graph.ancestors(here.index).contains(&there.index) {
-            return Ok(());
+            return Order::Before;
         }
         if graph.ancestors(there.index).contains(&here.index) {
-            return Err(Why::Later);
+            return Order::Not(Why::Later);
         }
-        Err(Why::NotWaited(&here.step().id))
+        Order::Not(Why::NotWaited(&here.step().id))
+    }
+
+    /// What remains of the doubts about a step where it is read. Those that hang on something unread are none.
+    fn seen(
+        &self,
+        doubts: Vec<Doubt<'a>>,
+        assured: &[(&Expression, bool)],
+        target: &Chain<'a>,
+        reader: &Chain<'a>,
+    ) -> Seen<'a> {
+        if target.iter().chain(reader).any(|hop| self.gaps.is_unsure(&hop.step().id)) {
+            return Seen::Unsure;
+        }
+        remaining(doubts, assured, target.last().map(|hop| hop.step().id.as_ref()))
     }
 
     /// Whether a loop whose turns follow each other is around both, so that one sees what the other left in the turn
@@ -265,7 +293,11 @@ fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bo
 
 /// What remains of the doubts where some conditions are known to hold. A condition that asks for the step itself
 /// (`steps.a is defined`) takes all of them.
-fn seen<'a>(mut doubts: Vec<Doubt<'a>>, assured: &[(&Expression, bool)], target: Option<&str>) -> Seen<'a> {
+fn remaining<'a>(
+    mut doubts: Vec<Doubt<'a>>,
+    assured: &[(&Expression, bool)],
+    target: Option<&str>,
+) -> Seen<'a> {
     let asks = |expression: &Expression| {
         expression.references().iter().any(|reference| match reference.path.as_slice() {
             [root, id, ..] => root == "steps" && Some(id.as_str()) == target,

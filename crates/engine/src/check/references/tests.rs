@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::diagnostic::{Report, Source};
+use model::load::Gaps;
 
 use crate::plan::Plan;
 
@@ -12,7 +13,7 @@ fn report(text: &str) -> Report {
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
     let (plan, problems) = Plan::build(&automation);
     assert!(problems.is_empty(), "{text}\n{problems:?}");
-    Report::new(automation.source.clone(), super::check(&automation, &plan))
+    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan))
 }
 
 /// `code text` of each problem, where the text is what its place covers.

@@ -3,11 +3,9 @@
 use super::VerbRow;
 use super::reader::StepReader;
 use crate::automation::Verb;
-use crate::diagnostic::Diagnostic;
 use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::template::template;
 use crate::template::Template;
-use crate::value::Value;
 
 static STOP_KEYS: Object = Object {
     what: "a stop",
@@ -39,7 +37,9 @@ pub(super) static FAIL: VerbRow = VerbRow {
 
 fn lower_stop(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let diagnostics = step.diagnostics();
-    let mut reader = step.object("stop", &STOP_KEYS)?;
+    let Some(mut reader) = step.object("stop", &STOP_KEYS) else {
+        return Some(Verb::Stop { result: Template::null() });
+    };
     let result = reader.take("result").node().map_or_else(Template::null, |node| template(node, diagnostics));
     reader.finish();
     Some(Verb::Stop { result })
@@ -47,14 +47,7 @@ fn lower_stop(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
 
 fn lower_fail(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let field = step.take("fail");
-    field.name()?;
-    let message = template(field.node()?, step.diagnostics());
-    if let Template::Literal(Value::Null) = message {
-        step.diagnostics().push(Diagnostic::error(
-            "empty-text",
-            "`fail` must not be empty",
-            step.key_span("fail"),
-        ));
-    }
+    let node = field.node().filter(|_| field.name().is_some());
+    let message = node.map_or_else(Template::null, |node| template(node, step.diagnostics()));
     Some(Verb::Fail { message })
 }

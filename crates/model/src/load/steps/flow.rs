@@ -2,6 +2,7 @@
 
 use crate::automation::{Block, Inner, OnError, Runs, Step, Trigger, Verb, WebhookMode};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::load::Gaps;
 
 /// The ways on which execution can come to a place.
 #[derive(Clone, Copy)]
@@ -25,11 +26,17 @@ impl Paths {
     }
 }
 
-/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`.
-pub(in crate::load) fn check(lists: &[&Block], trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
+/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`. The trigger is absent where it
+/// could not be read.
+pub(in crate::load) fn check(
+    lists: &[&Block],
+    trigger: Option<&Trigger>,
+    gaps: &Gaps,
+    diagnostics: &Diagnostics,
+) {
     for list in lists {
         list.walk(&mut |step| caller(step, trigger, diagnostics));
-        Flow { diagnostics }.block(list, Paths::START);
+        Flow { gaps, diagnostics }.block(list, Paths::START);
     }
 }
 
@@ -53,6 +60,7 @@ fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
 }
 
 struct Flow<'d> {
+    gaps: &'d Gaps,
     diagnostics: &'d Diagnostics,
 }
 
@@ -60,7 +68,8 @@ impl Flow<'_> {
     /// The ways out of a list; nothing when none goes on.
     fn block(&self, block: &Block, start: Paths) -> Option<Paths> {
         // With `needs` steps run side by side: none is after another by its place alone.
-        let in_order = block.steps.iter().all(|step| step.needs.is_none());
+        let in_order =
+            block.steps.iter().all(|step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs"));
         let mut paths = start;
         for (index, step) in block.steps.iter().enumerate() {
             match self.step(step, paths) {
@@ -100,7 +109,12 @@ impl Flow<'_> {
             OnError::Continue => Paths::merge(end, Some(start)),
             OnError::Steps(block) => Paths::merge(end, self.block(block, start)),
         };
-        if step.guard.is_some() { Paths::merge(end, Some(start)) } else { end }
+        // What could not be read may let it go on.
+        if step.guard.is_some() || self.gaps.is_unsure(&step.id) {
+            Paths::merge(end, Some(start))
+        } else {
+            end
+        }
     }
 
     /// The ways out of the lists inside a step.

@@ -9,6 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::load::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use crate::load::policy::small;
 use crate::load::text::{MAX_NAME, shorten};
+use crate::template::Template;
 
 /// What an item is called where `as` gives no name.
 const ITEM: &str = "item";
@@ -63,12 +64,12 @@ pub(super) static FOR_EACH: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let items = step.items("forEach");
+    let items = step.items("forEach").unwrap_or_else(|| Template::Expression(step.unreadable("forEach")));
     let item = item(step);
     let concurrency = step.take("concurrency").integer(1..=MAX_CONCURRENCY).map_or(1, small);
     let fail_fast = step.take("failFast").bool().unwrap_or(true);
-    let steps = step.block("steps");
-    Some(Verb::ForEach(Box::new(ForEachStep { items: items?, item, steps: steps?, concurrency, fail_fast })))
+    let steps = step.block("steps").unwrap_or_default();
+    Some(Verb::ForEach(Box::new(ForEachStep { items, item, steps, concurrency, fail_fast })))
 }
 
 fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
@@ -84,5 +85,6 @@ fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
         return name.name.into();
     };
     step.diagnostics().push(diagnostic);
+    step.gaps().note_item(&name.name);
     ITEM.into()
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::automation::Automation;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::load::Gaps;
 use crate::load::keys::is_identifier;
 use crate::load::text::{MAX_NAME, inner, shorten};
-use crate::yaml::Map;
+use crate::yaml::{Map, MapReader};
 
 /// Ids that mean something else: the trigger's results stand among the steps' in code.
 const RESERVED: [&str; 1] = ["trigger"];
@@ -31,8 +32,8 @@ impl Ids {
         self.claimed.extend(id.or_else(|| text("name").and_then(camel_case)));
     }
 
-    /// The id of the next step in reading order. A bad or taken one is reported, and a number put in its place.
-    pub(super) fn give(&mut self, step: &Map, head: Span, diagnostics: &Diagnostics) -> Arc<str> {
+    /// Counts the next step in reading order, also one that has no id because it is no mapping.
+    pub(super) fn count(&mut self, head: Span, diagnostics: &Diagnostics) {
         self.count += 1;
         if self.count == Automation::MAX_STEPS + 1 {
             let message = format!("this automation has more than {} steps", Automation::MAX_STEPS);
@@ -41,9 +42,16 @@ impl Ids {
                     .help("move some of them into an automation of their own, or use a loop"),
             );
         }
-        let written = self.written(step, diagnostics).and_then(|(id, span, is_name)| {
+    }
+
+    /// The id of the next step in reading order. A bad or taken one is reported, and a number put in its place.
+    pub(super) fn give(&mut self, step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Arc<str> {
+        let (head, diagnostics) = (step.node().head(), step.diagnostics());
+        self.count(head, diagnostics);
+        let written = written(step, gaps).and_then(|(id, span, is_name)| {
             if let Some(first) = self.given.get(id.as_str()) {
                 diagnostics.push(duplicate(&id, span, *first, is_name));
+                gaps.note_name(&id);
                 return None;
             }
             Some((Arc::from(id), span))
@@ -53,28 +61,34 @@ impl Ids {
         id
     }
 
-    /// The id that a step asks for, its place, and whether it comes from the step's name.
-    fn written(&self, step: &Map, diagnostics: &Diagnostics) -> Option<(String, Span, bool)> {
-        if let Some(node) = step.get("id") {
-            // Anything but text is reported when the step's keys are read.
-            let text = node.as_text()?;
-            if !is_id(&text.value) {
-                diagnostics.push(invalid(&text.value, inner(text)));
-                return None;
-            }
-            return Some((text.value.clone(), inner(text), false));
-        }
-        let name = step.get("name")?.as_text()?;
-        let id = camel_case(&name.value).filter(|id| !RESERVED.contains(&id.as_str()))?;
-        Some((id, inner(name), true))
-    }
-
     fn numbered(&self) -> Arc<str> {
         let free = |id: &String| !self.claimed.contains(id) && !self.given.contains_key(id.as_str());
         let id = (self.count..).map(|number| format!("step{number}")).find(free);
         // The numbers do not end before the ids do.
         id.unwrap_or_default().into()
     }
+}
+
+/// The id that a step asks for, its place, and whether it comes from the step's name.
+fn written(step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Option<(String, Span, bool)> {
+    let diagnostics = step.diagnostics();
+    let (id, name) = (step.take("id").node(), step.take("name").node());
+    let node = id.or(name)?;
+    let Some(text) = node.as_text() else {
+        // That is reported when the step's keys are read.
+        gaps.note_name(diagnostics.source().slice(node.span));
+        return None;
+    };
+    if id.is_none() {
+        let id = camel_case(&text.value).filter(|id| !RESERVED.contains(&id.as_str()))?;
+        return Some((id, inner(text), true));
+    }
+    if !is_id(&text.value) {
+        diagnostics.push(invalid(&text.value, inner(text)));
+        gaps.note_name(&text.value);
+        return None;
+    }
+    Some((text.value.clone(), inner(text), false))
 }
 
 fn is_id(text: &str) -> bool {
@@ -106,7 +120,7 @@ fn duplicate(id: &str, span: Span, first: Span, is_name: bool) -> Diagnostic {
 
 /// A name as an identifier: `Create HTTP page` gives `createHttpPage`. Nothing for a name in letters that
 /// identifiers do not have.
-pub(super) fn camel_case(name: &str) -> Option<String> {
+pub(in crate::load) fn camel_case(name: &str) -> Option<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut id = String::new();
     let mut begins_word = true;

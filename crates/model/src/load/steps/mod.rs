@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use self::ids::Ids;
 use self::reader::StepReader;
+use super::Gaps;
 use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::policy::{STEP_RETRY, retry, timeout};
 use super::template::expression;
@@ -25,6 +26,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
 pub(super) use self::flow::check as check_flow;
+pub(super) use self::ids::camel_case;
 
 /// One verb: how it is recognised, what it takes, how it is lowered.
 pub(crate) struct VerbRow {
@@ -39,7 +41,7 @@ pub(crate) struct VerbRow {
     pub(crate) marks: &'static [&'static str],
     /// Its keys, beside those of every step.
     pub(crate) keys: &'static [Key],
-    /// What it becomes; nothing where a problem stands in the way.
+    /// What it becomes, with stand-ins for what could not be read; nothing where there is nothing to be made of it.
     lower: fn(&mut StepReader<'_, '_, '_>) -> Option<Verb>,
 }
 
@@ -87,20 +89,25 @@ pub(crate) static STEP_KEYS: &[Key] = &[
 pub(super) struct Steps<'d> {
     diagnostics: &'d Diagnostics,
     ids: Ids,
+    gaps: Gaps,
 }
 
 impl<'d> Steps<'d> {
-    /// For a file whose lists of steps are these.
-    pub(super) fn new(lists: &[&Node], diagnostics: &'d Diagnostics) -> Self {
+    /// For a file whose lists of steps are these. What could not be read is noted in `gaps`.
+    pub(super) fn new(lists: &[&Node], gaps: Gaps, diagnostics: &'d Diagnostics) -> Self {
         let mut ids = Ids::default();
         lists.iter().for_each(|list| survey(list, &mut ids));
-        Self { diagnostics, ids }
+        Self { diagnostics, ids, gaps }
+    }
+
+    /// What could not be read.
+    pub(super) fn into_gaps(self) -> Gaps {
+        self.gaps
     }
 
     /// A list of at least one step. `name` is its key.
     pub(super) fn block(&mut self, node: &Node, name: &str) -> Option<Block> {
-        let steps = Field::new(node, name, self.diagnostics).list()?;
-        if steps.is_empty() {
+        if node.as_list().is_some_and(<[Node]>::is_empty) {
             let message = format!("`{name}` has no steps");
             self.diagnostics.push(
                 Diagnostic::error("empty-steps", message, node.span)
@@ -108,10 +115,22 @@ impl<'d> Steps<'d> {
             );
             return None;
         }
-        Some(self.steps(steps))
+        self.list(node, name)
     }
 
-    /// A list of steps that may be empty.
+    /// A list of steps that may be empty. A step alone in its place is reported, and read as a list of one.
+    pub(super) fn list(&mut self, node: &Node, name: &str) -> Option<Block> {
+        if let Some(steps) = Field::new(node, name, self.diagnostics).list() {
+            return Some(self.steps(steps));
+        }
+        if node.as_map().is_some_and(|map| !present_verbs(map).is_empty()) {
+            return Some(self.steps(std::slice::from_ref(node)));
+        }
+        self.gaps.note_names(node);
+        None
+    }
+
+    /// The steps of a list.
     pub(super) fn steps(&mut self, steps: &[Node]) -> Block {
         Block { steps: steps.iter().filter_map(|step| self.step(step)).collect() }
     }
@@ -120,74 +139,110 @@ impl<'d> Steps<'d> {
         let Kind::Map(map) = &node.kind else {
             // Says what was found in its place.
             let _ = MapReader::new(node, "a step", self.diagnostics);
+            self.ids.count(node.head(), self.diagnostics);
+            self.gaps.note_names(node);
             return None;
         };
         let diagnostics = self.diagnostics;
-        let id = self.ids.give(map, node.head(), diagnostics);
-        let _scope = diagnostics.in_step(id.to_string());
         let present = present_verbs(map);
-        report_several(map, &present, diagnostics);
+        let row = present.first().copied().or_else(|| meant_verb(map));
         let what = present.first().map_or("a step", |verb| verb.what);
         let mut reader = MapReader::new(node, what, diagnostics)?;
-        for key in STEP_KEYS {
-            reader.take(key.name);
-        }
-        let verb = match present.first() {
-            Some(row) => self.verb(row, &mut reader),
+        declare(&mut reader, row);
+        let id = self.ids.give(&mut reader, &mut self.gaps);
+        let _scope = diagnostics.in_step(id.to_string());
+        report_several(map, &present, diagnostics);
+        // What belongs to a second verb was reported with it.
+        let others: HashSet<&str> =
+            present.iter().skip(1).flat_map(|verb| verb.keys.iter().map(|key| key.name)).collect();
+        self.strangers(&reader, row, &others, &id);
+        let verb = match row {
+            Some(row) => {
+                row.keys.iter().filter(|key| key.required).for_each(|key| {
+                    reader.required(key.name);
+                });
+                (row.lower)(&mut StepReader::new(&mut reader, self, &id))
+            }
             None => {
-                VERBS.iter().for_each(|verb| reader.allow(&[verb.word]));
                 report_none(&reader);
                 None
             }
         };
-        // What belongs to a second verb was reported with it.
-        let others: HashSet<&str> =
-            present.iter().skip(1).flat_map(|verb| verb.keys.iter().map(|key| key.name)).collect();
-        let step = self.common(&mut reader, id, verb, node);
+        let step = self.common(&mut reader, id, verb);
         report_unknown(&reader, present.first().copied(), &others);
         reader.finish_open();
-        step
+        Some(step)
     }
 
-    fn verb<'n>(&mut self, row: &VerbRow, reader: &mut MapReader<'n, 'd>) -> Option<Verb> {
-        for key in row.keys {
-            if key.required {
-                reader.required(key.name);
-            } else {
-                reader.take(key.name);
-            }
-        }
-        (row.lower)(&mut StepReader::new(reader, self))
-    }
-
-    /// What every step has. Read after the verb, so that `onError` lists are numbered after the lists inside it.
-    fn common(
+    /// What keys that mean nothing leave open: each key that is not there may be meant by one of them.
+    fn strangers(
         &mut self,
-        reader: &mut MapReader<'_, 'd>,
-        id: Arc<str>,
-        verb: Option<Verb>,
-        node: &Node,
-    ) -> Option<Step> {
+        reader: &MapReader<'_, '_>,
+        row: Option<&VerbRow>,
+        others: &HashSet<&str>,
+        id: &Arc<str>,
+    ) {
+        let mut any = false;
+        for stranger in reader.strangers() {
+            self.gaps.note_names(&stranger.value);
+            any |= !others.contains(stranger.key.as_str());
+        }
+        let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
+        for key in keys.filter(|key| any && !reader.has(key.name)) {
+            self.gaps.note_in_step(id, key.name);
+        }
+        // A second verb may end the execution or not, as the first one may.
+        if !others.is_empty() {
+            self.gaps.note_in_step(id, "verb");
+        }
+    }
+
+    /// What every step has. A verb that is absent could not be read. Read after the verb, so that `onError` lists are numbered after the lists inside it.
+    fn common(&mut self, reader: &mut MapReader<'_, 'd>, id: Arc<str>, verb: Option<Verb>) -> Step {
         let diagnostics = self.diagnostics;
         let _ = reader.take("id").string();
         let name = reader.take("name").name().map(str::to_owned);
         let is_branch = matches!(verb, Some(Verb::If(_))) || reader.has("then") || reader.has("else");
-        let guard = reader.take("if").node().filter(|_| !is_branch);
-        let guard = guard.and_then(|node| expression(node, "if", diagnostics));
+        let mut unread = Vec::new();
+        let written = reader.take("if").node().filter(|_| !is_branch);
+        let guard = written.and_then(|node| expression(node, "if", diagnostics));
+        if written.is_some() && guard.is_none() {
+            unread.push("if");
+        }
+        let before = diagnostics.error_count();
         let needs = needs(reader.take("needs"), diagnostics);
+        if diagnostics.error_count() > before {
+            unread.push("needs");
+        }
+        let before = diagnostics.error_count();
         let retry = retry(reader.take("retry"), &STEP_RETRY, diagnostics);
+        if diagnostics.error_count() > before {
+            unread.push("retry");
+        }
         let timeout = timeout(reader.take("timeout"), diagnostics);
-        let on_error = self.on_error(reader.take("onError"));
-        Some(Step { id, name, span: node.head(), guard, needs, retry, timeout, on_error, verb: verb? })
+        let written = reader.take("onError");
+        let on_error = self.on_error(written);
+        if written.is_given() && on_error.is_none() {
+            unread.push("onError");
+        }
+        let verb = verb.unwrap_or_else(|| {
+            unread.push("verb");
+            self.gaps.note_variables();
+            Verb::Set(Vec::new())
+        });
+        unread.into_iter().for_each(|key| self.gaps.note_in_step(&id, key));
+        let (span, on_error) = (reader.node().head(), on_error.unwrap_or(OnError::Fail));
+        Step { id, name, span, guard, needs, retry, timeout, on_error, verb }
     }
 
-    fn on_error(&mut self, field: Field<'_, 'd>) -> OnError {
-        let Some(node) = field.node() else { return OnError::Fail };
+    /// What follows when a step fails; nothing where it is not said or could not be read.
+    fn on_error(&mut self, field: Field<'_, 'd>) -> Option<OnError> {
+        let node = field.node()?;
         match &node.kind {
-            Kind::List(_) => self.block(node, "onError").map_or(OnError::Fail, OnError::Steps),
+            Kind::List(_) => self.block(node, "onError").map(OnError::Steps),
             Kind::String(_) => field
                 .one_of(&[("fail", OnErrorWord::Fail), ("continue", OnErrorWord::Continue)])
-                .map_or(OnError::Fail, |word| match word {
+                .map(|word| match word {
                     OnErrorWord::Fail => OnError::Fail,
                     OnErrorWord::Continue => OnError::Continue,
                 }),
@@ -197,7 +252,8 @@ impl<'d> Steps<'d> {
                     node.kind_name()
                 );
                 self.diagnostics.push(Diagnostic::error("wrong-type", message, node.head()));
-                OnError::Fail
+                self.gaps.note_names(node);
+                None
             }
         }
     }
@@ -252,6 +308,32 @@ fn present_verbs(map: &Map) -> Vec<&'static VerbRow> {
     present
 }
 
+/// The verb that a step without one was most likely meant to have: one of its keys is nearly that verb's.
+fn meant_verb(map: &Map) -> Option<&'static VerbRow> {
+    let own = STEP_KEYS.iter().map(|key| key.name);
+    let marks = VERBS.iter().flat_map(|verb| verb.marks.iter().copied());
+    let free: Vec<&str> = own.chain(marks).filter(|name| map.get(name).is_none()).collect();
+    map.iter().filter(|entry| !is_key(&entry.key)).find_map(|entry| {
+        let near = nearest(&entry.key, free.iter().copied())?;
+        VERBS.iter().copied().find(|verb| verb.marks.contains(&near))
+    })
+}
+
+/// Whether steps of some verb have this key.
+fn is_key(name: &str) -> bool {
+    STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys)).any(|key| key.name == name)
+}
+
+/// Declares the keys of a step; misspelt ones are read as what they were meant as, but none that belongs to a verb.
+fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbRow>) {
+    let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
+    keys.for_each(|key| reader.allow(&[key.name]));
+    if row.is_none() {
+        VERBS.iter().for_each(|verb| reader.allow(&[verb.word]));
+    }
+    reader.mend(is_key);
+}
+
 /// Where a verb is written.
 fn mark_span(map: &Map, verb: &VerbRow) -> Span {
     let entry = map.iter().find(|entry| verb.marks.contains(&entry.key.as_str()));
@@ -302,10 +384,13 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
     });
     for entry in reader.rest().filter(|entry| !others.contains(entry.key.as_str())) {
         let message = format!("unknown key `{}` in {}", shorten(&entry.key), reader.what());
-        let free = allowed.iter().copied().filter(|name| !reader.has(name));
+        let near = reader.read_as(entry).or_else(|| {
+            let free = allowed.iter().copied().filter(|name| !reader.has(name));
+            nearest(&entry.key, free)
+        });
         let diagnostic = Diagnostic::error("unknown-key", message, entry.key_span)
             .label(format!("not a key of {}", reader.what()))
-            .nearest(nearest(&entry.key, free))
+            .nearest(near)
             .allowed(allowed.iter().copied());
         let owners: Vec<String> = VERBS
             .iter()

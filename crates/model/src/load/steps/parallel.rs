@@ -22,14 +22,14 @@ pub(super) static PARALLEL: VerbRow = VerbRow {
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     if let Some(node) = step.take("parallel").node()
-        && let Kind::List(_) = node.kind
+        && let Kind::List(items) = &node.kind
     {
         let message = "expected a mapping for `parallel`, found a list";
         step.diagnostics().push(
             Diagnostic::error("wrong-type", message, node.head())
                 .help("name each list of steps: `parallel: {first: [steps], second: [steps]}`"),
         );
-        return None;
+        return Some(Verb::Parallel(step.nameless_blocks(items)));
     }
     step.blocks("parallel", "a branch").map(Verb::Parallel)
 }

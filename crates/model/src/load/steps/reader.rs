@@ -2,25 +2,44 @@
 
 use std::sync::Arc;
 
-use super::Steps;
+use super::{Steps, present_verbs};
 use crate::automation::{Block, Named};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
+use crate::load::Gaps;
 use crate::load::keys::Object;
 use crate::load::template::{expression, template};
 use crate::load::text::{entry_name, named};
 use crate::template::Template;
-use crate::yaml::{Field, MapReader};
+use crate::yaml::{Field, MapReader, Node};
 
 /// A step whose verb is known; its keys are declared.
 pub(super) struct StepReader<'n, 'd, 's> {
     map: &'s mut MapReader<'n, 'd>,
     steps: &'s mut Steps<'d>,
+    id: &'s Arc<str>,
 }
 
 impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
-    pub(super) fn new(map: &'s mut MapReader<'n, 'd>, steps: &'s mut Steps<'d>) -> Self {
-        Self { map, steps }
+    pub(super) fn new(map: &'s mut MapReader<'n, 'd>, steps: &'s mut Steps<'d>, id: &'s Arc<str>) -> Self {
+        Self { map, steps, id }
+    }
+
+    /// Where names are noted that could not be read.
+    pub(super) fn gaps(&mut self) -> &mut Gaps {
+        &mut self.steps.gaps
+    }
+
+    /// Notes that it could not be read what the step says under a key; `verb` stands for what it does. The problem
+    /// has been reported.
+    pub(super) fn note(&mut self, key: &'static str) {
+        self.steps.gaps.note_in_step(self.id, key);
+    }
+
+    /// What stands for a condition that could not be read.
+    pub(super) fn unreadable(&mut self, key: &'static str) -> Expression {
+        self.note("verb");
+        Expression::unreadable(self.key_span(key))
     }
 
     pub(super) fn diagnostics(&self) -> &'d Diagnostics {
@@ -86,13 +105,28 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         }
         let mut blocks = Vec::with_capacity(entries.len());
         for entry in entries {
-            let name = entry_name(entry, what, self.diagnostics());
+            entry_name(entry, what, self.diagnostics());
             let block = self.steps.block(&entry.value, &entry.key);
-            if let (Some(name), Some(block)) = (name, block) {
-                blocks.push((Arc::from(name.name), block));
-            }
+            blocks.push((Arc::from(entry.key.as_str()), block.unwrap_or_default()));
         }
         Some(blocks)
+    }
+
+    /// The steps of a list that stands where there should be lists by name: each item is a step, or a list of them.
+    pub(super) fn nameless_blocks(&mut self, items: &[Node]) -> Vec<(Arc<str>, Block)> {
+        let mut blocks = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let list = match (item.as_list(), item.as_map()) {
+                (Some(list), _) => list,
+                (None, Some(map)) if !present_verbs(map).is_empty() => std::slice::from_ref(item),
+                _ => {
+                    self.gaps().note_names(item);
+                    continue;
+                }
+            };
+            blocks.push((Arc::from(index.to_string()), self.steps.steps(list)));
+        }
+        blocks
     }
 
     /// A mapping from names to values with expressions. `what` names the names: "a variable".

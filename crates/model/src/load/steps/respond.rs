@@ -95,20 +95,24 @@ fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Template {
     let Some(entries) = field.entries() else { return none() };
     let mut read = Vec::with_capacity(entries.len());
     for entry in entries {
-        let name = header::name(&entry.key, entry.key_span, diagnostics);
-        if header_value(&entry.value, &entry.key, diagnostics) && name {
-            read.push((Arc::from(entry.key.as_str()), template(&entry.value, diagnostics)));
-        }
+        header::name(&entry.key, entry.key_span, diagnostics);
+        header_value(&entry.value, &entry.key, diagnostics);
+        read.push((Arc::from(entry.key.as_str()), template(&entry.value, diagnostics)));
     }
     if read.is_empty() { none() } else { Template::Map(read) }
 }
 
-fn header_value(node: &Node, name: &str, diagnostics: &Diagnostics) -> bool {
+fn header_value(node: &Node, name: &str, diagnostics: &Diagnostics) {
     match &node.kind {
-        Kind::String(text) if text.value.contains("${{") => true,
-        Kind::String(text) => header::value(&text.value, node.span, diagnostics),
-        Kind::Bool(_) | Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => true,
-        Kind::Null | Kind::List(_) | Kind::Map(_) => Field::new(node, name, diagnostics).text().is_some(),
+        Kind::String(text) if text.value.contains("${{") => {}
+        Kind::String(text) => {
+            header::value(&text.value, node.span, diagnostics);
+        }
+        Kind::Bool(_) | Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => {}
+        Kind::Null | Kind::List(_) | Kind::Map(_) => {
+            // Says what was found in place of text.
+            let _ = Field::new(node, name, diagnostics).text();
+        }
     }
 }
 

@@ -36,7 +36,10 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     for entry in entries {
         let name = entry_name(entry, "a variable", diagnostics);
         let value = template(&entry.value, diagnostics);
-        values.extend(name.map(|name| (Arc::from(name.name), value)));
+        if name.is_none() {
+            step.gaps().note_name(&entry.key);
+        }
+        values.push((Arc::from(entry.key.as_str()), value));
     }
     Some(Verb::Set(values))
 }

@@ -39,14 +39,6 @@ fn every_problem_is_told_at_once() {
     1 | name: Orders
       |    +
 
-    error[missing-key]: a trigger needs one of `webhook`, `schedule` or `manual`
-     --> test.yaml:2:11
-      |
-    2 | trigger: {webook: {}}
-      |           ^^^^^^
-      |
-      = note: allowed: `webhook`, `schedule`, `manual`
-
     error[unknown-key]: unknown key `webook` in a trigger
      --> test.yaml:2:11
       |

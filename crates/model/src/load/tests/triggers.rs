@@ -32,7 +32,10 @@ fn there_is_exactly_one_kind() {
     check_trigger("webhook", &["wrong-type 1:10"]);
     check_trigger("", &["wrong-type 1:8"]);
     check_trigger("{manual: {a: 1}}", &["unknown-key 1:20"]);
-    check_trigger("{event: wiki.pageChanged}", &["missing-key 1:11", "unknown-key 1:11"]);
+    // A key that means nothing was probably meant as a kind, and is told alone.
+    check_trigger("{webhok: {}}", &["unknown-key 1:11"]);
+    check_trigger("{clock: {every: 5m}}", &["unknown-key 1:11"]);
+    check_trigger("{iff: a}", &["missing-key 1:11", "unknown-key 1:11"]);
     check("steps: []\n", &["missing-key 1:1", "empty-automation 1:8"]);
 }
 

@@ -47,23 +47,37 @@ pub(super) static TRIGGER: Object = Object {
 
 static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Choice::Free };
 
-/// A trigger as it was read.
+/// A trigger as far as it was read.
+#[derive(Default)]
 pub(super) struct Read {
-    pub(super) trigger: Trigger,
-    /// Where its kind is written.
-    pub(super) span: Span,
+    /// The trigger and where its kind is written.
+    pub(super) trigger: Option<(Trigger, Span)>,
+    /// Whether it is unknown who waits for the end, because some of the trigger's keys could not be read.
+    unsettled: bool,
     pub(super) condition: Option<Expression>,
 }
 
 impl Read {
-    /// Whether a caller waits for the end.
+    /// Whether a caller is known to wait for the end.
     pub(super) fn is_sync(&self) -> bool {
-        matches!(&self.trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
+        self.trigger.as_ref().is_some_and(|(trigger, _)| is_sync(trigger))
+    }
+
+    /// The trigger, if it is known who waits for the end.
+    pub(super) fn settled(&self) -> Option<&Trigger> {
+        self.trigger.as_ref().filter(|_| !self.unsettled).map(|(trigger, _)| trigger)
     }
 }
 
-pub(super) fn read(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Read> {
-    let node = field.node()?;
+fn is_sync(trigger: &Trigger) -> bool {
+    matches!(trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
+}
+
+pub(super) fn read(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Read {
+    field.node().and_then(|node| read_node(node, diagnostics)).unwrap_or_default()
+}
+
+fn read_node(node: &Node, diagnostics: &Diagnostics) -> Option<Read> {
     if let Some(word) = node.as_str().filter(|word| KINDS.iter().any(|kind| kind.word == *word)) {
         let message = format!("expected a mapping for a trigger, found the text `{word}`");
         let help = format!("write the kind as a key: `trigger: {{{word}: {{}}}}`");
@@ -71,17 +85,23 @@ pub(super) fn read(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Re
         return None;
     }
     let mut reader = TRIGGER.open(node, diagnostics)?;
-    let mut found = None;
+    let mut kinds = Vec::with_capacity(1);
+    let before = diagnostics.error_count();
     for kind in &KINDS {
         if let Some(value) = reader.take(kind.word).node() {
-            let lowered = (kind.lower)(value, diagnostics);
-            found = found.or(lowered.map(|trigger| (trigger, reader.key_span(kind.word))));
+            kinds.push(((kind.lower)(value, diagnostics), reader.key_span(kind.word)));
         }
     }
+    let clean = diagnostics.error_count() == before;
+    // Of two kinds nobody knows which was meant.
+    let trigger = match kinds.pop() {
+        Some((Some(trigger), span)) if kinds.is_empty() => Some((trigger, span)),
+        _ => None,
+    };
     let condition = reader.take("if").node().and_then(|node| expression(node, "if", diagnostics));
     reader.finish();
-    let (trigger, span) = found?;
-    Some(Read { trigger, span, condition })
+    let unsettled = !clean && !trigger.as_ref().is_some_and(|(trigger, _)| is_sync(trigger));
+    Some(Read { trigger, unsettled, condition })
 }
 
 fn manual(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {

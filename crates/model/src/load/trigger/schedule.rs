@@ -84,7 +84,8 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     let misfire = reader.take("misfire").one_of(&MISFIRES).unwrap_or(Misfire::Latest);
     let overlap = reader.take("overlap").one_of(&OVERLAPS).unwrap_or(Overlap::Skip);
     reader.finish();
-    let (cadence, cadence_span) = cadence?;
+    // Any cadence stands in for one that could not be read, so that the zone is checked all the same.
+    let (cadence, cadence_span) = cadence.unwrap_or((Cadence::Every(LEAST_PERIOD), node.head()));
     let timezone = zone.unwrap_or(Named { name: "UTC".to_owned(), span: cadence_span });
     Some(Trigger::Schedule(ScheduleTrigger { cadence, cadence_span, timezone, misfire, overlap }))
 }

@@ -67,9 +67,8 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     }
     let mut reader = WEBHOOK.open(node, diagnostics)?;
     let mut webhook = usual();
-    if let Some(mode) = reader.take("mode").one_of(&MODES) {
-        webhook.mode = mode;
-    }
+    let mode = reader.take("mode").one_of(&MODES);
+    webhook.mode = mode.unwrap_or(webhook.mode);
     if let Some(methods) = methods(reader.take("methods"), diagnostics) {
         webhook.methods = methods;
     }
@@ -91,7 +90,10 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         }
         None => {}
     }
-    inert(&reader, webhook.mode, diagnostics);
+    // A mode that could not be read may be either.
+    if mode.is_some() || !(reader.has("mode") || reader.strangers().next().is_some()) {
+        inert(&reader, webhook.mode, diagnostics);
+    }
     reader.finish();
     Some(Trigger::Webhook(webhook))
 }

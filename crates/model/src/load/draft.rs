@@ -1,0 +1,141 @@
+//! A file with errors as far as it could be read, so that whoever checks it further sees the rest in the same run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::steps::camel_case;
+use crate::yaml::{Kind, Node};
+
+/// A file with errors as far as it could be read: for further checks, never to be run.
+///
+/// What could not be read is left out or has a stand-in; [`Gaps`] says where, so that a check can stay silent about
+/// what it cannot know.
+#[derive(Clone, Debug)]
+pub struct Draft<T> {
+    pub(super) value: T,
+    pub(super) gaps: Gaps,
+}
+
+impl<T> Draft<T> {
+    /// The same draft in another wrapping.
+    pub fn map<U>(self, wrap: impl FnOnce(T) -> U) -> Draft<U> {
+        Draft { value: wrap(self.value), gaps: self.gaps }
+    }
+}
+
+/// What of a file could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Keys of the file itself.
+    top: BTreeSet<&'static str>,
+    /// Keys of steps, by the step's id.
+    steps: BTreeMap<Arc<str>, BTreeSet<&'static str>>,
+    /// Names that stand where something could not be read: of steps, variables, inputs.
+    names: BTreeSet<String>,
+    /// What loops wanted to call their items.
+    items: BTreeSet<String>,
+    /// Whether any variable may be set.
+    variables: bool,
+}
+
+impl Gaps {
+    /// No gaps: of a file that was read whole.
+    pub const NONE: &'static Self = &Self::new();
+
+    /// No gaps yet.
+    pub(super) const fn new() -> Self {
+        Self {
+            top: BTreeSet::new(),
+            steps: BTreeMap::new(),
+            names: BTreeSet::new(),
+            items: BTreeSet::new(),
+            variables: false,
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self == Self::NONE
+    }
+
+    /// Whether it is unknown what the file says under a key of its own, such as `trigger`.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.top.contains(key)
+    }
+
+    /// Whether it is unknown what a step says under a key; `verb` stands for what it does.
+    #[must_use]
+    pub fn has_in_step(&self, step: &str, key: &str) -> bool {
+        self.steps.get(step).is_some_and(|keys| keys.contains(key))
+    }
+
+    /// Whether anything of a step is unknown that decides whether it runs and what follows.
+    #[must_use]
+    pub fn is_unsure(&self, step: &str) -> bool {
+        ["verb", "if", "onError"].iter().any(|key| self.has_in_step(step, key))
+    }
+
+    /// Whether a name stands somewhere where it could not be read what it is.
+    #[must_use]
+    pub fn may_name(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether a loop wanted to call its items by a name that it could not have.
+    #[must_use]
+    pub fn may_be_item(&self, name: &str) -> bool {
+        self.items.contains(name)
+    }
+
+    /// Whether there may be a variable of this name.
+    #[must_use]
+    pub fn may_set(&self, name: &str) -> bool {
+        self.variables || self.names.contains(name)
+    }
+
+    /// Notes a key of the file itself.
+    pub(super) fn note(&mut self, key: &'static str) {
+        self.top.insert(key);
+    }
+
+    /// Notes a key of a step.
+    pub(super) fn note_in_step(&mut self, step: &Arc<str>, key: &'static str) {
+        self.steps.entry(step.clone()).or_default().insert(key);
+    }
+
+    /// Notes that any variable may be set.
+    pub(super) fn note_variables(&mut self) {
+        self.variables = true;
+    }
+
+    /// Notes what a loop wanted to call its items.
+    pub(super) fn note_item(&mut self, name: &str) {
+        self.items.insert(name.to_owned());
+    }
+
+    /// Notes a name, as it is written and as it was probably meant.
+    pub(super) fn note_name(&mut self, name: &str) {
+        self.names.extend(camel_case(name));
+        self.names.insert(name.to_owned());
+    }
+
+    /// Notes every name below a value that nobody reads: keys, and the ids and names of what may be steps.
+    pub(super) fn note_names(&mut self, node: &Node) {
+        match &node.kind {
+            Kind::List(items) => items.iter().for_each(|item| self.note_names(item)),
+            Kind::Map(map) => {
+                for entry in map {
+                    self.note_name(&entry.key);
+                    match entry.value.as_str() {
+                        Some(text) if ["id", "name"].contains(&entry.key.as_str()) => self.note_name(text),
+                        Some(_) => {}
+                        None => self.note_names(&entry.value),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
