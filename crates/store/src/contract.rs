@@ -114,6 +114,8 @@ pub struct NewExecution {
     pub started: Event,
     /// A key that is unique for its Automation for ever, or until pruned by age: a tick's instant, a dedup value.
     pub key: Option<String>,
+    /// Whether its steps begin at once: it is listed as running then, and as queued otherwise.
+    pub begins: bool,
 }
 
 /// What became of an execution to accept.

@@ -64,7 +64,7 @@ impl Services {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let executions = vec![NewExecution { id, started, key: terms.key }];
+        let executions = vec![NewExecution { id, started, key: terms.key, begins: permit.is_some() }];
         let accept = Accept { executions, watermark: terms.watermark };
         let accepted = self.accept_durably(&deployed, accept).await?;
         match accepted {

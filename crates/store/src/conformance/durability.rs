@@ -16,7 +16,12 @@ pub(super) async fn accept_is_durable(place: &dyn Place) {
     let row = store.execution(id).await.expect("it is read").expect("it is there");
     assert_eq!((row.status, row.events, row.automation), (Status::Queued, 1, definition.automation.clone()));
     assert_eq!(row.started_at, sample::at(0));
-    assert_eq!(store.definition(definition.hash).await.expect("it is read"), Some(definition));
+    assert_eq!(store.definition(definition.hash).await.expect("it is read"), Some(definition.clone()));
+    let begun = crate::NewExecution { begins: true, ..sample::new(&definition, 1, 2) };
+    let id = begun.id;
+    store.accept(Accept { executions: vec![begun], watermark: None }).await.expect("it is accepted");
+    let row = store.execution(id).await.expect("it is read").expect("it is there");
+    assert_eq!(row.status, Status::Running, "what begins at once is never listed as queued");
 }
 
 pub(super) async fn append_is_durable(place: &dyn Place) {

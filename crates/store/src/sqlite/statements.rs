@@ -36,7 +36,7 @@ impl<'connection> Statements<'connection> {
             new_execution: connection.prepare(
                 "INSERT INTO executions \
                    (id, automation, definition, origin, status, shelf, started_ns, events, logs) \
-                 VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, 1, 0) ON CONFLICT DO NOTHING",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0) ON CONFLICT DO NOTHING",
             )?,
             new_events: connection
                 .prepare("INSERT INTO events (execution, first, body) VALUES (?1, ?2, ?3)")?,

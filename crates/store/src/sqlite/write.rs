@@ -104,7 +104,8 @@ fn accept_one(statements: &mut Statements<'_>, row: &NewRow) -> Result<Accepted,
         return Ok(Accepted::Duplicate(ExecutionId::from_bytes(owner)));
     }
     let definition = row.definition.as_bytes();
-    let values = params![id, automation, definition, row.origin, row.shelf, row.started_ns];
+    let status = status_code(row.status);
+    let values = params![id, automation, definition, row.origin, status, row.shelf, row.started_ns];
     if statements.new_execution.execute(values)? == 0 {
         return Err(Fault::Undo(Error::Exists(row.id)));
     }
