@@ -13,13 +13,11 @@ const PLACE: &str = "STORE_CRASH_TEST_DIRECTORY";
 /// How many answers it has had when it is killed.
 const ANSWERS: usize = 400;
 
-#[test]
-#[ignore = "it is the process that the test below starts and kills"]
-fn writes_until_it_is_killed() {
-    let Ok(directory) = std::env::var(PLACE) else { return };
+/// What the process does that is to be killed.
+fn write_until_killed(directory: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(SqliteStore::open(&directory, Options::default()).expect("it opens"));
+        let store = Arc::new(SqliteStore::open(directory, Options::default()).expect("it opens"));
         prepare(&*store).await;
         let writers: Vec<_> = (0..8_u32)
             .map(|writer| {
@@ -44,9 +42,13 @@ fn writes_until_it_is_killed() {
 
 #[test]
 fn what_was_answered_survives_a_kill() {
+    if let Ok(directory) = std::env::var(PLACE) {
+        // This is the process that the test has started of itself.
+        return write_until_killed(&directory);
+    }
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "crash::writes_until_it_is_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "crash::what_was_answered_survives_a_kill", "--nocapture"])
         .env(PLACE, directory.path())
         .stdout(Stdio::piped())
         .spawn()
