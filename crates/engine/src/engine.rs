@@ -196,6 +196,13 @@ impl Engine {
         self.services.notices.subscribe()
     }
 
+    /// The number of the snapshot in force, and of each that takes its place. Whoever waits for nothing else listens
+    /// here: while nobody has subscribed to notices, none are made.
+    #[must_use]
+    pub fn generations(&self) -> watch::Receiver<u64> {
+        self.services.generation.subscribe()
+    }
+
     /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
     pub async fn reload(&self) -> Reload {
         // In a task of its own: a caller that goes away must not leave a folder read and not taken.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use engine::{Catalog, Engine, Notice, SystemClock};
+use engine::{Catalog, Engine, SystemClock};
 use server::{Addresses, Server};
 use store::{SqliteStore, Store as _};
-use tokio::sync::broadcast::error::RecvError;
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
@@ -67,7 +66,7 @@ async fn serve(config: &Config) -> anyhow::Result<Exit> {
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
     settings.public_url = Some(config.base(addresses.hooks));
     let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;
-    let mut notices = engine.subscribe();
+    let mut generations = engine.generations();
     let server = bound.serve(engine.clone())?;
     banner(config, addresses, &engine, &store).await?;
     let mut reporter = Reporter::new(config.log_format);
@@ -80,10 +79,9 @@ async fn serve(config: &Config) -> anyhow::Result<Exit> {
                 break Exit::StoreLost;
             }
             () = signals.next() => break Exit::Done,
-            notice = notices.recv() => match notice {
-                Ok(Notice::CatalogChanged { .. }) | Err(RecvError::Lagged(_)) => reporter.tell(&engine.catalog()),
-                Ok(Notice::ExecutionEvents { .. }) => {}
-                Err(RecvError::Closed) => break Exit::Failed,
+            changed = generations.changed() => match changed {
+                Ok(()) => reporter.tell(&engine.catalog()),
+                Err(_) => break Exit::Failed,
             },
         }
     };
