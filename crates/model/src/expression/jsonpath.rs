@@ -1,5 +1,7 @@
 //! JSONPath (RFC 9535) on `jsonpath-rust`.
 
+mod types;
+
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
@@ -24,8 +26,14 @@ impl Query {
         if text.len() > MAX_LENGTH {
             return Err(error(format!("a JSONPath query may have at most {MAX_LENGTH} bytes")));
         }
+        if let Some(at) = wrong_space(text) {
+            let message =
+                "not a JSONPath query: a name with a space in it is written in brackets: `['first name']`";
+            return Err(SyntaxError { message: message.to_owned(), at });
+        }
         let query = parse_json_path(text)
             .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
+        types::check(&query).map_err(|message| error(format!("not a JSONPath query: {message}")))?;
         let steps: Vec<Option<Step>> = query.segments.iter().map(step).collect();
         let names = steps
             .iter()
@@ -54,6 +62,35 @@ impl Query {
         let found = js_path_process(&self.query, scope).map_err(|cause| brief(&cause))?;
         Ok(found.into_iter().map(|found| found.val().clone()).collect())
     }
+}
+
+/// A word that follows another, or a dot, after nothing but spaces, outside of quotes: nowhere in RFC 9535, but
+/// `jsonpath-rust` takes `$.a b` for the name `a b`, and `$. a` in some places.
+fn wrong_space(text: &str) -> Option<std::ops::Range<usize>> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || !c.is_ascii();
+    let (mut quote, mut escaped, mut last, mut spaced) = (None, false, ' ', false);
+    for (at, c) in text.char_indices() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if c.is_ascii_whitespace() => {
+                spaced = true;
+                continue;
+            }
+            None if spaced && (is_word(last) || last == '.') && is_word(c) => {
+                let end = text[at..].find(|c| !is_word(c)).map_or(text.len(), |length| at + length);
+                return Some(at..end);
+            }
+            None if matches!(c, '\'' | '"') => quote = Some(c),
+            None => {}
+        }
+        // What stands in quotes is no word, and neither are the quotes.
+        last = if quote.is_some() { ' ' } else { c };
+        spaced = false;
+    }
+    None
 }
 
 /// A segment that names at most one place.
