@@ -73,7 +73,7 @@ impl Engine {
         let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
         let start = Start { payload: Payload::Webhook(payload), origin };
         let at_once = webhook.mode == WebhookMode::Sync;
-        let terms = Terms { at_once, ..Terms::default() };
+        let terms = Terms { at_once, results: Some(results), ..Terms::default() };
         let accepted = self.services().accept(&mounted.deployed, start, terms).await;
         let (id, _) = accepted.map_err(|error| refused(&error, at_once))?;
         match webhook.mode {

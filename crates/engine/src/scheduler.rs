@@ -216,7 +216,7 @@ impl Tick {
             }
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
-            let terms = Terms { key, watermark: Some(watermark(*instant)), at_once: false };
+            let terms = Terms { key, watermark: Some(watermark(*instant)), ..Terms::default() };
             if let Err(error) = services.accept(&self.deployed, start, terms).await {
                 tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
+use model::value::Value;
 use store::{Accept, Accepted, Definition, NewExecution, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
@@ -27,6 +28,8 @@ pub(crate) struct Terms {
     pub(crate) watermark: Option<Watermark>,
     /// Whether it must begin at once or not at all.
     pub(crate) at_once: bool,
+    /// What steps read of the payload, where whoever asks has read it already.
+    pub(crate) results: Option<Value>,
 }
 
 impl Services {
@@ -57,15 +60,18 @@ impl Services {
         let now = self.clock.now();
         let id = self.intake.next_id(now);
         let Start { payload, origin } = start;
-        let started = Event::Started {
-            at: now,
-            automation: automation.id.clone(),
-            definition: automation.definition,
-            origin: origin.clone(),
-            payload: payload.clone(),
+        let accept = || {
+            let started = Event::Started {
+                at: now,
+                automation: automation.id.clone(),
+                definition: automation.definition,
+                origin: origin.clone(),
+                payload: payload.clone(),
+            };
+            let executions =
+                vec![NewExecution { id, started, key: terms.key.clone(), begins: permit.is_some() }];
+            Accept { executions, watermark: terms.watermark.clone() }
         };
-        let executions = vec![NewExecution { id, started, key: terms.key, begins: permit.is_some() }];
-        let accept = Accept { executions, watermark: terms.watermark };
         let accepted = self.accept_durably(&deployed, accept).await?;
         match accepted {
             Some(Accepted::Duplicate(first)) => Ok((first, Accepted::Duplicate(first))),
@@ -74,7 +80,7 @@ impl Services {
                 match permit {
                     Some(permit) => {
                         let journal = Journal::new(id, automation, self.surroundings());
-                        let run = self.live(deployed, journal, payload, now);
+                        let run = self.live(deployed, journal, payload, now, terms.results);
                         self.spawn(run, Some(permit), origin);
                     }
                     None => self.intake.enqueue(id),
@@ -85,14 +91,18 @@ impl Services {
     }
 
     /// Commits what is accepted. The definition goes first, unless it is known to be there already.
-    async fn accept_durably(&self, deployed: &Deployed, accept: Accept) -> Result<Option<Accepted>, Error> {
+    async fn accept_durably(
+        &self,
+        deployed: &Deployed,
+        accept: impl Fn() -> Accept,
+    ) -> Result<Option<Accepted>, Error> {
         self.store_definition(deployed).await?;
-        let mut accepted = self.store.accept(accept.clone()).await;
+        let mut accepted = self.store.accept(accept()).await;
         if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
             // It was cleared away since it was last put.
             self.forget_stored_definitions();
             self.store_definition(deployed).await?;
-            accepted = self.store.accept(accept).await;
+            accepted = self.store.accept(accept()).await;
         }
         Ok(accepted.inspect_err(|error| self.lost(error))?.into_iter().next())
     }
@@ -143,6 +153,7 @@ impl Services {
         journal: Journal,
         payload: Payload,
         started_at: jiff::Timestamp,
+        results: Option<Value>,
     ) -> Arc<Run> {
         let id = journal.id();
         let mut state = self.intake.state();
@@ -152,6 +163,7 @@ impl Services {
             services: self.clone(),
             journal,
             payload,
+            results,
             started_at,
             progress,
             cancelled: Cancellation::default(),

@@ -29,7 +29,7 @@ impl Services {
         let loaded = self.load(id).await;
         match loaded {
             Ok(Some((deployed, journal, payload, started_at, origin))) => {
-                let run = self.live(deployed, journal, payload, started_at);
+                let run = self.live(deployed, journal, payload, started_at, None);
                 if let Some(reason) = cancel {
                     run.cancelled.cancel(&reason);
                 }

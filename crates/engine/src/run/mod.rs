@@ -38,6 +38,8 @@ pub(crate) struct Run {
     pub(crate) services: Arc<Services>,
     pub(crate) journal: Journal,
     pub(crate) payload: Payload,
+    /// What steps read of the payload, where it has been read already.
+    pub(crate) results: Option<Value>,
     pub(crate) started_at: Timestamp,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,

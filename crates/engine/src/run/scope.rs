@@ -25,8 +25,11 @@ impl Scope {
     /// The names at the start of an execution.
     pub(super) fn of(run: &Run) -> Result<Self, ActionError> {
         let automation = &run.deployed.automation;
-        let results = trigger::results(&run.payload)
-            .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?;
+        let results = match &run.results {
+            Some(results) => results.clone(),
+            None => trigger::results(&run.payload)
+                .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?,
+        };
         let mut root = Map::with_capacity(10);
         root.insert("trigger", Map::from_iter([("results", results)]));
         root.insert("steps", Map::new());
