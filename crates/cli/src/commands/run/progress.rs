@@ -103,7 +103,10 @@ impl Progress {
                     paint(WARN, "↻")
                 ));
             }
-            Event::Started { .. } | Event::Resumed { .. } | Event::Cancelling { .. } | Event::Finished { .. } => {}
+            Event::Started { .. }
+            | Event::Resumed { .. }
+            | Event::Cancelling { .. }
+            | Event::Finished { .. } => {}
         }
     }
 
