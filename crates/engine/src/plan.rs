@@ -195,7 +195,7 @@ impl Builder<'_> {
                     }
                     None => {
                         unsettled.insert(index);
-                        if !self.gaps.may_name(&need.name) {
+                        if !self.gaps.has("steps") && !self.gaps.may_name(&need.name) {
                             self.diagnostics.push(self.unknown_need(step, need, block));
                         }
                     }

@@ -173,7 +173,11 @@ impl Catalog {
         match self.connections.get(name) {
             Some(connection) => Found::Loaded(connection.clone()),
             None if self.broken_connections.contains(name) => Found::Broken,
-            None => Found::Missing,
+            None => {
+                let names = self.connections.keys().chain(&self.broken_connections).map(String::as_str);
+                let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+                Found::Missing { nearest }
+            }
         }
     }
 

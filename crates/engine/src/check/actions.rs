@@ -161,7 +161,9 @@ fn check_connection(
             .help("remove the line `connection:`"),
         ),
         Some(name) => match (around.connection)(&name.name) {
-            Found::Broken | Found::Missing => found.extend(absent_connection(name, Some(&kinds()), around)),
+            Found::Broken | Found::Missing { .. } => {
+                found.extend(absent_connection(name, Some(&kinds()), around))
+            }
             Found::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
                 Diagnostic::error(
                     "wrong-connection",
@@ -193,10 +195,11 @@ fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_
                     .help(format!("correct what is reported of {path}")),
             )
         }
-        Found::Missing => {
+        Found::Missing { nearest } => {
             let message = format!("there is no connection `{}`", name.name);
             let diagnostic = Diagnostic::error("unknown-connection", message, name.span);
             Some(match kinds {
+                _ if nearest.is_some() => diagnostic.nearest(nearest),
                 Some(kinds) => diagnostic.help(format!("make the file {path} with `type: {kinds}`")),
                 None => diagnostic.help(format!("make the file {path}")),
             })

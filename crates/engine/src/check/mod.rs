@@ -39,7 +39,10 @@ pub(crate) enum Found {
     /// Its file has errors, and no version of it is in force.
     Broken,
     /// There is no such file.
-    Missing,
+    Missing {
+        /// The name of a connection that was probably meant.
+        nearest: Option<String>,
+    },
 }
 
 /// Checks an Automation against everything around it, also one of which not everything could be read: of what `gaps`

@@ -142,10 +142,10 @@ impl<'a> Checker<'a> {
         let Some(root) = path.first() else { return };
         let read = Read { source: &self.automation.source, expression, path };
         let allowed = site.names.allowed();
-        if !site.names.items.is_empty() && self.gaps.may_be_item(root) {
-            return;
-        }
         if !allowed.contains(&root.as_str()) {
+            if !site.names.items.is_empty() && self.gaps.has("as") {
+                return;
+            }
             let diagnostic = self.unknown_name(read, &allowed, site);
             return self.say(diagnostic, site);
         }
@@ -172,7 +172,12 @@ impl<'a> Checker<'a> {
                         .help("write `{value: …, secret: true}`: it is then never shown, logged or stored"),
                 )
             }
-            "steps" => self.step(read, reference.optional, site),
+            "steps" => {
+                if let Some(diagnostic) = self.step_member(read) {
+                    self.say(diagnostic, site);
+                }
+                self.step(read, reference.optional, site)
+            }
             "vars" => self.variable(read, reference.optional, site),
             "trigger" => self.trigger(read),
             "inputs" => self.input(read),
@@ -215,7 +220,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// `steps.<id>.results…`
+    /// `steps.<id>`: whether there is such a step, and whether it has run where it is read.
     fn step(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
         let spot = read.spot(1);
@@ -240,19 +245,20 @@ impl<'a> Checker<'a> {
             Seen::Never(why) => {
                 // With a default, what the turn before left can be carried over.
                 let carried = optional && reader.is_some_and(|reader| Places::share_turns(reader, target));
-                if !carried {
-                    return Some(never(id, why, spot.span));
-                }
+                (!carried).then(|| never(id, why, spot.span))
             }
             Seen::Maybe(doubts) if !optional => {
                 // A step skipped by its own guard has results: null. Only what is below them is missing.
                 let own = matches!(doubts.as_slice(), [Doubt::Condition { own: true, .. }]);
-                if !(own && read.path.len() <= 3) {
-                    return Some(maybe(id, &doubts, spot.span));
-                }
+                (!(own && read.path.len() <= 3)).then(|| maybe(id, &doubts, spot.span))
             }
-            Seen::Maybe(_) | Seen::Always | Seen::Unsure => {}
+            Seen::Maybe(_) | Seen::Always | Seen::Unsure => None,
         }
+    }
+
+    /// `steps.<id>.<member>`
+    fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
+        let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
         let member = read.path.get(2).filter(|member| !names::STEP.contains(&member.as_str()))?;
         let message = format!("`steps.{id}` has no `{member}`, only `results` and `error`");
         let spot = read.spot(2);

@@ -8,6 +8,7 @@
 
 mod common;
 
+mod checking;
 mod durability;
 mod executions;
 mod flow;

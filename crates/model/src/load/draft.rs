@@ -32,8 +32,6 @@ pub struct Gaps {
     steps: BTreeMap<Arc<str>, BTreeSet<&'static str>>,
     /// Names that stand where something could not be read: of steps, variables, inputs.
     names: BTreeSet<String>,
-    /// What loops wanted to call their items.
-    items: BTreeSet<String>,
     /// Whether any variable may be set.
     variables: bool,
 }
@@ -44,13 +42,7 @@ impl Gaps {
 
     /// No gaps yet.
     pub(super) const fn new() -> Self {
-        Self {
-            top: BTreeSet::new(),
-            steps: BTreeMap::new(),
-            names: BTreeSet::new(),
-            items: BTreeSet::new(),
-            variables: false,
-        }
+        Self { top: BTreeSet::new(), steps: BTreeMap::new(), names: BTreeSet::new(), variables: false }
     }
 
     /// Whether there are none.
@@ -59,7 +51,8 @@ impl Gaps {
         self == Self::NONE
     }
 
-    /// Whether it is unknown what the file says under a key of its own, such as `trigger`.
+    /// Whether it is unknown what the file says under a key of its own, such as `trigger`; with `steps`, what steps
+    /// there are; with `as`, what a loop calls its items.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.top.contains(key)
@@ -83,12 +76,6 @@ impl Gaps {
         self.names.contains(name)
     }
 
-    /// Whether a loop wanted to call its items by a name that it could not have.
-    #[must_use]
-    pub fn may_be_item(&self, name: &str) -> bool {
-        self.items.contains(name)
-    }
-
     /// Whether there may be a variable of this name.
     #[must_use]
     pub fn may_set(&self, name: &str) -> bool {
@@ -108,11 +95,6 @@ impl Gaps {
     /// Notes that any variable may be set.
     pub(super) fn note_variables(&mut self) {
         self.variables = true;
-    }
-
-    /// Notes what a loop wanted to call its items.
-    pub(super) fn note_item(&mut self, name: &str) {
-        self.items.insert(name.to_owned());
     }
 
     /// Notes a name, as it is written and as it was probably meant.

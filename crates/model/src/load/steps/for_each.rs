@@ -73,7 +73,12 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
 }
 
 fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
-    let Some(name) = step.named("as") else { return ITEM.into() };
+    let Some(name) = step.named("as") else {
+        if step.take("as").is_given() {
+            step.gaps().note("as");
+        }
+        return ITEM.into();
+    };
     let diagnostic = if TAKEN.contains(&name.name.as_str()) {
         let message = format!("`{}` already means something else in expressions", name.name);
         Diagnostic::error("reserved-name", message, name.span).help("take another name for the item")
@@ -85,6 +90,6 @@ fn item(step: &mut StepReader<'_, '_, '_>) -> Arc<str> {
         return name.name.into();
     };
     step.diagnostics().push(diagnostic);
-    step.gaps().note_item(&name.name);
+    step.gaps().note("as");
     ITEM.into()
 }

@@ -76,7 +76,7 @@ fn written(step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Option<(String, Spa
     let node = id.or(name)?;
     let Some(text) = node.as_text() else {
         // That is reported when the step's keys are read.
-        gaps.note_name(diagnostics.source().slice(node.span));
+        gaps.note("steps");
         return None;
     };
     if id.is_none() {
@@ -85,6 +85,9 @@ fn written(step: &mut MapReader<'_, '_>, gaps: &mut Gaps) -> Option<(String, Spa
     }
     if !is_id(&text.value) {
         diagnostics.push(invalid(&text.value, inner(text)));
+        if text.value.contains("${{") || text.value.trim().is_empty() {
+            gaps.note("steps");
+        }
         gaps.note_name(&text.value);
         return None;
     }

@@ -52,25 +52,21 @@ static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Ch
 pub(super) struct Read {
     /// The trigger and where its kind is written.
     pub(super) trigger: Option<(Trigger, Span)>,
-    /// Whether it is unknown who waits for the end, because some of the trigger's keys could not be read.
-    unsettled: bool,
+    /// Whether it is known who waits for the end.
+    settled: bool,
     pub(super) condition: Option<Expression>,
 }
 
 impl Read {
     /// Whether a caller is known to wait for the end.
     pub(super) fn is_sync(&self) -> bool {
-        self.trigger.as_ref().is_some_and(|(trigger, _)| is_sync(trigger))
+        matches!(&self.trigger, Some((Trigger::Webhook(webhook), _)) if webhook.mode == WebhookMode::Sync)
     }
 
     /// The trigger, if it is known who waits for the end.
     pub(super) fn settled(&self) -> Option<&Trigger> {
-        self.trigger.as_ref().filter(|_| !self.unsettled).map(|(trigger, _)| trigger)
+        self.trigger.as_ref().filter(|_| self.settled).map(|(trigger, _)| trigger)
     }
-}
-
-fn is_sync(trigger: &Trigger) -> bool {
-    matches!(trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
 }
 
 pub(super) fn read(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Read {
@@ -86,13 +82,13 @@ fn read_node(node: &Node, diagnostics: &Diagnostics) -> Option<Read> {
     }
     let mut reader = TRIGGER.open(node, diagnostics)?;
     let mut kinds = Vec::with_capacity(1);
-    let before = diagnostics.error_count();
+    let mut settled = true;
     for kind in &KINDS {
         if let Some(value) = reader.take(kind.word).node() {
             kinds.push(((kind.lower)(value, diagnostics), reader.key_span(kind.word)));
+            settled = kind.word != "webhook" || webhook::has_known_mode(value);
         }
     }
-    let clean = diagnostics.error_count() == before;
     // Of two kinds nobody knows which was meant.
     let trigger = match kinds.pop() {
         Some((Some(trigger), span)) if kinds.is_empty() => Some((trigger, span)),
@@ -100,8 +96,7 @@ fn read_node(node: &Node, diagnostics: &Diagnostics) -> Option<Read> {
     };
     let condition = reader.take("if").node().and_then(|node| expression(node, "if", diagnostics));
     reader.finish();
-    let unsettled = !clean && !trigger.as_ref().is_some_and(|(trigger, _)| is_sync(trigger));
-    Some(Read { trigger, unsettled, condition })
+    Some(Read { trigger, settled, condition })
 }
 
 fn manual(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {

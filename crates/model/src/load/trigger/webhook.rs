@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use crate::load::header;
 use crate::load::keys::{CONTENT_TYPE, Choice, Key, Object, Shape};
 use crate::load::text::{duration_within, no_expression, plain};
@@ -67,8 +67,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     }
     let mut reader = WEBHOOK.open(node, diagnostics)?;
     let mut webhook = usual();
-    let mode = reader.take("mode").one_of(&MODES);
-    webhook.mode = mode.unwrap_or(webhook.mode);
+    webhook.mode = reader.take("mode").one_of(&MODES).unwrap_or(webhook.mode);
     if let Some(methods) = methods(reader.take("methods"), diagnostics) {
         webhook.methods = methods;
     }
@@ -90,8 +89,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         }
         None => {}
     }
-    // A mode that could not be read may be either.
-    if mode.is_some() || !(reader.has("mode") || reader.strangers().next().is_some()) {
+    if has_known_mode(node) {
         inert(&reader, webhook.mode, diagnostics);
     }
     reader.finish();
@@ -105,6 +103,17 @@ fn usual() -> WebhookTrigger {
         respond: None,
         timeout: Automation::DEFAULT_SYNC_TIMEOUT,
         max_body: Automation::DEFAULT_MAX_BODY,
+    }
+}
+
+/// Whether the mode is known: one that could not be read may be either, and so may one that stands under a key that
+/// means nothing.
+pub(super) fn has_known_mode(node: &Node) -> bool {
+    let Some(map) = node.as_map() else { return node.is_null() };
+    let words = || MODES.iter().map(|(word, _)| *word);
+    match map.get("mode") {
+        Some(mode) => mode.as_str().is_some_and(|word| nearest(word, words()).is_some()),
+        None => map.iter().all(|entry| WEBHOOK.keys.iter().any(|key| key.name == entry.key)),
     }
 }
 

@@ -88,6 +88,8 @@ proptest! {
     #[test]
     fn what_the_other_library_writes_we_read_the_same(value in any_value()) {
         let text = serde_yaml::to_string(&value).unwrap_or_default();
+        // It folds at these as YAML 1.1 did; since YAML 1.2 they are letters like others.
+        prop_assume!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}']));
         match parse_text("test.yaml", &text) {
             Ok(node) => prop_assert_eq!(node.to_json(), value, "{}", text),
             // The one thing it writes that we refuse on purpose.

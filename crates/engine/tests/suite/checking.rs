@@ -1,0 +1,432 @@
+//! What an author is told: everything at once, nothing twice, and nothing that only follows from something told.
+
+use std::path::{Path, PathBuf};
+
+use engine::{Catalog, check_project, check_text};
+use model::Severity;
+use model::diagnostic::Report;
+use pretty_assertions::assert_eq;
+
+/// The catalog of a project with the connections `mainWiki` and `broken`, the file of which has an error.
+fn catalog() -> Catalog {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("connections")).expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(dir.path().join("connections").join(name), text).expect("the file is written");
+    };
+    let wiki = "type: wiki.basic\nwith: {host: x.test, email: a@x.test, apiToken: \"${{ secrets.wiki }}\"}\n";
+    write("mainWiki.yaml", wiki);
+    write("broken.yaml", &wiki.replace("secrets.wiki", "secrets."));
+    check_project(dir.path(), &[]).expect("the connectors load").catalog
+}
+
+/// `code text` of each problem, where the text is what its place covers, with the nearest name where there is one.
+fn said(report: &Report) -> Vec<String> {
+    let all = report.diagnostics().iter().map(|found| {
+        let near = found.nearest.as_ref().map(|near| format!(" ({near})")).unwrap_or_default();
+        format!("{} {}{near}", found.code, report.source().slice(found.span))
+    });
+    all.collect()
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    let report = check_text(&catalog(), "automations/test.yaml", text);
+    assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+}
+
+#[track_caller]
+fn check_steps(steps: &str, expected: &[&str]) {
+    check(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"), expected);
+}
+
+const EVERYTHING: &str = r#"id: order-desk
+trigger:
+  webhok:
+    mode: synch
+timeout: 5 minutes
+steps:
+  - id: a
+    action: wiki.createPge
+    connection: mainWikki
+    with:
+      title: Order ${{ trigger.results.boddy.data.id }}
+  - id: b
+    action: wiki.createPage
+    connection: mainWiki
+    with:
+      spaceID: "65538"
+      title: Order {{ trigger.results.body.data.id }}
+      body: ${{ steps.a.results.id + }}
+  - id: c
+    action: log.info
+    with:
+      message: ${{ steps.a.reslts.id }} of ${{ steps.nowhere.results }}
+  - parallel:
+      left:
+        - {id: d, needs: [e], action: log.info, with: {message: "${{ vars.totl }}"}}
+        - {id: e, needs: [d], set: {total: "${{ steps.f.results }}"}}
+      right:
+        - fail: nothing to do
+        - {id: g, action: log.info, with: {message: never}}
+"#;
+
+#[test]
+fn every_problem_of_a_file_is_told_at_once() {
+    check(
+        EVERYTHING,
+        &[
+            "unknown-key webhok (webhook)",
+            "unknown-value synch (sync)",
+            "invalid-duration 5 minutes",
+            "unknown-action wiki.createPge (wiki.createPage)",
+            "unknown-connection mainWikki (mainWiki)",
+            "unknown-member boddy (body)",
+            "unknown-input spaceID (spaceId)",
+            "braces-without-dollar {{ trigger.results.body.data.id }}",
+            "expression-syntax +",
+            "unknown-member reslts (results)",
+            "unknown-step nowhere",
+            "needs-cycle e",
+            "unknown-variable totl (total)",
+            "unknown-step f",
+            "never-runs id",
+        ],
+    );
+}
+
+#[test]
+fn a_reload_tells_as_much_of_a_file_as_a_check_does() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("automations")).expect("a folder");
+    std::fs::write(dir.path().join("automations/order-desk.yaml"), EVERYTHING).expect("the file is written");
+    let checked = check_project(dir.path(), &[]).expect("the connectors load");
+    assert_eq!(checked.catalog.automations().len(), 0, "what has errors is not in force");
+    let text = check_text(&checked.catalog, "automations/order-desk.yaml", EVERYTHING);
+    assert_eq!(said(&checked.catalog.broken()[0].report), said(&text));
+}
+
+#[test]
+fn of_a_trigger_that_cannot_be_read_nothing_is_known() {
+    let rest = "steps:\n  - {if: trigger.results.scheduledAt, set: {z: 1}}\n  - respond: {body: x}\n  - {if: trigger.body, set: {z: 1}}\n";
+    check(&format!("trigger: {{clock: {{}}}}\n{rest}"), &["unknown-key clock", "unknown-member body"]);
+    check(&format!("trigger: webhook\n{rest}"), &["wrong-type webhook", "unknown-member body"]);
+    check(
+        &format!("trigger: {{webhook: {{}}, manual: {{}}}}\n{rest}"),
+        &["conflicting-keys manual", "unknown-member body"],
+    );
+    check(rest, &["missing-key steps", "unknown-member body"]);
+}
+
+#[test]
+fn who_waits_for_an_answer_is_unknown_without_the_mode() {
+    let steps = "steps: [{respond: {body: x}}]\n";
+    check(&format!("trigger: {{webhook: {{mode: never, timeout: 5s}}}}\n{steps}"), &["unknown-value never"]);
+    check(&format!("trigger: {{webhook: {{sync: true, timeout: 5s}}}}\n{steps}"), &["unknown-key sync"]);
+    check(
+        &format!("trigger: {{webhook: {{maxBody: 5}}}}\n{steps}"),
+        &["invalid-size 5", "respond-without-caller respond"],
+    );
+    check(
+        &format!("trigger: {{webhook: {{mode: asynch, timeout: 5s}}}}\n{steps}"),
+        &["unknown-value asynch (async)", "sync-only timeout", "respond-without-caller respond"],
+    );
+}
+
+#[test]
+fn both_halves_of_a_schedule_are_checked() {
+    let steps = "steps: [{set: {z: 1}}]\n";
+    check(
+        &format!("trigger: {{schedule: {{cron: '61 * * * *', timezone: Europe/Berlim}}}}\n{steps}"),
+        &["bad-schedule 61 * * * *", "bad-schedule Europe/Berlim"],
+    );
+    check(
+        &format!("trigger: {{schedule: {{every: often, timezone: Europe/Berlim}}}}\n{steps}"),
+        &["invalid-duration often", "bad-schedule Europe/Berlim"],
+    );
+}
+
+#[test]
+fn the_steps_inside_a_broken_one_are_checked_and_known() {
+    let inside = "[{id: a, action: log.inf}]";
+    let after = "- {if: steps.a.reslts | default(1), set: {z: 1}}\n";
+    for (step, expected) in [
+        (format!("- if: a b\n  then: {inside}\n"), "expression-syntax b"),
+        (format!("- then: {inside}\n"), "missing-key then"),
+        (format!("- if: true\n  thn: {inside}\n"), "unknown-key thn (then)"),
+        (format!("- forEach: {{a: 1}}\n  steps: {inside}\n"), "wrong-type a"),
+        (format!("- parallel: {{a b: {inside}}}\n"), "invalid-name a b"),
+        (format!("- parallel: {inside}\n"), "wrong-type id"),
+        ("- if: true\n  then: {id: a, action: log.inf}\n".to_owned(), "wrong-type id"),
+        (format!("- set: {{z: 1}}\n  onEror: {inside}\n"), "unknown-key onEror (onError)"),
+    ] {
+        let inside = "unknown-action log.inf (log.info)";
+        check_steps(&format!("{step}{after}"), &[expected, inside, "unknown-member reslts (results)"]);
+    }
+}
+
+#[test]
+fn a_step_that_means_nothing_keeps_its_id_and_what_follows_is_open() {
+    let after = "- {if: steps.a.results.x and vars.anything, set: {z: 1}}\n";
+    check_steps(&format!("- {{id: a}}\n{after}"), &["no-verb id"]);
+    check_steps(&format!("- {{id: a, launch: x}}\n{after}"), &["unknown-key launch"]);
+    // The names below a key that means nothing may be of steps.
+    check_steps(
+        "- {switch: x, cases: {one: [{id: a, set: {z: 1}}]}}\n- {if: steps.a.results, set: {z: 1}}\n",
+        &["unknown-key switch", "unknown-key cases"],
+    );
+}
+
+#[test]
+fn a_misspelt_verb_is_read_as_the_one_that_was_meant() {
+    check_steps(
+        "- {acton: wiki.createPge, with: {a: 1}}\n- {sett: {x: '${{ nobody }}'}}\n- {if: vars.x, set: {z: 1}}\n",
+        &[
+            "unknown-key acton (action)",
+            "unknown-action wiki.createPge (wiki.createPage)",
+            "unknown-key sett (set)",
+            "unknown-name nobody",
+        ],
+    );
+}
+
+#[test]
+fn an_id_that_cannot_be_one_is_told_where_it_stands_only() {
+    check_steps(
+        "- {id: create-page, set: {z: 1}}\n- {if: \"steps['create-page'].results and steps.createPage.results\", set: {z: 1}}\n",
+        &["invalid-id create-page (createPage)"],
+    );
+    check_steps(
+        "- {id: a, set: {z: 1}}\n- {id: a, set: {z: 1}}\n- {if: steps.a.results, set: {z: 1}}\n",
+        &["duplicate-id a"],
+    );
+    check_steps(
+        "- {idd: page, set: {z: 1}}\n- {if: steps.page.results, set: {z: 1}}\n",
+        &["unknown-key idd (id)"],
+    );
+    check_steps(
+        "- log.info\n- {id: b, set: {z: 1}}\n- {if: steps.step4, set: {z: 1}}\n- {set: {z: 1}}\n",
+        &["wrong-type log.info", "later-step step4"],
+    );
+}
+
+#[test]
+fn inputs_that_cannot_be_read_are_not_missed() {
+    let page = "action: wiki.getPage, connection: mainWiki";
+    check_steps(&format!("- {{{page}, with: [1]}}\n"), &["wrong-type 1"]);
+    check_steps(&format!("- {{{page}, inputs: {{pageId: 1}}}}\n"), &["unknown-key inputs"]);
+    check_steps(
+        &format!("- {{{page}, with: {{page_id: [1]}}}}\n"),
+        &["unknown-input page_id (pageId)", "wrong-input page_id"],
+    );
+    check_steps(
+        &format!("- {{{page}, with: {{pageid: '${{{{ a b }}}}'}}}}\n"),
+        &["unknown-input pageid (pageId)", "expression-syntax b"],
+    );
+    // What is wrong with the connection does not hide what is wrong with the inputs.
+    check_steps(
+        "- {action: wiki.getPage, connection: [1]}\n",
+        &["missing-input wiki.getPage", "wrong-type 1"],
+    );
+    check_steps(
+        "- {action: wiki.getPage, conection: mainWiki}\n",
+        &["missing-input wiki.getPage", "unknown-key conection (connection)"],
+    );
+    check_steps(
+        "- {action: wiki.getPage, account: mainWiki, with: {pageId: '1'}}\n",
+        &["unknown-key account"],
+    );
+    check_steps(
+        "- {action: getPage, connection: nowhere}\n",
+        &["invalid-action getPage", "unknown-connection nowhere"],
+    );
+}
+
+#[test]
+fn a_broken_connection_is_not_a_missing_one() {
+    let steps = "- {action: wiki.getPage, connection: broken, with: {pageId: '1'}}\n";
+    check_steps(steps, &["broken-connection broken"]);
+}
+
+#[test]
+fn a_connection_is_checked_as_far_as_it_can_be_read() {
+    let check = |text: &str, expected: &[&str]| {
+        let report = check_text(&catalog(), "connections/x.yaml", text);
+        assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+    };
+    check(
+        "type: wiki.basic\ndescripton: x\nwith: {hosts: a, apiToken: '${{ trigger.x }}', extra: '${{ a b }}'}\n",
+        &[
+            "missing-input wiki.basic",
+            "unknown-key descripton (description)",
+            "unknown-input hosts (host)",
+            "name-not-here trigger",
+            "unknown-input extra",
+            "expression-syntax b",
+        ],
+    );
+    check("type: wiki.basic\nwith: [1]\n", &["wrong-type 1"]);
+    check("type: basic\nwith: {a: '${{ vars.x }}'}\n", &["invalid-type basic", "name-not-here vars"]);
+    check(
+        "tpe: wiki.basik\nwith: {}\n",
+        &["unknown-key tpe (type)", "unknown-connection-type wiki.basik (wiki.basic)"],
+    );
+}
+
+#[test]
+fn what_a_step_may_do_when_it_can_be_read_is_left_open() {
+    // It may be skipped, it may go on after its failure, it may be the last one.
+    check_steps("- {if: a b, fail: x}\n- {set: {z: 1}}\n", &["expression-syntax b"]);
+    check_steps("- {fail: x, onError: later}\n- {set: {z: 1}}\n", &["unknown-value later"]);
+    check_steps("- {fail: x, unless: a}\n- {set: {z: 1}}\n", &["unknown-key unless"]);
+    check_steps(
+        "- {id: a, if: 'vars.x and (', set: {z: 1}}\n- {if: steps.a.results.id, set: {z: 1}}\n",
+        &["expression-syntax ("],
+    );
+    check_steps("- {action: http.request, with: {url: /x}, retry: often}\n", &["wrong-type often"]);
+    check_steps("- {set: [a]}\n- {if: vars.a, set: {z: 1}}\n", &["wrong-type a"]);
+    check_steps("- {set: {a-b: 1}}\n- {if: \"vars['a-b']\", set: {z: 1}}\n", &["invalid-name a-b"]);
+    check_steps("- forEach: [1]\n  as: 2nd\n  steps: [{if: item, set: {z: 1}}]\n", &["invalid-name 2nd"]);
+}
+
+#[test]
+fn inputs_and_variables_that_cannot_be_read_are_not_undeclared() {
+    let file = |lines: &str| {
+        format!(
+            "{lines}\ntrigger: {{manual: {{}}}}\nsteps: [{{if: inputs.a and configVars.a, set: {{z: 1}}}}]\n"
+        )
+    };
+    check(&file("inputs: [a]\nconfigVars: [a]"), &["wrong-type a", "wrong-type a"]);
+    check(
+        &file("inputs: {a: text}\nconfigVars: {a: {secret: true}}"),
+        &["wrong-type text", "missing-key secret"],
+    );
+    check(&file("inputs: {b: {}}\nconfigVars: {b: 1}"), &["undeclared-input a", "undeclared-config-var a"]);
+    check(&file("parameters: {a: 1}"), &["unknown-key parameters"]);
+}
+
+#[test]
+fn where_the_order_of_steps_is_not_settled_only_the_order_is_left_open() {
+    check_steps(
+        "- {id: a, needs: [b], if: steps.b.results and steps.c.results, set: {z: 1}}\n- {id: b, needs: [a], if: steps.a.result, set: {z: 1}}\n- {id: c, needs: [a], if: steps.x.results, set: {z: 1}}\n- {id: d, needs: [], if: steps.c.results, set: {z: 1}}\n",
+        &["needs-cycle b", "unknown-member result (results)", "unknown-step x", "unwaited-step c"],
+    );
+    check_steps(
+        "- {id: a, needs: [], set: {z: 1}}\n- {id: b, needs: [aa], if: steps.a.results, set: {z: 1}}\n",
+        &["unknown-need aa (a)"],
+    );
+    check_steps(
+        "- {id: a, needs: [], set: {z: 1}}\n- {id: b, needs: {}, if: steps.a.results, set: {z: 1}}\n",
+        &["wrong-type {}"],
+    );
+    check_steps(
+        "- {id: a, needs: [b], set: {z: 1}}\n- {id: b, after: [], set: {z: 1}}\n",
+        &["unknown-key after"],
+    );
+}
+
+/// The files that come with the repository.
+fn shipped() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let entries = std::fs::read_dir(root.join("automations")).expect("the examples");
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "yaml"))
+        .filter(|path| !path.to_string_lossy().ends_with(".test.yaml"))
+        .map(|path| (path.clone(), std::fs::read_to_string(&path).expect("it is text")))
+        .collect();
+    files.sort();
+    assert!(files.len() > 10);
+    files
+}
+
+/// Keys of the language that stand on a line of their own, and are nobody's names.
+const KEYS: [&str; 18] = [
+    "trigger",
+    "webhook",
+    "schedule",
+    "mode",
+    "steps",
+    "action",
+    "connection",
+    "with",
+    "forEach",
+    "then",
+    "else",
+    "parallel",
+    "respond",
+    "onError",
+    "retry",
+    "concurrency",
+    "outputs",
+    "configVars",
+];
+
+#[test]
+fn one_misspelt_key_is_one_error() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
+    let mut tried = 0;
+    for (path, text) in shipped() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let bare = line.trim_start().trim_start_matches("- ");
+            let Some(key) = KEYS.into_iter().find(|key| bare.starts_with(&format!("{key}:"))) else {
+                continue;
+            };
+            let (first, last) = key.split_at(key.len() - 2);
+            let swapped: String = last.chars().rev().collect();
+            let wrong = line.replacen(&format!("{key}:"), &format!("{first}{swapped}:"), 1);
+            let mut changed = lines.clone();
+            changed[at] = &wrong;
+            let changed = changed.join("\n");
+            let report = check_text(&catalog, "automations/changed.yaml", &changed);
+            let errors: Vec<_> =
+                report.entries().into_iter().filter(|e| e.severity == Severity::Error).collect();
+            let codes: Vec<_> = errors
+                .iter()
+                .map(|error| (error.code.as_str(), error.line, error.nearest.as_deref()))
+                .collect();
+            let shown = format!("{}\n{}", path.display(), report.render(false));
+            assert_eq!(codes, [("unknown-key", at + 1, Some(key))], "{shown}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+#[test]
+fn what_cannot_be_read_has_no_consequences_elsewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
+    let mut tried = 0;
+    for (path, text) in shipped() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some((key, value)) = line.split_once(": ").filter(|(key, _)| !key.contains('#')) else {
+                continue;
+            };
+            // A value of several lines would not end with its first one.
+            if value.is_empty() || ["|", ">"].iter().any(|block| value.starts_with(block)) {
+                continue;
+            }
+            for new in ["{q: 1}", "[1]", "5", "\"${{ a b }}\"", "''", "null"] {
+                let wrong = format!("{key}: {new}");
+                let mut changed = lines.clone();
+                changed[at] = &wrong;
+                let report = check_text(&catalog, "automations/changed.yaml", &changed.join("\n"));
+                if report.diagnostics().iter().any(|found| found.code.starts_with("yaml")) {
+                    continue;
+                }
+                let shown = format!("{}\n{wrong}\n{}", path.display(), report.render(false));
+                // What is wrong deep in an input is told at the input's name.
+                let deep = |code: &str| code == "wrong-input" || code == "unknown-input";
+                let elsewhere =
+                    report.entries().into_iter().find(|entry| entry.line != at + 1 && !deep(&entry.code));
+                assert_eq!(elsewhere, None, "{shown}");
+                tried += report.error_count();
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
