@@ -5,7 +5,7 @@
 //! (`steps.x.results.id`) is replaced, before compiling, by a call of a function of ours that walks it: where the
 //! expression provides for absence it gives undefined, elsewhere an error that names the missing path.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use minijinja::machinery::ast::{CallArg, Expr};
 use minijinja::machinery::parse_expr;
@@ -39,8 +39,11 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
+/// An expression that is known to compile. It is kept compiled once it has been evaluated, not before: what MiniJinja
+/// makes of one takes some ten kilobytes, and most of a large project's wait for a trigger that seldom comes.
 pub(super) struct Program {
-    expression: minijinja::Expression<'static, 'static>,
+    rewritten: Box<str>,
+    compiled: OnceLock<minijinja::Expression<'static, 'static>>,
 }
 
 impl Program {
@@ -57,18 +60,29 @@ impl Program {
             return Err(unknown);
         }
         let rewritten = rewriter.rewritten();
-        let expression =
-            ENVIRONMENT.compile_expression_owned(rewritten).map_err(|error| syntax_error(&error, text))?;
-        Ok((Self { expression }, rewriter.references))
+        ENVIRONMENT.compile_expression(&rewritten).map_err(|error| syntax_error(&error, text))?;
+        let program = Self { rewritten: rewritten.into(), compiled: OnceLock::new() };
+        Ok((program, rewriter.references))
     }
 
     pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {
-        let result = self.expression.eval(minijinja::Value::from(scope)).map_err(|error| describe(&error))?;
+        let expression = self.compiled().map_err(|error| describe(&error))?;
+        let result = expression.eval(minijinja::Value::from(scope)).map_err(|error| describe(&error))?;
         from_expression(&result).map_err(|reason| match reason {
             NotAValue::Undefined => "something it reads is not defined here".to_owned(),
             NotAValue::Kind(kind) => format!("its result is a {kind}, which is no value"),
             NotAValue::TooLarge => "its result has more than 1,000,000 items".to_owned(),
         })
+    }
+
+    fn compiled(&self) -> Result<&minijinja::Expression<'static, 'static>, Error> {
+        match self.compiled.get() {
+            Some(compiled) => Ok(compiled),
+            None => {
+                let compiled = ENVIRONMENT.compile_expression_owned(self.rewritten.to_string())?;
+                Ok(self.compiled.get_or_init(|| compiled))
+            }
+        }
     }
 }
 
