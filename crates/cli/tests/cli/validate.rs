@@ -31,6 +31,17 @@ fn a_build_reads_problems_as_annotations() {
 }
 
 #[test]
+fn what_is_wrong_in_a_file_hides_nothing_that_is_wrong_among_files() {
+    let text = "trigger: {manul: {}}\ntimeout: 5\nsteps:\n  - action: log.inf\n    with: {message: \"${{ vars.x }}\"}\n";
+    let ran =
+        Project::with(&[("automations/all.yaml", text)]).cogwork(&["validate", "--format", "json"]).exits(1);
+    let found = ran.json();
+    let codes: Vec<_> =
+        found["diagnostics"].as_array().expect("a list").iter().map(|entry| &entry["code"]).collect();
+    assert_eq!(codes, ["unknown-key", "invalid-duration", "unknown-action", "unknown-variable"]);
+}
+
+#[test]
 fn only_the_files_asked_for_are_told_of() {
     let project = project();
     project.cogwork(&["validate", "automations/hello.yaml"]).exits(0).says("checked 1 file: 0 errors");

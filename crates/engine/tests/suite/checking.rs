@@ -1,11 +1,14 @@
 //! What an author is told: everything at once, nothing twice, and nothing that only follows from something told.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use engine::{Catalog, check_project, check_text};
 use model::Severity;
 use model::diagnostic::Report;
 use pretty_assertions::assert_eq;
+use proptest::prelude::*;
 
 /// The catalog of a project with the connections `mainWiki` and `broken`, the file of which has an error.
 fn catalog() -> Catalog {
@@ -429,4 +432,38 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
         }
     }
     assert!(tried > 100, "{tried}");
+}
+
+/// A file of the repository with some of its lines deleted, doubled, swapped or moved to the right.
+fn mutated() -> impl Strategy<Value = String> {
+    let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8);
+    let files = shipped();
+    (any::<prop::sample::Index>(), prop::collection::vec(change, 1..5)).prop_map(move |(which, changes)| {
+        let mut lines: Vec<String> = which.get(&files).1.lines().map(str::to_owned).collect();
+        for (at, other, kind) in changes {
+            let (at, other) = (at.index(lines.len()), other.index(lines.len()));
+            match kind {
+                0 if lines.len() > 1 => drop(lines.remove(at)),
+                1 => lines.insert(at, lines[other].clone()),
+                2 => lines.swap(at, other),
+                _ => lines[at].insert_str(0, "  "),
+            }
+        }
+        lines.join("\n")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_file_can_be_checked_and_the_same_is_not_told_twice(text in mutated()) {
+        static CATALOG: LazyLock<Catalog> = LazyLock::new(catalog);
+        let report = check_text(&CATALOG, "automations/test.yaml", &text);
+        let mut told = HashSet::new();
+        for found in report.diagnostics() {
+            let is_new = told.insert((found.span, found.code, found.message.as_str()));
+            prop_assert!(is_new, "{}\n{}", text, report.render(false));
+        }
+    }
 }

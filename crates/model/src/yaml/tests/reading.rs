@@ -153,3 +153,25 @@ fn names_of_the_authors_own_are_left_to_the_author() {
     reader.finish_open();
     assert!(diagnostics.into_report().is_empty());
 }
+
+#[test]
+fn a_misspelt_key_is_read_as_what_was_meant_and_reported() {
+    let text = "tiemout: 5s\nretri: 3\nretry_: 4\nxy: 1\nlater: 2\nname: a\nnames: b\n";
+    let (_, report) = read(text, |reader| {
+        reader.allow(&["timeout", "retry", "at", "name"]);
+        reader.mend(|key| key == "later");
+        assert_eq!(reader.take("timeout").duration(), Some(Duration::from_secs(5)));
+        // The first of two that are near gets the place, and a key that is there is never replaced.
+        assert_eq!(reader.take("retry").integer(0..=9), Some(3));
+        assert_eq!(reader.take("name").string(), Some("a"));
+        // A short key is near too many to be read as one, and some keys are to be left alone.
+        assert!(!reader.take("at").is_given());
+        let strangers: Vec<_> = reader.strangers().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(strangers, ["retry_", "xy", "later", "names"]);
+        assert_eq!(reader.required("timeout").span(), reader.take("timeout").span());
+        assert!(reader.has("timeout") && reader.exactly_one_of(&["timeout", "none"]) == Some("timeout"));
+    });
+    let told: Vec<_> = report.diagnostics().iter().map(|d| (d.code, d.nearest.as_deref())).collect();
+    assert_eq!(told[..2], [("unknown-key", Some("timeout")), ("unknown-key", Some("retry"))]);
+    assert_eq!(told.len(), 6, "each unknown key is told once: {}", report.render(false));
+}
