@@ -87,7 +87,8 @@ pub enum Notice {
         /// Where it stands now.
         status: model::Status,
         /// What happened, in order. Step starts are told at once, everything else once it is committed; a step
-        /// start may come twice.
+        /// start may come twice. Empty, with no lines either, where nobody watched yet when the commit began: then
+        /// what happened is in the store alone.
         events: Arc<Vec<Event>>,
         /// What it logged.
         logs: Arc<Vec<LogLine>>,

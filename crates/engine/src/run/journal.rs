@@ -74,7 +74,9 @@ struct Transit {
 struct UnderWay {
     events: u32,
     effects: u64,
-    notice: Option<Notice>,
+    status: Status,
+    /// What whoever watches is told; copied only where somebody does.
+    told: Option<(Vec<Event>, Vec<LogLine>)>,
     append: BoxFuture<'static, Result<(), store::Error>>,
 }
 
@@ -215,7 +217,9 @@ impl Journal {
     /// Records the begin of a try with an outside effect, and tells whoever watches at once.
     pub(crate) fn step_started(&self, step: &str, attempt: u32) {
         let event = Event::StepStarted { at: self.clock.now(), step: step.to_owned(), attempt };
-        self.tell(|| vec![event.clone()], Vec::new, Status::Running);
+        if self.notices.receiver_count() > 0 {
+            self.tell(Status::Running, vec![event.clone()], Vec::new());
+        }
         self.push(event);
     }
 
@@ -330,7 +334,7 @@ impl Journal {
     /// Comes back when everything recorded so far is committed.
     pub(crate) async fn commit(&self) -> Result<(), Exit> {
         let mut transit = self.transit.lock().await;
-        transit.arrive(&self.notices).await?;
+        transit.arrive(self).await?;
         let (events, logs, effects, status) = {
             let mut state = self.state();
             if state.pending.is_empty() && state.logs.is_empty() {
@@ -339,30 +343,24 @@ impl Journal {
             let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
             (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs), state.effects, status)
         };
-        let notice = (self.notices.receiver_count() > 0).then(|| Notice::ExecutionEvents {
-            id: self.id,
-            automation: self.automation.clone(),
-            status,
-            events: Arc::new(events.clone()),
-            logs: Arc::new(logs.clone()),
-        });
+        let told = (self.notices.receiver_count() > 0).then(|| (events.clone(), logs.clone()));
         let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
         let append = Append { execution: self.id, first: transit.next, events, logs, status };
         let store = self.store.clone();
         let append = Box::pin(async move { store.append(append).await });
-        transit.under_way = Some(UnderWay { events: count, effects, notice, append });
-        transit.arrive(&self.notices).await
+        transit.under_way = Some(UnderWay { events: count, effects, status, told, append });
+        transit.arrive(self).await
     }
 
-    fn tell(&self, events: impl Fn() -> Vec<Event>, logs: impl Fn() -> Vec<LogLine>, status: Status) {
+    fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
         if self.notices.receiver_count() > 0 {
             // Nobody may listen any more, which is no loss.
             let _ = self.notices.send(Notice::ExecutionEvents {
                 id: self.id,
                 automation: self.automation.clone(),
                 status,
-                events: Arc::new(events()),
-                logs: Arc::new(logs()),
+                events: Arc::new(events),
+                logs: Arc::new(logs),
             });
         }
     }
@@ -374,7 +372,7 @@ impl Journal {
 
 impl Transit {
     /// Waits for the append that is under way, if one is.
-    async fn arrive(&mut self, notices: &broadcast::Sender<Notice>) -> Result<(), Exit> {
+    async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         if let Some(error) = &self.lost {
             return Err(Exit::Lost(error.clone()));
         }
@@ -385,9 +383,10 @@ impl Transit {
             Ok(()) => {
                 self.next += under_way.events;
                 self.committed_effects = under_way.effects;
-                if let Some(notice) = under_way.notice {
-                    let _ = notices.send(notice);
-                }
+                // Who came to watch while the commit was under way has read the store without it, and is told at
+                // least that something happened.
+                let (events, logs) = under_way.told.unwrap_or_default();
+                journal.tell(under_way.status, events, logs);
                 Ok(())
             }
             Err(error) => {

@@ -296,3 +296,25 @@ async fn a_cancelled_execution_still_runs_its_closing_steps() {
     drop(held);
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
+    let project = Project::with(&manual("  - set: {a: 1}\n"));
+    let engine = project.start().await;
+    for _ in 0..50 {
+        let id = start_with(&engine, "{}").await;
+        let mut notices = engine.subscribe();
+        soon(async {
+            loop {
+                let events = engine.store().events(id).await.expect("read").expect("exists");
+                if matches!(events.last(), Some(model::Event::Finished { .. })) {
+                    break;
+                }
+                // Whatever is not in the store yet is told.
+                while !matches!(notices.recv().await, Ok(engine::Notice::ExecutionEvents { .. })) {}
+            }
+        })
+        .await;
+    }
+    stop(engine).await;
+}

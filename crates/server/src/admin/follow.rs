@@ -154,7 +154,8 @@ impl Follow {
 
     fn take(&mut self, events: &[Event], logs: &[LogLine]) {
         let begins = |event: &Event| matches!(event, Event::StepStarted { .. });
-        if !logs.is_empty() || !events.iter().all(begins) {
+        // A notice without content says that there is something in the store.
+        if events.is_empty() || !logs.is_empty() || !events.iter().all(begins) {
             self.look = true;
             return;
         }
