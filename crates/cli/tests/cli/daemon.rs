@@ -164,7 +164,7 @@ fn a_problem_that_comes_up_later_is_shown_then_and_once() {
     let mut daemon = Daemon::start(&project, &[], "hello");
     project.write("automations/hello.yaml", BAD);
     daemon.says("did you mean `steps`?");
-    project.cogwork(&["list"]).exits(0).says("automations/hello.yaml:1:1");
+    project.cogwork(&["list"]).exits(0).says("automations/hello.yaml:3:1");
     project.write("automations/hello.yaml", HELLO);
     daemon.says("no problem is left in any file");
     let (code, log) = daemon.stop();

@@ -160,7 +160,7 @@ fn without_a_daemon_the_files_are_listed() {
     let ran = project
         .cogwork(&["list"])
         .exits(0)
-        .says("automations/bad.yaml:1:1: an automation needs the key `steps`");
+        .says("automations/bad.yaml:3:1: unknown key `stepz` in an automation");
     let lines: Vec<String> =
         ran.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(lines[0], "ID STATE STARTED BY LAST");
