@@ -67,7 +67,7 @@ impl Run {
         if let Some(outcome) = self.journal.finished(&key) {
             return self.replay(step, outcome, scope, context);
         }
-        self.may_go_on(context)?;
+        let began = self.may_go_on(context)?;
         if let Some(error) = self.journal.failing(&key) {
             return self.failed(step, &key, error, 0, scope, context).await;
         }
@@ -85,8 +85,7 @@ impl Run {
                 }
             }
         }
-        let began = self.services.clock.now();
-        let error = match self.tries(step, &key, scope, context).await? {
+        let error = match self.tries(step, &key, began, scope, context).await? {
             Ok(result) => {
                 let took = self.took_us(began);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
@@ -105,15 +104,17 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
+        mut began: Timestamp,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Result<Value, ActionError>, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
             self.sleep_until(next_at, Some(context)).await?;
+            began = self.services.clock.now();
         }
         loop {
-            let inner = context.inner(self.services.clock.now(), step.timeout);
+            let inner = context.inner(began, step.timeout);
             let error = match self.verb(step, key, tries.failed + 1, scope, &inner).await {
                 Ok(result) => return Ok(Ok(result)),
                 Err(Exit::Failed(error)) => error,
@@ -143,6 +144,7 @@ impl Run {
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
             self.journal.commit().await?;
             self.sleep_until(next_at, Some(context)).await?;
+            began = self.services.clock.now();
             tries.failed = failed;
         }
     }
@@ -260,18 +262,19 @@ impl Run {
         any
     }
 
-    /// Whether the next step may begin.
-    fn may_go_on(&self, context: &Context) -> Result<(), Exit> {
+    /// Whether the next step may begin, and that it does so now: a look at the clock costs as much as a small step.
+    fn may_go_on(&self, context: &Context) -> Result<Timestamp, Exit> {
         if self.services.closing.is_cancelled() {
             return Err(Exit::Parked);
         }
         if self.cancelled.token.is_cancelled() && !context.closing {
             return Err(Exit::Cancelled);
         }
-        if self.services.clock.now() >= context.deadline.0 {
+        let now = self.services.clock.now();
+        if now >= context.deadline.0 {
             return Err(Exit::Expired(context.deadline.1));
         }
-        Ok(())
+        Ok(now)
     }
 
     async fn keep_journal_light(&self) -> Result<(), Exit> {
