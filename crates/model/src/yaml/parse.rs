@@ -324,6 +324,10 @@ impl Builder<'_> {
         };
         // The parser writes `~` for a value that is not there.
         let value = if span.is_empty() && style == Style::Plain { "" } else { value };
+        // It also ends a block scalar with a line break where the file ends without one; there is none to keep (8.1.1.2).
+        let in_last_line = || self.text.rsplit('\n').next().is_some_and(|line| !line.trim().is_empty());
+        let cut = style.is_block() && span.range().end >= self.text.len() && in_last_line();
+        let value = if cut { value.strip_suffix('\n').unwrap_or(value) } else { value };
         let text = || {
             let placement = Placement::of(value, self.text, span, style);
             Kind::String(Text { value: value.to_owned(), style, placement })

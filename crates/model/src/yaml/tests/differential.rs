@@ -117,3 +117,15 @@ proptest! {
         }
     }
 }
+
+/// Where the comparisons above look away: what we read there is what YAML 1.2 says.
+#[test]
+fn what_is_left_out_of_the_comparison_is_read_as_yaml_1_2_says() {
+    assert_eq!(tree(">\n#").to_json(), Value::from("#"));
+    assert_eq!(tree(">\n#\n").to_json(), Value::from("#\n"));
+    assert_eq!(tree("a: |\n  b").to_json()["a"], Value::from("b"));
+    for letter in ['\u{85}', '\u{2028}', '\u{2029}'] {
+        let text = format!("\"a{letter}b\"");
+        assert_eq!(tree(&text).to_json(), Value::from(format!("a{letter}b")), "{text:?}");
+    }
+}
