@@ -261,6 +261,8 @@ pub enum Status {
     Queued,
     /// Its steps run, or wait for a retry.
     Running,
+    /// It is paused: for a time, an event, an answer or another execution. It takes no slot.
+    Waiting,
     /// It ended well.
     Succeeded,
     /// It ended with an error.
@@ -273,13 +275,20 @@ pub enum Status {
 
 impl Status {
     /// All of them, in the order of a life.
-    pub const ALL: [Self; 6] =
-        [Self::Queued, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled, Self::Stuck];
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Running,
+        Self::Waiting,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Stuck,
+    ];
 
     /// Whether nothing more will happen.
     #[must_use]
     pub fn is_terminal(self) -> bool {
-        !matches!(self, Self::Queued | Self::Running)
+        !matches!(self, Self::Queued | Self::Running | Self::Waiting)
     }
 
     /// The word for it in JSON, tables and filters.
@@ -288,6 +297,7 @@ impl Status {
         match self {
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",

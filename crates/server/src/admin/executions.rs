@@ -36,7 +36,7 @@ pub(crate) struct ExecutionView {
     /// What started it: `kind` is `webhook`, `test`, `schedule` or `manual`.
     #[schema(value_type = Object)]
     origin: serde_json::Value,
-    /// `queued`, `running`, `succeeded`, `failed`, `cancelled` or `stuck`.
+    /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `stuck`.
     status: &'static str,
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
@@ -361,7 +361,7 @@ mod tests {
         };
         let query = ListQuery::default;
         let status =
-            "`done` is no state of an execution; use queued, running, succeeded, failed, cancelled, stuck";
+            "`done` is no state of an execution; use queued, running, waiting, succeeded, failed, cancelled, stuck";
         check(ListQuery { status: Some("failed, done".into()), ..query() }, status);
         let automation = "`A b` cannot be the id of an automation";
         check(ListQuery { automation: Some("A b".into()), ..query() }, automation);

@@ -154,6 +154,7 @@ pub(super) fn status_code(status: Status) -> i64 {
         Status::Failed => 3,
         Status::Cancelled => 4,
         Status::Stuck => 5,
+        Status::Waiting => 6,
     }
 }
 
@@ -218,7 +219,7 @@ mod tests {
         for status in Status::ALL {
             assert_eq!(status_of(status_code(status)), Some(status));
         }
-        assert_eq!(status_of(6), None);
+        assert_eq!(status_of(7), None);
     }
 
     #[test]

@@ -107,10 +107,11 @@ fn shelves(filter: &ExecutionFilter) -> Vec<String> {
     for test in kinds {
         match open.as_slice() {
             [] => {}
-            [only] => {
-                ranges.push(format!("shelf = {} AND status = {}", shelf(*only, test), status_code(*only)))
+            [any, ..] => {
+                let codes: Vec<String> = open.iter().map(|status| status_code(*status).to_string()).collect();
+                let codes = codes.join(", ");
+                ranges.push(format!("shelf = {} AND status IN ({codes})", shelf(*any, test)));
             }
-            [any, ..] => ranges.push(format!("shelf = {}", shelf(*any, test))),
         }
         let ended = statuses.iter().filter(|status| status.is_terminal());
         ranges.extend(ended.map(|status| format!("shelf = {}", shelf(*status, test))));
@@ -156,9 +157,9 @@ mod tests {
     fn every_list_reads_ranges_of_an_index_only() {
         let connection = tables();
         let (before, time) = (ExecutionId::from_bytes([7; 16]), jiff::Timestamp::UNIX_EPOCH);
-        for states in 0..64_u8 {
+        for states in 0..128_u8 {
             let status =
-                (0..6).filter(|index| states & (1 << index) != 0).map(|index| Status::ALL[index]).collect();
+                (0..7).filter(|index| states & (1 << index) != 0).map(|index| Status::ALL[index]).collect();
             for test in [None, Some(true), Some(false)] {
                 for automation in [None, AutomationId::parse("orders")] {
                     let (since, until) = (Some(time), automation.is_some().then_some(time));

@@ -26,7 +26,7 @@ pub(super) struct List {
     /// Of this automation
     #[arg(long, value_name = "ID")]
     automation: Option<String>,
-    /// In one of these states: queued, running, succeeded, failed, cancelled, stuck
+    /// In one of these states: queued, running, waiting, succeeded, failed, cancelled, stuck
     #[arg(long, value_delimiter = ',')]
     status: Vec<Status>,
     /// Since a moment: a span such as `2h` or `7d`, a day, or an instant
