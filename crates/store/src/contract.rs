@@ -1,14 +1,20 @@
 //! The contract that every store keeps. It has no business rule: it keeps what it is given, in order, durably.
 
+mod state;
+mod wait;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
+pub use state::{StateEntry, StateRow, StateWrite};
+pub use wait::{Resting, Wait};
+
 use crate::Error;
 
-/// Durable memory of executions, their definitions, addresses and watermarks.
+/// Durable memory of executions, their definitions, addresses and watermarks, and of the values they share.
 ///
 /// Every write returns only when it is durable: committed and synced. A write that returns an error that
 /// [`Error::outcome_unknown`] affirms may or may not have happened: the caller must stop accepting. A write whose
@@ -29,9 +35,11 @@ pub trait Store: Send + Sync + 'static {
     /// definitions must have been put, else [`Error::NoSuchDefinition`] and nothing was changed.
     async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error>;
 
-    /// Appends events and log lines to one execution, all or nothing. The first event's index must be the number
-    /// of events stored so far, else [`Error::Conflict`]: somebody else wrote, and nothing was changed. A crash
-    /// before the return leaves all of them or none; a crash after, all.
+    /// Appends events and log lines to one execution, with what it waits for and the state it wrote, all or
+    /// nothing. The first event's index must be the number of events stored so far, else [`Error::Conflict`]:
+    /// somebody else wrote, and nothing was changed. A state that has not the version that is expected gives
+    /// [`Error::StateChanged`], and nothing was changed either. A crash before the return leaves all of it or
+    /// none; a crash after, all.
     async fn append(&self, append: Append) -> Result<(), Error>;
 
     /// All events of an execution in order; `None` if there is no such execution.
@@ -46,11 +54,53 @@ pub trait Store: Send + Sync + 'static {
     /// Log lines of an execution in order, from the line with index `after` on.
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error>;
 
-    /// Executions that have not come to an end, oldest first, those after `after`.
+    /// Executions that have not come to an end, oldest first, those after `after`; up to 1,000. Those that wait
+    /// are left out, unless they hold a place among others.
     async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error>;
 
-    /// How many executions have not come to an end.
+    /// How many executions have not come to an end, those that wait among them.
     async fn unfinished_count(&self) -> Result<u64, Error>;
+
+    /// Executions that wait, oldest first, those after `after`; up to 1,000.
+    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error>;
+
+    /// The open waits of an execution, by step. There are none once it has come to an end.
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error>;
+
+    /// Who has an open wait for the event with this name: executions with the steps that wait, oldest execution
+    /// first, those after `after`; up to 1,000. Other steps of such an execution may be running.
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error>;
+
+    /// Which execution waits for the end of this one, and in which step; the oldest, should there be several.
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error>;
+
+    /// The value with this key.
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error>;
+
+    /// The values with these keys, in their order, as they were at one moment.
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error>;
+
+    /// The values of a scope by key, those with keys after `after`. A page ends at 1,000 of them, or at about
+    /// 8 MiB, so it may be shorter than `limit`: after the last page comes an empty one.
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error>;
+
+    /// Keeps or deletes values, all or none: [`Error::StateChanged`] if one has not the version that is expected.
+    /// A crash before the return leaves all of it or none; a crash after, all.
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error>;
+
+    /// Deletes values that expired before `before`, at most `limit` of them, and gives how many went. A crash in
+    /// its midst means that some are left.
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+
+    /// Keeps `fresh` as the key with which this store's owner signs, unless there is one already, and gives the
+    /// one that is kept. The first ever put stays for the life of the store. A crash before the return means that
+    /// nobody has seen it.
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error>;
 
     /// The addresses of all Automations that ever had one.
     async fn addresses(&self) -> Result<Vec<Address>, Error>;
@@ -140,6 +190,30 @@ pub struct Append {
     pub logs: Vec<LogLine>,
     /// Where the execution stands after these events.
     pub status: Status,
+    /// Whether it keeps a place among others while it waits; means nothing unless the status is waiting.
+    pub holds: bool,
+    /// What it waits for now, in place of all it waited for; `None` changes nothing. Up to [`Wait::MAX`]. An
+    /// execution that comes to an end waits for nothing, whatever is said here.
+    pub waits: Option<Vec<Wait>>,
+    /// What it keeps or deletes of the state, each key once at most. Up to [`StateWrite::MAX_AT_ONCE`].
+    pub state: Vec<StateWrite>,
+}
+
+impl Append {
+    /// An append of nothing yet, after the `first` events that are stored.
+    #[must_use]
+    pub fn new(execution: ExecutionId, first: u32, status: Status) -> Self {
+        Self {
+            execution,
+            first,
+            events: Vec::new(),
+            logs: Vec::new(),
+            status,
+            holds: false,
+            waits: None,
+            state: Vec::new(),
+        }
+    }
 }
 
 /// What a list shows of an execution.

@@ -79,6 +79,14 @@ pub enum Error {
         /// How many there are.
         found: u32,
     },
+    /// A value has not the version that was expected.
+    #[error("the state `{key}` of `{scope}` was changed by something else; read it and try again")]
+    StateChanged {
+        /// Whose it is.
+        scope: String,
+        /// Its key.
+        key: String,
+    },
     /// There is no such execution.
     #[error("there is no execution {0}; it may have been pruned")]
     NoSuchExecution(ExecutionId),
@@ -171,6 +179,7 @@ mod tests {
         assert!(Error::Commit { reason: "disk I/O error".into() }.outcome_unknown());
         assert!(Error::Poisoned { reason: "disk I/O error".into() }.outcome_unknown());
         assert!(!Error::Full.outcome_unknown());
+        assert!(!Error::StateChanged { scope: "orders".into(), key: "cursor".into() }.outcome_unknown());
         assert!(!Error::Closed.outcome_unknown());
     }
 }

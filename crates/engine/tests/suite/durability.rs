@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::{DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    Prune, Store, Watermark,
+    Prune, Resting, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
 };
 use tokio::sync::Semaphore;
 
@@ -345,6 +345,46 @@ impl Store for Watched {
     }
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.inner.unfinished_count().await
+    }
+    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
+        self.inner.resting(after, limit).await
+    }
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+        self.inner.waits(execution).await
+    }
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error> {
+        self.inner.waiting_for_event(name, after, limit).await
+    }
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
+        self.inner.waiting_for_child(child).await
+    }
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
+        self.inner.read_state(scope, key).await
+    }
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
+        self.inner.read_states(scope, keys).await
+    }
+    async fn list_state(
+        &self,
+        scope: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<StateRow>, Error> {
+        self.inner.list_state(scope, after, limit).await
+    }
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.inner.write_state(writes).await
+    }
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_state(before, limit).await
+    }
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.inner.put_secret(fresh).await
     }
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
         self.inner.addresses().await

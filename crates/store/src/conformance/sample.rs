@@ -92,7 +92,7 @@ pub(super) fn line(text: &str) -> LogLine {
 
 /// An append of these events.
 pub(super) fn append(execution: ExecutionId, first: u32, events: Vec<Event>, status: Status) -> Append {
-    Append { execution, first, events, logs: Vec::new(), status }
+    Append { events, ..Append::new(execution, first, status) }
 }
 
 /// Ends an execution that has only started, at that time.

@@ -1,13 +1,20 @@
 //! Rows as they are stored, made on the caller's side so that the writer has nothing to do but write them.
 
+use std::collections::HashSet;
+use std::fmt;
+
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Status};
 
-use crate::contract::{Accept, Address, Append, Definition, NewExecution, Watermark};
+use crate::contract::{Accept, Address, Append, Definition, NewExecution, StateWrite, Wait, Watermark};
 use crate::{Accepted, Error};
 
 /// How many characters of an error a list shows.
 const MAX_ERROR_CHARS: usize = 500;
+
+/// The shelf of executions that wait, and of those that hold a place meanwhile. No status that ends one has it.
+const WAITING_SHELF: i64 = 6;
+const HOLDING_SHELF: i64 = 7;
 
 /// Added to the shelf of a test.
 const TEST_SHELF: i64 = 8;
@@ -23,6 +30,10 @@ pub(super) enum Work {
     PutDefinition(Definition),
     /// Addresses, each in place of its Automation's last one.
     PutAddresses(Vec<Address>),
+    /// Values to keep or to delete.
+    WriteState(Vec<StateChange>),
+    /// A key to keep if there is none. Answered with [`Done::Secret`].
+    PutSecret(Key),
     /// Delete these executions, but for their events and logs. Answered with [`Done::Count`].
     Forget(Vec<ExecutionId>),
     /// Delete some of the events and logs that deleted executions left. Answered with [`Done::More`].
@@ -31,6 +42,8 @@ pub(super) enum Work {
     ForgetDefinitions,
     /// Delete keys of deleted executions with ids before this, so many at most. Answered with [`Done::Count`].
     ForgetKeys { before: [u8; 6], limit: u32 },
+    /// Delete some of the values that expired before this, so many at most. Answered with [`Done::Count`].
+    ForgetState { before_ns: i64, limit: u32 },
     /// Give some free pages back to the file system. Answered with [`Done::More`].
     GiveBack,
 }
@@ -46,6 +59,17 @@ pub(super) enum Done {
     Count(u64),
     /// Whether there is more to do of the same.
     More(bool),
+    /// The key that is kept.
+    Secret(Key),
+}
+
+/// A key that is never printed.
+pub(super) struct Key(pub(super) [u8; 32]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
 }
 
 /// A new execution.
@@ -71,8 +95,22 @@ pub(super) struct AppendRow {
     pub(super) body: Option<String>,
     pub(super) lines: Option<(u32, String)>,
     pub(super) status: Status,
+    /// The shelf, but for the part of it that marks a test.
+    pub(super) shelf: i64,
     pub(super) finished_ns: Option<i64>,
     pub(super) error: Option<String>,
+    pub(super) waits: Option<Vec<Wait>>,
+    pub(super) state: Vec<StateChange>,
+}
+
+/// A value to keep or to delete.
+#[derive(Debug)]
+pub(super) struct StateChange {
+    pub(super) scope: String,
+    pub(super) key: String,
+    pub(super) expected: Option<i64>,
+    pub(super) value: Option<String>,
+    pub(super) expires_ns: Option<i64>,
 }
 
 impl Work {
@@ -83,7 +121,7 @@ impl Work {
     }
 
     /// What [`Append`] asks for.
-    pub(super) fn append(append: &Append) -> Result<Self, Error> {
+    pub(super) fn append(append: Append) -> Result<Self, Error> {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
         let body = if count > 0 { Some(json(&append.events)?) } else { None };
@@ -91,7 +129,9 @@ impl Work {
             0 => None,
             count => Some((count, json(&append.logs)?)),
         };
-        let (finished_ns, error) = ending(append);
+        let (finished_ns, error) = ending(&append);
+        let waits = append.waits.filter(|_| !append.status.is_terminal());
+        waits.as_deref().map_or(Ok(()), check_waits)?;
         Ok(Self::Append(AppendRow {
             execution: append.execution,
             first: append.first,
@@ -99,9 +139,17 @@ impl Work {
             body,
             lines,
             status: append.status,
+            shelf: shelf(append.status, append.holds, false),
             finished_ns,
             error,
+            waits,
+            state: changes(append.state)?,
         }))
+    }
+
+    /// What a change of the state asks for.
+    pub(super) fn write_state(writes: Vec<StateWrite>) -> Result<Self, Error> {
+        Ok(Self::WriteState(changes(writes)?))
     }
 
     /// About how many bytes it holds in memory.
@@ -114,11 +162,19 @@ impl Work {
             Self::Append(row) => {
                 256 + row.body.as_ref().map_or(0, String::len)
                     + row.lines.as_ref().map_or(0, |(_, lines)| lines.len())
+                    + row.waits.iter().flatten().map(wait_bytes).sum::<usize>()
+                    + state_bytes(&row.state)
             }
+            Self::WriteState(changes) => state_bytes(changes),
             Self::PutDefinition(definition) => 256 + definition.text.len(),
             Self::PutAddresses(addresses) => 256 * addresses.len(),
             Self::Forget(ids) => 16 * ids.len(),
-            Self::Sweep | Self::ForgetDefinitions | Self::ForgetKeys { .. } | Self::GiveBack => 0,
+            Self::PutSecret(_)
+            | Self::Sweep
+            | Self::ForgetDefinitions
+            | Self::ForgetKeys { .. }
+            | Self::ForgetState { .. }
+            | Self::GiveBack => 0,
         }
     }
 }
@@ -136,7 +192,7 @@ impl NewRow {
             automation,
             definition,
             status: if new.begins { Status::Running } else { Status::Queued },
-            shelf: shelf(Status::Queued, origin.is_test()),
+            shelf: shelf(Status::Queued, false, origin.is_test()),
             origin: to_json(&origin)?,
             started_ns: to_ns(at),
             body,
@@ -163,11 +219,25 @@ pub(super) fn status_of(code: i64) -> Option<Status> {
     Status::ALL.into_iter().find(|status| status_code(*status) == code)
 }
 
-/// The list in which an execution stands, as the tables number it.
-pub(super) fn shelf(status: Status, test: bool) -> i64 {
-    let base = if status.is_terminal() { status_code(status) } else { 0 };
+/// The list in which an execution stands, as the tables number it. `holds` is whether it keeps a place among others
+/// while it waits.
+pub(super) fn shelf(status: Status, holds: bool, test: bool) -> i64 {
+    let base = match status {
+        Status::Queued | Status::Running => 0,
+        Status::Waiting => {
+            if holds {
+                HOLDING_SHELF
+            } else {
+                WAITING_SHELF
+            }
+        }
+        Status::Succeeded | Status::Failed | Status::Cancelled | Status::Stuck => status_code(status),
+    };
     if test { base + TEST_SHELF } else { base }
 }
+
+/// Every shelf of executions that have not ended, as a list in SQL.
+pub(super) const OPEN_SHELVES: &str = "(0, 6, 7, 8, 14, 15)";
 
 /// Nanoseconds since the epoch; what lies before 1677 or after 2262 becomes the end of that range.
 pub(super) fn to_ns(at: Timestamp) -> i64 {
@@ -206,6 +276,66 @@ fn ending(append: &Append) -> (Option<i64>, Option<String>) {
     }
 }
 
+fn check_waits(waits: &[Wait]) -> Result<(), Error> {
+    if waits.len() > Wait::MAX {
+        return Err(invalid(format!(
+            "an execution has at most {} open waits, not {}",
+            Wait::MAX,
+            waits.len()
+        )));
+    }
+    let mut steps = HashSet::with_capacity(waits.len());
+    match waits.iter().find(|wait| !steps.insert(wait.step.as_str())) {
+        Some(twice) => Err(invalid(format!("the step `{}` waits twice", twice.step))),
+        None => Ok(()),
+    }
+}
+
+fn changes(writes: Vec<StateWrite>) -> Result<Vec<StateChange>, Error> {
+    let (count, limit) = (writes.len(), StateWrite::MAX_AT_ONCE);
+    if count > limit {
+        return Err(invalid(format!("at most {limit} values of the state change at once, not {count}")));
+    }
+    let mut keys = HashSet::with_capacity(count);
+    if let Some(twice) = writes.iter().find(|write| !keys.insert((&*write.scope, &*write.key))) {
+        return Err(invalid(format!("the state `{}` of `{}` changes twice at once", twice.key, twice.scope)));
+    }
+    writes.into_iter().map(StateChange::of).collect()
+}
+
+impl StateChange {
+    fn of(write: StateWrite) -> Result<Self, Error> {
+        let StateWrite { scope, key, expected, value, expires_at } = write;
+        let (most, limit) = (StateWrite::MAX_NAME_BYTES, StateWrite::MAX_VALUE_BYTES);
+        if [&scope, &key].iter().any(|name| name.is_empty() || name.len() > most) {
+            return Err(invalid(format!("a scope and a key of the state have 1 to {most} bytes")));
+        }
+        let value = value.as_ref().map(serde_json::to_string).transpose();
+        let value = value.map_err(|error| invalid(error.to_string()))?;
+        if let Some(bytes) = value.as_ref().map(String::len).filter(|bytes| *bytes > limit) {
+            return Err(Error::TooLarge { bytes, limit });
+        }
+        // No value has a version of -1.
+        let expected = expected.map(|version| i64::try_from(version).unwrap_or(-1));
+        Ok(Self { scope, key, expected, value, expires_ns: expires_at.map(to_ns) })
+    }
+}
+
+fn wait_bytes(wait: &Wait) -> usize {
+    64 + wait.step.len() + wait.event.as_ref().map_or(0, String::len)
+}
+
+fn state_bytes(changes: &[StateChange]) -> usize {
+    let bytes = |change: &StateChange| {
+        64 + change.scope.len() + change.key.len() + change.value.as_ref().map_or(0, String::len)
+    };
+    changes.iter().map(bytes).sum()
+}
+
+fn invalid(reason: String) -> Error {
+    Error::Invalid { reason }
+}
+
 fn too_many() -> Error {
     Error::Invalid { reason: format!("an execution has at most {} events and log lines", u32::MAX) }
 }
@@ -223,10 +353,19 @@ mod tests {
     }
 
     #[test]
-    fn queued_and_running_share_a_shelf_and_tests_stand_apart() {
-        assert_eq!(shelf(Status::Queued, false), shelf(Status::Running, false));
-        assert_ne!(shelf(Status::Queued, true), shelf(Status::Queued, false));
-        assert_eq!(shelf(Status::Stuck, true), 13);
+    fn queued_and_running_share_a_shelf_those_that_wait_and_tests_stand_apart() {
+        assert_eq!(shelf(Status::Queued, false, false), shelf(Status::Running, true, false));
+        assert_ne!(shelf(Status::Queued, false, true), shelf(Status::Queued, false, false));
+        assert_eq!(shelf(Status::Stuck, false, true), 13);
+        let mut all = HashSet::new();
+        for (status, test) in Status::ALL.into_iter().flat_map(|status| [(status, false), (status, true)]) {
+            for shelf in HashSet::from([false, true].map(|holds| shelf(status, holds, test))) {
+                assert!(all.insert(shelf) || status == Status::Running, "{status:?}");
+                let listed = OPEN_SHELVES.trim_matches(['(', ')']).split(", ");
+                let open = listed.map(|open| open.parse()).any(|open| open == Ok(shelf));
+                assert_eq!(open, !status.is_terminal(), "{status:?}");
+            }
+        }
     }
 
     #[test]

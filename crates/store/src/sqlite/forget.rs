@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::{ExecutionId, Status};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::encode::{Done, Work, id_prefix, shelf, to_ns};
+use super::encode::{Done, OPEN_SHELVES, Work, id_prefix, shelf, to_ns};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
 use super::write::{Fault, Uses};
@@ -79,7 +79,8 @@ fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::
     let statuses = Status::ALL.into_iter().filter(|status| {
         if filter.keep_failed { *status == Status::Succeeded } else { status.is_terminal() }
     });
-    let shelves: Vec<i64> = statuses.flat_map(|status| [shelf(status, false), shelf(status, true)]).collect();
+    let shelves: Vec<i64> =
+        statuses.flat_map(|status| [shelf(status, false, false), shelf(status, false, true)]).collect();
     // What ended before was accepted before.
     let highest = id_prefix(filter.before.as_millisecond().saturating_add(1));
     let before = to_ns(filter.before);
@@ -119,9 +120,9 @@ fn automations(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 
 /// Deletes the rows of executions that have ended, and notes that their events and logs are to go.
 pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionId]) -> Result<Done, Fault> {
-    let mut delete = connection.prepare_cached(
-        "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN (0, 8) RETURNING definition",
-    )?;
+    let mut delete = connection.prepare_cached(&format!(
+        "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN {OPEN_SHELVES} RETURNING definition"
+    ))?;
     let mut note =
         connection.prepare_cached("INSERT INTO remains (execution) VALUES (?1) ON CONFLICT DO NOTHING")?;
     let mut gone = Vec::with_capacity(ids.len());

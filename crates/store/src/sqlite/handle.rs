@@ -11,18 +11,18 @@ use tokio::sync::Mutex;
 
 use super::checkpoint::Checkpointer;
 use super::counters::Counters;
-use super::encode::{Done, Work};
+use super::encode::{Done, Key, Work};
 use super::place::Place;
 use super::poison::Poison;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::settings::{self, Durability, Options};
 use super::writer::Writer;
-use super::{forget, read, schema};
+use super::{forget, read, schema, state, waits};
 use crate::Error;
 use crate::contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page, Prune,
-    Store, Watermark,
+    Resting, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
 };
 
 /// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written
@@ -133,7 +133,7 @@ impl Store for SqliteStore {
     }
 
     async fn append(&self, append: Append) -> Result<(), Error> {
-        self.write(Work::append(&append)?).await.map(drop)
+        self.write(Work::append(append)?).await.map(drop)
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
@@ -159,6 +159,57 @@ impl Store for SqliteStore {
 
     async fn unfinished_count(&self) -> Result<u64, Error> {
         self.0.pool.read(|connection| read::unfinished_count(connection)).await
+    }
+
+    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
+        self.0.pool.read(move |connection| waits::resting(connection, after, limit)).await
+    }
+
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+        self.0.pool.read(move |connection| waits::of(connection, execution)).await
+    }
+
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error> {
+        let name = name.to_owned();
+        self.0.pool.read(move |connection| waits::for_event(connection, &name, after, limit)).await
+    }
+
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
+        self.0.pool.read(move |connection| waits::for_child(connection, child)).await
+    }
+
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
+        Ok(self.read_states(scope, &[key.to_owned()]).await?.pop().flatten())
+    }
+
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
+        let (scope, keys) = (scope.to_owned(), keys.to_vec());
+        self.0.pool.read(move |connection| state::read(connection, &scope, &keys)).await
+    }
+
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
+        let (scope, after) = (scope.to_owned(), after.unwrap_or_default().to_owned());
+        self.0.pool.read(move |connection| state::list(connection, &scope, &after, limit)).await
+    }
+
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.write(Work::write_state(writes)?).await.map(drop)
+    }
+
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        state::prune(self.queue()?, before, limit).await
+    }
+
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        match self.write(Work::PutSecret(Key(fresh))).await? {
+            Done::Secret(Key(kept)) => Ok(kept),
+            _ => Ok(fresh),
+        }
     }
 
     async fn addresses(&self) -> Result<Vec<Address>, Error> {

@@ -4,7 +4,7 @@
 use model::Status;
 use rusqlite::ToSql;
 
-use super::encode::{id_prefix, shelf, status_code, to_ns};
+use super::encode::{OPEN_SHELVES, id_prefix, shelf, status_code, to_ns};
 use crate::contract::{ExecutionFilter, Page};
 
 /// The most executions of a page.
@@ -60,16 +60,36 @@ pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
     Query { sql, values }
 }
 
-/// Executions that have not come to an end, oldest first.
+/// Executions that have not come to an end, oldest first; of those that wait only those that hold a place.
 pub(super) fn unfinished() -> String {
+    oldest(COLUMNS, &[(Status::Running, false), (Status::Waiting, true)])
+}
+
+/// Executions that wait, oldest first: the id, whether it holds a place, when its first wait is over.
+pub(super) fn resting() -> String {
+    let shelves = [false, true].map(|test| shelf(Status::Waiting, true, test).to_string()).join(", ");
+    let columns = format!(
+        "id, shelf IN ({shelves}), (SELECT min(until_ns) FROM waits WHERE execution = executions.id)"
+    );
+    oldest(&columns, &[(Status::Waiting, false), (Status::Waiting, true)])
+}
+
+/// How many executions have not come to an end.
+pub(super) fn unfinished_count() -> String {
+    format!("SELECT count(*) FROM executions INDEXED BY executions_by_shelf WHERE shelf IN {OPEN_SHELVES}")
+}
+
+/// A page of what stands in these lists, `?2` rows with ids after `?1`. Each is a status, and whether a place is held.
+fn oldest(columns: &str, lists: &[(Status, bool)]) -> String {
     let range = |shelf: i64| {
         format!(
-            "SELECT * FROM (SELECT {COLUMNS} FROM executions INDEXED BY executions_by_shelf \
+            "SELECT * FROM (SELECT {columns} FROM executions INDEXED BY executions_by_shelf \
              WHERE shelf = {shelf} AND id > ?1 ORDER BY id LIMIT ?2)"
         )
     };
-    let (real, test) = (shelf(Status::Queued, false), shelf(Status::Queued, true));
-    format!("{} UNION ALL {} ORDER BY id LIMIT ?2", range(real), range(test))
+    let shelves =
+        lists.iter().flat_map(|(status, holds)| [false, true].map(|test| shelf(*status, *holds, test)));
+    format!("{} ORDER BY id LIMIT ?2", shelves.map(range).collect::<Vec<_>>().join(" UNION ALL "))
 }
 
 /// What bounds the ids, and what else must hold of each row.
@@ -94,52 +114,54 @@ fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Values) {
     (conditions, values)
 }
 
-/// The conditions that pick the ranges of the index. Queued and running share a shelf, where the status decides.
+/// The conditions that pick the ranges of the index. Queued and running share a shelf, where the status decides;
+/// those that wait have two.
 fn shelves(filter: &ExecutionFilter) -> Vec<String> {
     let wanted = |status: &Status| filter.status.is_empty() || filter.status.contains(status);
-    let statuses: Vec<Status> = Status::ALL.into_iter().filter(wanted).collect();
-    let open: Vec<Status> = statuses.iter().copied().filter(|status| !status.is_terminal()).collect();
     let kinds = match filter.test {
         Some(test) => vec![test],
         None => vec![false, true],
     };
     let mut ranges = Vec::new();
     for test in kinds {
-        match open.as_slice() {
-            [] => {}
-            [any, ..] => {
-                let codes: Vec<String> = open.iter().map(|status| status_code(*status).to_string()).collect();
-                let codes = codes.join(", ");
-                ranges.push(format!("shelf = {} AND status IN ({codes})", shelf(*any, test)));
-            }
+        let shared = shelf(Status::Queued, false, test);
+        match (wanted(&Status::Queued), wanted(&Status::Running)) {
+            (true, true) => ranges.push(format!("shelf = {shared}")),
+            (true, false) => ranges.push(one_of(shared, Status::Queued)),
+            (false, true) => ranges.push(one_of(shared, Status::Running)),
+            (false, false) => {}
         }
-        let ended = statuses.iter().filter(|status| status.is_terminal());
-        ranges.extend(ended.map(|status| format!("shelf = {}", shelf(*status, test))));
+        if wanted(&Status::Waiting) {
+            let waiting = [false, true].map(|holds| shelf(Status::Waiting, holds, test));
+            ranges.extend(waiting.map(|shelf| format!("shelf = {shelf}")));
+        }
+        let ended = Status::ALL.into_iter().filter(|status| status.is_terminal() && wanted(status));
+        ranges.extend(ended.map(|status| format!("shelf = {}", shelf(status, false, test))));
     }
     ranges
 }
 
+fn one_of(shelf: i64, status: Status) -> String {
+    format!("shelf = {shelf} AND status = {}", status_code(status))
+}
+
+/// What SQLite says it will do.
+#[cfg(test)]
+pub(super) fn plan<P: rusqlite::Params>(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    params: P,
+) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("it is SQL");
+    let rows = statement.query_map(params, |row| row.get("detail")).expect("it explains");
+    rows.collect::<Result<_, _>>().expect("it is text")
+}
+
 #[cfg(test)]
 mod tests {
-    use model::{AutomationId, ExecutionId};
-    use rusqlite::Connection;
-
+    use super::super::schema;
     use super::*;
-
-    /// What SQLite says it will do.
-    fn plan(connection: &Connection, sql: &str, params: &[(&str, &dyn ToSql)]) -> Vec<String> {
-        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("it is SQL");
-        let rows = statement.query_map(params, |row| row.get("detail")).expect("it explains");
-        rows.collect::<Result<_, _>>().expect("it is text")
-    }
-
-    fn tables() -> Connection {
-        let connection = Connection::open_in_memory().expect("it opens");
-        connection
-            .execute_batch(include_str!("../../migrations/V1__initial.sql"))
-            .expect("the tables are made");
-        connection
-    }
+    use model::{AutomationId, ExecutionId};
 
     /// Each read of the table is a range of an index down to the bounds of the id, and already in order.
     fn assert_ranges(plan: &[String], range: &str, context: &str) {
@@ -155,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_list_reads_ranges_of_an_index_only() {
-        let connection = tables();
+        let connection = schema::in_memory();
         let (before, time) = (ExecutionId::from_bytes([7; 16]), jiff::Timestamp::UNIX_EPOCH);
         for states in 0..128_u8 {
             let status =
@@ -166,7 +188,7 @@ mod tests {
                     let filter =
                         ExecutionFilter { automation, status: Vec::clone(&status), test, since, until };
                     let query = page(&filter, Page { before: Some(before), limit: 50 });
-                    let plan = plan(&connection, &query.sql, &query.params());
+                    let plan = plan(&connection, &query.sql, query.params().as_slice());
                     let range = match (&filter.automation, filter.status.is_empty() && test.is_none()) {
                         (Some(_), _) => "(automation=? AND shelf=? AND id>? AND id<?)",
                         (None, true) => "(id>? AND id<?)",
@@ -180,16 +202,18 @@ mod tests {
 
     #[test]
     fn the_unfinished_are_found_without_looking_at_the_others() {
-        let connection = tables();
-        let plan = plan(&connection, &unfinished(), &[]);
-        assert_ranges(&plan, "(shelf=? AND id>?)", "unfinished");
+        let connection = schema::in_memory();
+        for sql in [unfinished(), resting()] {
+            let plan = plan(&connection, &sql, (1, 2));
+            assert_ranges(&plan, "(shelf=? AND id>?)", &sql);
+        }
     }
 
     #[test]
     fn a_page_without_a_filter_needs_no_sorting() {
-        let connection = tables();
+        let connection = schema::in_memory();
         let query = page(&ExecutionFilter::default(), Page { before: None, limit: 50 });
-        let plan = plan(&connection, &query.sql, &query.params());
+        let plan = plan(&connection, &query.sql, query.params().as_slice());
         assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "{plan:?}");
     }
 }

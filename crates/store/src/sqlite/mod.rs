@@ -11,7 +11,9 @@ mod schema;
 
 mod encode;
 mod queue;
+mod state;
 mod statements;
+mod waits;
 mod write;
 mod writer;
 

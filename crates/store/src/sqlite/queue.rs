@@ -101,8 +101,11 @@ mod tests {
             body: Some("x".repeat(bytes)),
             lines: None,
             status: Status::Running,
+            shelf: 0,
             finished_ns: None,
             error: None,
+            waits: None,
+            state: Vec::new(),
         })
     }
 

@@ -88,9 +88,8 @@ pub(super) fn unfinished(
 
 /// How many executions have not come to an end.
 pub(super) fn unfinished_count(connection: &Connection) -> Result<u64, Error> {
-    let sql = "SELECT count(*) FROM executions INDEXED BY executions_by_shelf WHERE shelf IN (0, 8)";
     let count: i64 = connection
-        .prepare_cached(sql)
+        .prepare_cached(&list::unfinished_count())
         .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
         .map_err(read_error)?;
     u64::try_from(count).map_err(|_| corrupt("a count is negative".to_owned()))
@@ -192,10 +191,12 @@ fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {
     AutomationId::parse(text).ok_or_else(|| corrupt(format!("`{text}` is no id of an Automation")))
 }
 
-fn timestamp(ns: i64) -> Result<Timestamp, Error> {
+/// The time of a number in the tables.
+pub(super) fn timestamp(ns: i64) -> Result<Timestamp, Error> {
     Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| corrupt(format!("{ns} is no time")))
 }
 
-fn corrupt(what: String) -> Error {
+/// What is stored cannot have been written by a store.
+pub(super) fn corrupt(what: String) -> Error {
     Error::Corrupt { what }
 }

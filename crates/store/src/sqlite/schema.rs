@@ -9,7 +9,10 @@ use super::settings::open_error;
 use crate::Error;
 
 /// Every version of the tables, oldest first. One that is released never changes.
-const MIGRATIONS: [(&str, &str); 1] = [("V1__initial", include_str!("../../migrations/V1__initial.sql"))];
+const MIGRATIONS: [(&str, &str); 2] = [
+    ("V1__initial", include_str!("../../migrations/V1__initial.sql")),
+    ("V2__waits_and_state", include_str!("../../migrations/V2__waits_and_state.sql")),
+];
 
 /// The version that this release reads and writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few versions")]
@@ -64,4 +67,12 @@ fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
     let sql = format!("SELECT max(version) FROM {HISTORY}");
     let found = connection.query_row(&sql, [], |row| row.get(0)).optional().map_err(failed)?;
     found.flatten().map(Some).ok_or_else(|| Error::NotAStore { path: file.to_owned() })
+}
+
+/// The tables in memory, to look at what SQLite makes of a query.
+#[cfg(test)]
+pub(super) fn in_memory() -> Connection {
+    let mut connection = Connection::open_in_memory().expect("it opens");
+    migrate(&mut connection, Path::new("memory")).expect("the tables are made");
+    connection
 }

@@ -49,12 +49,13 @@ impl<'connection> Statements<'connection> {
                 "UPDATE executions SET events = events + ?3, logs = logs + ?4, status = ?5 \
                  WHERE id = ?1 AND events = ?2 AND shelf IN (0, 8)",
             )?,
+            // `?9` is whether it ends, which is not written over open waits: all others end without a look for them.
             move_shelf: connection.prepare(
                 "UPDATE executions SET events = events + ?3, logs = logs + ?4, status = ?5, \
                    shelf = (shelf & 8) + ?6, \
-                   finished_ns = iif(?6 = 0, NULL, coalesce(?7, finished_ns)), \
-                   error = iif(?6 = 0, NULL, iif(?7 IS NULL, error, ?8)) \
-                 WHERE id = ?1 AND events = ?2",
+                   finished_ns = iif(?9, coalesce(?7, finished_ns), NULL), \
+                   error = iif(?9, iif(?7 IS NULL, error, ?8), NULL) \
+                 WHERE id = ?1 AND events = ?2 AND (waits = 0 OR NOT ?9)",
             )?,
             find_state: connection.prepare("SELECT events FROM executions WHERE id = ?1")?,
             new_logs: connection.prepare(

@@ -6,9 +6,9 @@ use std::collections::hash_map::Entry;
 use model::{DefinitionHash, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::encode::{AppendRow, Done, NewRow, Work, shelf, status_code, to_ns};
-use super::forget;
+use super::encode::{AppendRow, Done, Key, NewRow, StateChange, Work, status_code, to_ns};
 use super::statements::Statements;
+use super::{forget, state, waits};
 use crate::contract::{Address, Definition, Watermark};
 use crate::{Accepted, Error};
 
@@ -42,13 +42,16 @@ pub(super) fn write(
 ) -> Result<Done, Fault> {
     match work {
         Work::Accept { executions, watermark } => accept(statements, uses, executions, watermark.as_ref()),
-        Work::Append(row) => append(statements, row),
+        Work::Append(row) => append(connection, statements, row),
         Work::PutDefinition(definition) => put_definition(connection, definition),
         Work::PutAddresses(addresses) => put_addresses(connection, addresses),
+        Work::WriteState(changes) => write_state(connection, changes),
+        Work::PutSecret(fresh) => put_secret(connection, fresh),
         Work::Forget(ids) => forget::forget(connection, uses, ids),
         Work::Sweep => forget::sweep(connection),
         Work::ForgetDefinitions => forget::forget_definitions(connection, uses),
         Work::ForgetKeys { before, limit } => forget::forget_keys(connection, before, *limit),
+        Work::ForgetState { before_ns, limit } => state::forget(connection, *before_ns, *limit),
         Work::GiveBack => forget::give_back(connection),
     }
 }
@@ -113,21 +116,16 @@ fn accept_one(statements: &mut Statements<'_>, row: &NewRow) -> Result<Accepted,
     Ok(Accepted::New)
 }
 
-fn append(statements: &mut Statements<'_>, row: &AppendRow) -> Result<Done, Fault> {
+fn append(connection: &Connection, statements: &mut Statements<'_>, row: &AppendRow) -> Result<Done, Fault> {
+    // Before anything is written, so that there is nothing to undo where one is refused.
+    state::check(connection, &row.state)?;
+    let mut changed = advance(statements, row)?;
+    if !changed && row.status.is_terminal() {
+        // It may be its open waits that keep it from its end.
+        changed = waits::clear(connection, row.execution, row.first)? && advance(statements, row)?;
+    }
     let id = row.execution.as_bytes();
-    let lines = row.lines.as_ref().map_or(0, |(count, _)| *count);
-    let status = status_code(row.status);
-    let mut changed = 0;
-    if !row.status.is_terminal() {
-        changed = statements.advance.execute(params![id, row.first, row.count, lines, status])?;
-    }
-    // Either it comes to its end, or it had come to its end before.
-    if changed == 0 {
-        let shelf = shelf(row.status, false);
-        let values = params![id, row.first, row.count, lines, status, shelf, row.finished_ns, row.error];
-        changed = statements.move_shelf.execute(values)?;
-    }
-    if changed == 0 {
+    if !changed {
         let found = statements.find_state.query_row([id], |row| row.get(0)).optional()?;
         return Err(Fault::Refused(match found {
             Some(found) => Error::Conflict { execution: row.execution, expected: row.first, found },
@@ -140,7 +138,44 @@ fn append(statements: &mut Statements<'_>, row: &AppendRow) -> Result<Done, Faul
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;
     }
+    if let Some(waits) = &row.waits {
+        waits::replace(connection, row.execution, waits)?;
+    }
+    state::write(connection, &row.state)?;
     Ok(Done::Nothing)
+}
+
+/// Brings the row of an execution up to date, if it has as many events as are expected; whether it did.
+fn advance(statements: &mut Statements<'_>, row: &AppendRow) -> rusqlite::Result<bool> {
+    let id = row.execution.as_bytes();
+    let lines = row.lines.as_ref().map_or(0, |(count, _)| *count);
+    let status = status_code(row.status);
+    let mut changed = 0;
+    if row.shelf == 0 {
+        changed = statements.advance.execute(params![id, row.first, row.count, lines, status])?;
+    }
+    // Either it goes to another list, or it stood in another before.
+    if changed == 0 {
+        let AppendRow { first, count, shelf, finished_ns, error, .. } = row;
+        let ends = row.status.is_terminal();
+        let values = params![id, first, count, lines, status, shelf, finished_ns, error, ends];
+        changed = statements.move_shelf.execute(values)?;
+    }
+    Ok(changed > 0)
+}
+
+fn write_state(connection: &Connection, changes: &[StateChange]) -> Result<Done, Fault> {
+    state::check(connection, changes)?;
+    state::write(connection, changes)?;
+    Ok(Done::Nothing)
+}
+
+fn put_secret(connection: &Connection, fresh: &Key) -> Result<Done, Fault> {
+    let sql = "INSERT INTO meta (name, value) VALUES ('secret', ?1) ON CONFLICT DO NOTHING";
+    connection.prepare_cached(sql)?.execute([fresh.0])?;
+    let sql = "SELECT value FROM meta WHERE name = 'secret'";
+    let kept = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    Ok(Done::Secret(Key(kept)))
 }
 
 fn put_definition(connection: &Connection, definition: &Definition) -> Result<Done, Fault> {

@@ -46,13 +46,12 @@ pub(crate) fn accept(number: u32, bytes: usize) -> Accept {
 pub(crate) fn step(number: u32, first: u32, bytes: usize) -> Append {
     let outcome = StepOutcome::Succeeded { result: Value::from("x".repeat(bytes)) };
     let event = Event::StepFinished { at: at(1), step: format!("s[{first}]"), took_us: 1, outcome };
-    Append { execution: id(number), first, events: vec![event], logs: Vec::new(), status: Status::Running }
+    Append { events: vec![event], ..Append::new(id(number), first, Status::Running) }
 }
 
 pub(crate) fn end(number: u32, first: u32) -> Append {
     let event = Event::Finished { at: at(1000), outcome: Outcome::Succeeded { result: Value::Null } };
-    let (execution, status) = (id(number), Status::Succeeded);
-    Append { execution, first, events: vec![event], logs: Vec::new(), status }
+    Append { events: vec![event], ..Append::new(id(number), first, Status::Succeeded) }
 }
 
 /// Puts the definition that all of them refer to.
