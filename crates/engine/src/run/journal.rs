@@ -345,7 +345,7 @@ impl Journal {
         };
         let told = (self.notices.receiver_count() > 0).then(|| (events.clone(), logs.clone()));
         let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
-        let append = Append { execution: self.id, first: transit.next, events, logs, status };
+        let append = Append { events, logs, ..Append::new(self.id, transit.next, status) };
         let store = self.store.clone();
         let append = Box::pin(async move { store.append(append).await });
         transit.under_way = Some(UnderWay { events: count, effects, status, told, append });
