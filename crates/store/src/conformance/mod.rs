@@ -9,7 +9,9 @@ mod durability;
 mod lists;
 mod retention;
 mod sample;
+mod state;
 mod values;
+mod waits;
 mod writes;
 
 use std::future::Future;
@@ -51,6 +53,21 @@ pub const RULES: &[(&str, Rule)] = &[
     ("the row follows the events", |place| Box::pin(writes::row_follows(place))),
     ("addresses replace what their Automations had", |place| Box::pin(writes::addresses(place))),
     ("log lines come in order from any index on", |place| Box::pin(writes::logs(place))),
+    ("an execution waits for what was said last", |place| Box::pin(waits::replaced(place))),
+    ("the end of an execution ends its waits", |place| Box::pin(waits::gone_with_the_end(place))),
+    ("those that wait rest apart from those that run", |place| Box::pin(waits::rest_apart(place))),
+    ("who waits for an event is found", |place| Box::pin(waits::found_by_event(place))),
+    ("who waits for an execution is found", |place| Box::pin(waits::found_by_child(place))),
+    ("waits are bounded", |place| Box::pin(waits::bounded(place))),
+    ("a value of the state comes back as it was", |place| Box::pin(state::kept(place))),
+    ("a value is not written over unseen", |place| Box::pin(state::not_written_over(place))),
+    ("a version is never given twice", |place| Box::pin(state::versions_are_new(place))),
+    ("state stands with the events it was written with", |place| Box::pin(state::with_events(place))),
+    ("of many who change a value at once one wins", |place| Box::pin(state::one_wins(place))),
+    ("a scope is listed by key, page by page", |place| Box::pin(state::lists(place))),
+    ("pruning deletes the values that expired, no more", |place| Box::pin(state::pruned(place))),
+    ("writes of the state are bounded", |place| Box::pin(state::bounded(place))),
+    ("the first secret stays", |place| Box::pin(state::secret(place))),
     ("pages do not shift under inserts", |place| Box::pin(lists::stable_pages(place))),
     ("every filter gives what it says", |place| Box::pin(lists::filters(place))),
     ("times filter to the nanosecond", |place| Box::pin(lists::times(place))),
