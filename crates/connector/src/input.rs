@@ -288,6 +288,7 @@ mod tests {
                 input("value", InputType::Any),
             ],
             result: None,
+            results: model::ResultType::Any,
             example: Value::Null,
         }
     }

@@ -11,7 +11,8 @@ mod retry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Map, Value};
+use model::action::{ObjectType, ResultField};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Map, ResultType, Value};
 
 use crate::connection::ResolvedConnection;
 use crate::http::{MAX_TIMEOUT, Request};
@@ -52,6 +53,7 @@ fn spec_for(head: &Arc<Head>, name: &str, title: &str) -> ActionSpec {
         connection_required: head.connection_required,
         inputs: Vec::new(),
         result: None,
+        results: ResultType::Any,
         example: Value::Null,
     }
 }
@@ -67,8 +69,20 @@ fn pure_spec(name: &str, title: &str, inputs: Vec<InputSpec>, example: Value) ->
         connection_required: false,
         inputs,
         result: None,
+        results: ResultType::Any,
         example,
     }
+}
+
+/// What [`Response::envelope`](crate::http::Response::envelope) gives.
+fn envelope() -> ResultType {
+    let fields = [
+        ResultField::new("statusCode", ResultType::Integer).about("The HTTP status, 200 to 299."),
+        ResultField::new("headers", ResultType::map(ResultType::Any))
+            .about("The headers, names in lower case; a repeated one joined with commas, cookies as a list."),
+        ResultField::new("body", ResultType::Any).about("The body, by `responseType`."),
+    ];
+    ResultType::Object(Arc::new(ObjectType { fields: fields.into(), ..ObjectType::default() }))
 }
 
 fn input_error(message: impl Into<String>) -> ActionError {

@@ -10,7 +10,7 @@ use connector::{
     AllowList, Call, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection, check_inputs,
 };
 use model::value::JsonLimits;
-use model::{ActionError, ErrorKind, LogLevel, Map, Value};
+use model::{ActionError, ErrorKind, LogLevel, Map, ResultType, Value};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tests::wiki::{
@@ -66,7 +66,7 @@ impl Wiki {
         let action = self.registry.action(&format!("wiki.{action}")).expect("an action");
         let inputs = Value::from_json(inputs.to_string().as_bytes(), JsonLimits::default()).expect("JSON");
         let inputs = check_inputs(action.spec(), inputs.as_map().expect("a map"))?;
-        action
+        let result = action
             .call(Call {
                 inputs: &inputs,
                 connection: Some(connection),
@@ -76,7 +76,10 @@ impl Wiki {
                 log: &Quiet,
                 trace: None,
             })
-            .await
+            .await?;
+        let spec = action.spec();
+        assert_eq!(spec.results.misfits(&result), Vec::<String>::new(), "{}", spec.name);
+        Ok(result)
     }
 
     async fn try_call(&self, action: &str, inputs: serde_json::Value) -> Result<Value, ActionError> {
@@ -102,6 +105,43 @@ fn text(value: &Value, path: &str) -> String {
 fn titles(list: &Value) -> Vec<String> {
     let results = list.get("results").expect("a list");
     results.as_list().expect("a list").iter().map(|item| text(item, "title")).collect()
+}
+
+#[test]
+fn every_action_says_what_it_gives() {
+    let registry = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
+    let silent: Vec<&str> = registry
+        .actions()
+        .map(|action| action.spec())
+        .filter(|spec| spec.results == ResultType::Any || spec.result.is_none())
+        .map(|spec| spec.name.as_str())
+        .collect();
+    // What a query gives is known only to whoever wrote it.
+    assert_eq!(silent, ["wiki.rawGraphqlRequest"]);
+}
+
+#[tokio::test]
+async fn what_is_there_only_on_request_is_of_its_type() {
+    let wiki = Wiki::start().await;
+    let page = json!({"pageId": id(DEMO_PAGE_ID), "bodyFormat": "storage", "includeLabels": true,
+        "includeProperties": true, "includeOperations": true, "includeLikes": true, "includeVersions": true,
+        "includeFavoritedByCurrentUserStatus": true});
+    let page = wiki.call("getPage", page).await;
+    let all = ["labels", "properties", "operations", "likes", "versions", "isFavoritedByCurrentUser"];
+    assert!(all.iter().all(|name| page.get(name).is_some()), "{}", page.to_json());
+
+    let space = json!({"spaceId": id(DEMO_SPACE_ID), "queryParameters": {"description-format": "plain",
+        "include-icon": true, "include-operations": true, "include-properties": true, "include-permissions": true,
+        "include-labels": true}});
+    let space = wiki.call("getSpace", space).await;
+    let all = ["icon", "operations", "properties", "permissions", "labels"];
+    assert!(all.iter().all(|name| space.get(name).is_some()), "{}", space.to_json());
+
+    let attachment = json!({"attachmentId": format!("att{}", id(DEMO_ATTACHMENT_ID)), "queryParameters": {
+        "include-labels": true, "include-properties": true, "include-operations": true, "include-versions": true}});
+    let attachment = wiki.call("getAttachment", attachment).await;
+    let all = ["labels", "properties", "operations", "versions"];
+    assert!(all.iter().all(|name| attachment.get(name).is_some()), "{}", attachment.to_json());
 }
 
 #[tokio::test]

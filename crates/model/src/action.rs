@@ -1,11 +1,15 @@
 //! What an action declares of itself, and how it fails.
 
+mod result;
+
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::value::Value;
+
+pub use result::{ObjectType, ResultField, ResultType};
 
 /// One operation of a connector as it describes itself: help, schema, checks and reference derive from this.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +33,8 @@ pub struct ActionSpec {
     /// What it gives, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
+    /// The type of what it gives: of `steps.<id>.results`.
+    pub results: ResultType,
     /// A checked example of the `with` of a step, as a value.
     #[serde(serialize_with = "crate::action::outside")]
     pub example: Value,

@@ -21,7 +21,7 @@ pub mod retry;
 pub mod load;
 pub mod schema;
 
-pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType};
+pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
 pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};
 pub use connection::{Connection, Secret};
 pub use diagnostic::{Diagnostic, Severity, Source, Span};

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
 use connector::{ConnectionType, Connector, Registry};
-use model::action::{ActionSpec, Effect, InputSpec, InputType};
+use model::action::{ActionSpec, Effect, InputSpec, InputType, ObjectType, ResultType};
 use model::diagnostic::nearest;
 use serde_json::json;
 
@@ -128,9 +128,7 @@ fn show_action(spec: &ActionSpec) -> anyhow::Result<()> {
         output::data(format_args!("\n{need} a connection of type {}", spec.connections.join(" or ")))?;
     }
     inputs(spec.inputs.iter().map(|input| (input, false)))?;
-    if let Some(result) = &spec.result {
-        output::data(format_args!("\n{}\n  {}", paint(STRONG, "RESULT"), plain(result)))?;
-    }
+    results(spec)?;
     let connection =
         spec.connections.first().map(|kind| format!("my{}", capital(kind.split('.').next().unwrap_or(kind))));
     let connection = connection.filter(|_| spec.connection_required);
@@ -180,6 +178,44 @@ fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -
             1 + fields.iter().map(|field| add_input(table, field, false, depth + 1)).sum::<usize>()
         }
         _ => 1,
+    }
+}
+
+/// What the action gives: in words, and field by field.
+fn results(spec: &ActionSpec) -> anyhow::Result<()> {
+    let words = spec.result.clone().unwrap_or_else(|| spec.results.words());
+    output::data(format_args!("\n{}\n  {}", paint(STRONG, "RESULTS"), plain(&words)))?;
+    let Some(object) = object_in(&spec.results) else { return Ok(()) };
+    let mut table = Table::new(&["FIELD", "TYPE", "MEANS"]);
+    add_fields(&mut table, object, 0, &mut Vec::new());
+    output::data("")?;
+    Ok(table.print()?)
+}
+
+/// Adds the fields of a map and, set in, those of the maps in it. A named type is taken apart where it first appears.
+fn add_fields<'a>(table: &mut Table, object: &'a ObjectType, depth: usize, shown: &mut Vec<&'a str>) {
+    for field in &object.fields {
+        let name = format!("{}{}", "  ".repeat(depth), field.name);
+        let kind = field.kind.words();
+        let kind = if field.optional { format!("{kind}, optional") } else { kind };
+        table.row([&name, &kind, field.description.as_deref().unwrap_or_default()]);
+        let Some(inner) = object_in(&field.kind) else { continue };
+        match inner.name.as_deref() {
+            Some(name) if shown.contains(&name) => continue,
+            Some(name) => shown.push(name),
+            None => {}
+        }
+        add_fields(table, inner, depth + 1, shown);
+    }
+}
+
+/// The map with known entries that a value is, or that it holds.
+fn object_in(kind: &ResultType) -> Option<&ObjectType> {
+    match kind {
+        ResultType::Object(object) => Some(object),
+        ResultType::List { items: inner } | ResultType::Map { values: inner } => object_in(inner),
+        ResultType::OneOf { types } => types.iter().find_map(object_in),
+        _ => None,
     }
 }
 

@@ -146,18 +146,7 @@ impl Definition {
             .map_err(|reason| head.errors.not_json(&head.subject, response, &reason))?;
         let Some(paging) = head.paging.as_ref().filter(|_| self.has_pages) else { return Ok(body) };
         let cursor = page::next_cursor(paging, head, base, response, &body)?;
-        Ok(match body {
-            Value::Map(map) => {
-                let mut map = std::sync::Arc::unwrap_or_clone(map);
-                map.insert("nextCursor", cursor);
-                Value::from(map)
-            }
-            // A bare list has no room for the cursor.
-            list @ Value::List(_) => {
-                Value::from([("results", list), ("nextCursor", cursor)].into_iter().collect::<Map>())
-            }
-            other => other,
-        })
+        Ok(page::put_cursor(body, cursor))
     }
 }
 

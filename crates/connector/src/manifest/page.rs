@@ -3,7 +3,10 @@
 //! Only the cursor is taken from a link. The next request goes to the action's own path on the connection's own
 //! address, so a link can lead nowhere else; one that tries to is an error.
 
-use model::{ActionError, ErrorKind, Value};
+use std::sync::Arc;
+
+use model::action::{ObjectType, ResultField, ResultType};
+use model::{ActionError, ErrorKind, Map, Value};
 
 use super::{Head, Next, NextSource, Paging};
 use crate::connection::BaseUrl;
@@ -30,6 +33,43 @@ pub(super) fn next_cursor(
         }
     }
     Ok(Value::Null)
+}
+
+/// The cursor put into a list's results; a bare list has no room for it, and becomes `results` beside it.
+pub(super) fn put_cursor(body: Value, cursor: Value) -> Value {
+    match body {
+        Value::Map(map) => {
+            let mut map = Arc::unwrap_or_clone(map);
+            map.insert("nextCursor", cursor);
+            Value::from(map)
+        }
+        list @ Value::List(_) => {
+            Value::from([("results", list), ("nextCursor", cursor)].into_iter().collect::<Map>())
+        }
+        other => other,
+    }
+}
+
+/// The type of what [`put_cursor`] makes of a list's results.
+pub(super) fn with_cursor(kind: ResultType) -> ResultType {
+    let cursor = ResultField::new("nextCursor", ResultType::Text.or_null())
+        .about("Where to go on: the cursor of the next call, or null after the last.");
+    match kind {
+        ResultType::Object(object) => {
+            let mut object = Arc::unwrap_or_clone(object);
+            object.fields.retain(|field| field.name != cursor.name);
+            object.fields.push(cursor);
+            ResultType::Object(Arc::new(object))
+        }
+        list @ ResultType::List { .. } => {
+            let results = ResultField::new("results", list);
+            ResultType::Object(Arc::new(ObjectType {
+                fields: vec![results, cursor],
+                ..ObjectType::default()
+            }))
+        }
+        other => other,
+    }
 }
 
 fn found(next: &Next, response: &Response, body: &Value) -> Option<String> {

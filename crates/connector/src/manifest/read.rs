@@ -3,6 +3,7 @@
 mod action;
 mod connection;
 mod input;
+mod types;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::action::Action;
 use crate::connection::BaseUrl;
 use crate::http::ErrorShape;
 use input::Declared;
+use types::Types;
 
 /// Reads a manifest. Nothing is returned if an error stands in the way; the report has warnings all the same.
 pub(crate) fn read(source: Arc<Source>, natives: &Natives) -> (Option<Manifest>, Report) {
@@ -42,6 +44,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
     let connections = connection::read(reader.take("connections"), &name, base.as_ref(), diagnostics);
     let required = reader.take("connection").one_of(&[("required", true), ("optional", false)]);
     let declared = input::declared(reader.take("inputs"), diagnostics);
+    let types = Types::read(reader.take("types"), diagnostics);
     let paging = reader.take("paging").map("paging").map(paging);
     let errors = reader.take("errors").map("errors").map_or_else(ErrorShape::default, errors);
     let head = Arc::new(Head {
@@ -58,7 +61,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
         errors,
     });
     check_paging(&head, &declared, &reader, diagnostics);
-    let mut actions = action::read(reader.take("actions"), &head, &declared, diagnostics);
+    let mut actions = action::read(reader.take("actions"), &head, &declared, &types, diagnostics);
     actions.extend(native_actions(reader.take("natives"), &head, natives, diagnostics));
     if actions.is_empty() && !reader.has("actions") && !reader.has("natives") {
         let message = "a connector needs actions";
@@ -66,6 +69,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
         diagnostics.push(Diagnostic::error("missing-key", message, node.head()).help(help));
     }
     warn_unused(&declared, diagnostics);
+    types.warn_unused();
     reader.finish();
     let name_span = name_field.span().unwrap_or_default();
     Some(Manifest { head, name_span, connections, actions })

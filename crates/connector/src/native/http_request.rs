@@ -8,8 +8,8 @@ use model::{ActionError, ActionSpec, InputType, Map, Value};
 use url::Url;
 
 use super::{
-    add_headers, check_credentials, choice, defaulted, entries_of, input_error, map_of, optional, required,
-    spec_for, text_of, timeout_of,
+    add_headers, check_credentials, choice, defaulted, entries_of, envelope, input_error, map_of, optional,
+    required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call};
 use crate::connection::BaseUrl;
@@ -53,6 +53,7 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
             optional("timeout", InputType::Text, "How long it may take in all, such as `30s`; 60s if not given."),
         ],
         result: Some("`{statusCode, headers, body}`, the body by `responseType`".to_owned()),
+        results: envelope(),
         example: settings.example.clone(),
         ..spec_for(head, "request", "HTTP Request")
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputType, LogLevel, Map, Value};
+use model::{ActionError, ActionSpec, InputType, LogLevel, Map, ResultType, Value};
 
 use super::{optional, pure_spec, required};
 use crate::action::{Action, Call};
@@ -30,6 +30,7 @@ pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
         let title = format!("Write a line of level {name} to the execution's log");
         let mut spec = pure_spec(&format!("log.{name}"), &title, inputs, Value::from(example));
         spec.result = Some("null".to_owned());
+        spec.results = ResultType::Null;
         Arc::new(Log { level, spec }) as Arc<dyn Action>
     };
     levels.into_iter().map(action).collect()

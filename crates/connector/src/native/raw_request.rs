@@ -9,8 +9,8 @@ use model::{ActionError, ActionSpec, InputSpec, InputType, LogLevel, Map, Value}
 
 use super::retry::Retry;
 use super::{
-    add_headers, check_credentials, choice, defaulted, entries_of, input_error, map_of, optional, required,
-    spec_for, text_of, timeout_of,
+    add_headers, check_credentials, choice, defaulted, entries_of, envelope, input_error, map_of, optional,
+    required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call};
 use crate::connection::BaseUrl;
@@ -43,6 +43,7 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
         )),
         inputs: inputs(),
         result: Some("`{statusCode, headers, body}`, the body by `responseType`".to_owned()),
+        results: envelope(),
         example: settings.example.clone(),
         ..spec_for(head, "rawRequest", "Raw Request")
     };

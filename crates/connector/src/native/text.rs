@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputType, Map, Value};
+use model::{ActionError, ActionSpec, InputType, Map, ResultType, Value};
 
 use super::{defaulted, input_error, optional, pure_spec, required, text_of};
 use crate::action::{Action, Call};
@@ -28,6 +28,7 @@ pub(crate) fn split() -> Arc<dyn Action> {
     let example: Map = [("text", Value::from("orders/2026/17"))].into_iter().collect();
     let mut spec = pure_spec("text.split", "Split a text into a list", inputs, Value::from(example));
     spec.result = Some("the pieces, in order".to_owned());
+    spec.results = ResultType::list(ResultType::Text);
     Arc::new(Split { spec })
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use ::http::Method;
 use model::diagnostic::{Diagnostic, Diagnostics};
 use model::yaml::{Entry, Field, MapReader, Text};
-use model::{ActionSpec, Effect, InputSpec, Span, Value};
+use model::{ActionSpec, Effect, InputSpec, ResultType, Span, Value};
 
 use super::input::Declared;
+use super::types::Types;
 use super::{check_example, check_identifier, read_example};
 use crate::action::Action;
 use crate::http::{Reading, decode};
 use crate::manifest::interpret::fits_text;
-use crate::manifest::{Definition, Encoding, Head, Piece, Place, Rest, Wire};
+use crate::manifest::{Definition, Encoding, Head, Piece, Place, Rest, Wire, page};
 
 /// The methods that a request line may have.
 const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
@@ -22,16 +23,18 @@ pub(super) fn read(
     field: Field<'_, '_>,
     head: &Arc<Head>,
     declared: &[Declared],
+    types: &Types<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Vec<Arc<dyn Action>> {
     let entries = field.entries().into_iter().flatten();
-    entries.filter_map(|entry| action(entry, head, declared, diagnostics)).collect()
+    entries.filter_map(|entry| action(entry, head, declared, types, diagnostics)).collect()
 }
 
 fn action(
     entry: &Entry,
     head: &Arc<Head>,
     declared: &[Declared],
+    types: &Types<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Option<Arc<dyn Action>> {
     check_identifier(&entry.key, entry.key_span, diagnostics);
@@ -49,11 +52,13 @@ fn action(
     let answer = reader.take("answer").choice(&Reading::WORDS).map_or(Reading::Json, Reading::of);
     let has_pages = reader.take("paging").bool().unwrap_or(false);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
-    let result = reader.take("result").name().map(str::to_owned);
+    let (results, result) = types.results(reader.take("results")).unzip();
+    let mut results = results.unwrap_or_else(|| answered(answer));
     let example = reader.required("example").map("an example").map(read_example);
     let line_span = reader.key_span("request");
     if has_pages {
         check_pages(head, &wired, reader.key_span("paging"), diagnostics);
+        results = page::with_cursor(results);
     }
     reader.finish();
     let line = line?;
@@ -69,6 +74,7 @@ fn action(
         connection_required: head.connection_required,
         inputs: specs,
         result,
+        results,
         example: example.as_ref().map_or(Value::Null, |(example, _)| Value::from(example.with.clone())),
     };
     let definition = Definition {
@@ -88,6 +94,15 @@ fn action(
         check_example(&*action, example, node, diagnostics);
     }
     Some(action)
+}
+
+/// What an answer that is read like this is, where its action does not say.
+fn answered(answer: Reading) -> ResultType {
+    match answer {
+        Reading::Text => ResultType::Text,
+        Reading::Binary => ResultType::File,
+        Reading::Json | Reading::Auto => ResultType::Any,
+    }
 }
 
 /// A request line: `GET /wiki/api/v2/pages/{pageId}?with=constants`.

@@ -1,0 +1,217 @@
+//! The types of results that a manifest declares: once at the head, by name, and under the actions that give them.
+//!
+//! A type is a word (`text`), the name of a declared type (`Page`), or a mapping with `type` and what belongs to it.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use model::Span;
+use model::action::{ObjectType, ResultField, ResultType};
+use model::diagnostic::{Diagnostic, Diagnostics};
+use model::yaml::{Field, MapReader, Node};
+
+/// The types that a word says by itself.
+const SIMPLE: [&str; 7] = ["any", "null", "text", "integer", "number", "boolean", "file"];
+/// The types that need further keys.
+const COMPOUND: [&str; 4] = ["choice", "list", "map", "object"];
+/// The most parts that a type may have, those of the types that it names counted each time: whoever prints or compares
+/// types goes through all of them.
+const MAX_PARTS: usize = 5_000;
+
+/// The `types` at the head of a manifest.
+pub(super) struct Types<'n, 'd> {
+    declared: Vec<Declared<'n>>,
+    diagnostics: &'d Diagnostics,
+}
+
+struct Declared<'n> {
+    name: &'n str,
+    span: Span,
+    node: &'n Node,
+    reading: RefCell<Reading>,
+    /// Whether anything names it.
+    used: Cell<bool>,
+}
+
+/// How far a declared type has been read. One that is named while it is being read would have no end.
+enum Reading {
+    Ahead,
+    Under,
+    Done(ResultType),
+}
+
+/// A type and what is said of it.
+struct Described {
+    kind: ResultType,
+    words: Option<String>,
+    optional: bool,
+}
+
+impl<'n, 'd> Types<'n, 'd> {
+    /// Reads the types that there are.
+    pub(super) fn read(field: Field<'n, 'd>, diagnostics: &'d Diagnostics) -> Self {
+        let mut declared = Vec::new();
+        for entry in field.entries().into_iter().flatten() {
+            check_name(&entry.key, entry.key_span, diagnostics);
+            declared.push(Declared {
+                name: &entry.key,
+                span: entry.key_span,
+                node: &entry.value,
+                reading: RefCell::new(Reading::Ahead),
+                used: Cell::new(false),
+            });
+        }
+        let types = Self { declared, diagnostics };
+        for one in &types.declared {
+            types.resolve(one);
+        }
+        types
+    }
+
+    /// The `results` of an action and what they are in words, if it says what they are.
+    pub(super) fn results(&self, field: Field<'_, '_>) -> Option<(ResultType, String)> {
+        let described = self.described(field.node()?, false);
+        let words = described.words.unwrap_or_else(|| described.kind.words());
+        Some((described.kind, words))
+    }
+
+    /// Warns of types that nothing names.
+    pub(super) fn warn_unused(&self) {
+        for unused in self.declared.iter().filter(|one| !one.used.get()) {
+            let message = format!("the type `{}` is used by no action", unused.name);
+            let help = "name it in the `results` of an action, or remove it";
+            self.diagnostics.push(Diagnostic::warning("unused-type", message, unused.span).help(help));
+        }
+    }
+
+    fn resolve(&self, declared: &Declared<'n>) -> ResultType {
+        if let Reading::Done(kind) = &*declared.reading.borrow() {
+            return kind.clone();
+        }
+        declared.reading.replace(Reading::Under);
+        let mut kind = match self.described(declared.node, false).kind {
+            ResultType::Object(object) => {
+                let name = Some(declared.name.to_owned());
+                ResultType::Object(Arc::new(ObjectType { name, ..Arc::unwrap_or_clone(object) }))
+            }
+            kind => kind,
+        };
+        if count(&kind, MAX_PARTS).is_none() {
+            let message = format!("the type `{}` has more than {MAX_PARTS} parts", declared.name);
+            let help = "write `any` for what need not be known";
+            self.diagnostics.push(Diagnostic::error("type-too-large", message, declared.span).help(help));
+            kind = ResultType::Any;
+        }
+        declared.reading.replace(Reading::Done(kind.clone()));
+        kind
+    }
+
+    /// The type that a node describes, with its `description`, and with `optional` if it is that of a field.
+    fn described(&self, node: &Node, is_field: bool) -> Described {
+        let mut described = Described { kind: ResultType::Any, words: None, optional: false };
+        if node.as_map().is_none() {
+            described.kind = self.word(Field::new(node, "type", self.diagnostics), &SIMPLE);
+            return described;
+        }
+        let what = if is_field { "a field" } else { "a type" };
+        let Some(mut reader) = MapReader::new(node, what, self.diagnostics) else { return described };
+        described.kind = self.kind(&mut reader);
+        described.words = reader.take("description").name().map(str::to_owned);
+        if reader.take("nullable").bool() == Some(true) {
+            described.kind = described.kind.or_null();
+        }
+        if is_field {
+            described.optional = reader.take("optional").bool().unwrap_or(false);
+        }
+        reader.finish();
+        described
+    }
+
+    /// The type that a mapping describes: its key `type`, and the keys that this type has.
+    fn kind(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
+        let field = reader.required("type");
+        let inner = |field: Field<'_, '_>| {
+            field.node().map(|node| self.described(node, false).kind).unwrap_or_default()
+        };
+        match field.node().and_then(Node::as_str) {
+            Some("choice") => {
+                let options = reader.required("options").strings().unwrap_or_default();
+                ResultType::Choice { options: options.into_iter().map(str::to_owned).collect() }
+            }
+            Some("list") => ResultType::list(inner(reader.required("items"))),
+            Some("map") => ResultType::map(inner(reader.required("values"))),
+            Some("object") => self.object(reader),
+            _ => self.word(field, &[&SIMPLE[..], &COMPOUND[..]].concat()),
+        }
+    }
+
+    fn object(&self, reader: &mut MapReader<'_, '_>) -> ResultType {
+        let entries = reader.required("fields").entries().into_iter().flatten();
+        let fields = entries.map(|entry| {
+            let Described { kind, words, optional } = self.described(&entry.value, true);
+            ResultField { name: entry.key.clone(), kind, optional, description: words }
+        });
+        let fields = fields.collect();
+        let open = reader.take("open").bool().unwrap_or(false);
+        ResultType::Object(Arc::new(ObjectType { name: None, fields, open }))
+    }
+
+    /// The type that a word says: one of `words`, or the name of a declared type.
+    fn word(&self, field: Field<'_, '_>, words: &[&str]) -> ResultType {
+        let Some(node) = field.node() else { return ResultType::Any };
+        if node.is_null() {
+            return ResultType::Null;
+        }
+        let names = self.declared.iter().map(|one| one.name);
+        let words: Vec<&str> = words.iter().copied().chain(names).collect();
+        match Field::new(node, "type", self.diagnostics).choice(&words) {
+            Some("null") => ResultType::Null,
+            Some("text") => ResultType::Text,
+            Some("integer") => ResultType::Integer,
+            Some("number") => ResultType::Number,
+            Some("boolean") => ResultType::Boolean,
+            Some("file") => ResultType::File,
+            Some(name) => self.named(name, node.span),
+            None => ResultType::Any,
+        }
+    }
+
+    /// The declared type of this name; of another word nothing is known.
+    fn named(&self, name: &str, span: Span) -> ResultType {
+        let Some(declared) = self.declared.iter().find(|one| one.name == name) else {
+            return ResultType::Any;
+        };
+        declared.used.set(true);
+        if !matches!(&*declared.reading.borrow(), Reading::Under) {
+            return self.resolve(declared);
+        }
+        let message = format!("the type `{}` comes to itself, so it has no end", declared.name);
+        let help = "write `any` where it begins again";
+        self.diagnostics.push(Diagnostic::error("circular-type", message, span).help(help));
+        ResultType::Any
+    }
+}
+
+/// The name of a type begins with a capital letter, so that no later word for a type can take its place.
+fn check_name(name: &str, span: Span, diagnostics: &Diagnostics) {
+    let good =
+        name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(|c| c.is_ascii_alphanumeric());
+    if !good {
+        let message =
+            format!("`{name}` is no name of a type; use letters and digits, a capital letter first");
+        diagnostics.push(Diagnostic::error("invalid-name", message, span));
+    }
+}
+
+/// What is left of `budget` once every part of a type is counted; nothing if it does not suffice.
+fn count(kind: &ResultType, budget: usize) -> Option<usize> {
+    let left = budget.checked_sub(1)?;
+    match kind {
+        ResultType::List { items: inner } | ResultType::Map { values: inner } => count(inner, left),
+        ResultType::Object(object) => {
+            object.fields.iter().try_fold(left, |left, field| count(&field.kind, left))
+        }
+        ResultType::OneOf { types } => types.iter().try_fold(left, |left, kind| count(kind, left)),
+        _ => Some(left),
+    }
+}
