@@ -3,7 +3,7 @@
 use connector::{ConnectionType, Registry, check_value};
 use model::action::{ActionSpec, InputSpec};
 use model::automation::{ActionStep, Automation, Named, Step, Verb};
-use model::diagnostic::{Diagnostic, Report};
+use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::Gaps;
 use model::{Connection, InputType, Template, Value};
 
@@ -211,7 +211,7 @@ fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_
 fn check_template(
     kind: &InputType,
     template: &Template,
-    span: model::Span,
+    span: Span,
     what: &str,
     found: &mut Vec<Diagnostic>,
 ) {
@@ -284,7 +284,7 @@ fn hint_at_retry(step: &Step, call: &ActionStep, registry: &Registry, found: &mu
 pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry: &Registry) -> Report {
     let mut found = Vec::new();
     match registry.connection_type(&connection.kind) {
-        Some(kind) => check_connection_inputs(connection, gaps, kind, &mut found),
+        Some(kind) => check_connection_inputs(connection, gaps, said, kind, &mut found),
         None if gaps.has("type") => {}
         None => {
             let kinds: Vec<&str> = registry
@@ -305,15 +305,33 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
     super::together(said, found)
 }
 
+/// Whether a credential was told of there already: by its form, which says more.
+fn says_credential(said: &Report, place: std::ops::Range<u32>) -> bool {
+    let told = |told: &Diagnostic| told.code == "literal-credential" && place.contains(&told.span.start);
+    said.diagnostics().iter().any(told)
+}
+
+/// The complaint about a secret that stands in the file, at its value where that stands there as it is.
+fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
+    let (text, from) = (value.to_text(), name.span.range().end);
+    let at = source.text().get(from..).and_then(|rest| rest.find(&text)).filter(|_| !text.is_empty());
+    let span = at.map_or(name.span, |at| Span::new(from + at, from + at + text.len()));
+    let message = format!("`{}` is a credential written into the file", name.name);
+    let diagnostic = Diagnostic::warning("literal-credential", message, span);
+    let diagnostic = if at.is_some() { diagnostic.concealed() } else { diagnostic };
+    diagnostic.help("keep it outside: `${{ secrets.NAME }}`")
+}
+
 fn check_connection_inputs(
     connection: &Connection,
     gaps: &Gaps,
+    said: &Report,
     kind: &ConnectionType,
     found: &mut Vec<Diagnostic>,
 ) {
     let names: Vec<&str> = kind.inputs.iter().map(|input| input.spec.name.as_str()).collect();
     let mut given = Vec::with_capacity(connection.with.len());
-    for (name, template) in &connection.with {
+    for (index, (name, template)) in connection.with.iter().enumerate() {
         let read_as = read_as(name, &connection.with, &names, found, || {
             format!("a connection of type `{}` has no input `{}`", kind.name, name.name)
         });
@@ -321,15 +339,12 @@ fn check_connection_inputs(
         let known = input.spec.name.as_str();
         given.push(known);
         check_template(&input.spec.kind, template, name.span, &format!("input `{known}`"), found);
-        if input.secret && template.literal().is_some_and(|value| !value.is_null()) {
-            found.push(
-                Diagnostic::warning(
-                    "literal-credential",
-                    format!("`{known}` is a credential written into the file"),
-                    name.span,
-                )
-                .help("keep it outside: `${{ secrets.NAME }}`"),
-            );
+        let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
+        match template.literal().filter(|value| input.secret && !value.is_null()) {
+            Some(value) if !says_credential(said, name.span.end..until) => {
+                found.push(written_secret(&connection.source, name, value));
+            }
+            _ => {}
         }
     }
     if gaps.has("with") {

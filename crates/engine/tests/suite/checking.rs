@@ -277,6 +277,17 @@ fn a_connection_is_checked_as_far_as_it_can_be_read() {
 }
 
 #[test]
+fn a_secret_written_into_a_connection_is_told_once_and_not_shown() {
+    let token = concat!("ATA", "TT3xFfGF0x7Lq2VbN8sKd4RtYw9ZcE1mPfGhJ3uAo5Ti6Qb8WnX2");
+    for secret in ["s3same", token] {
+        let text = format!("type: wiki.basic\nwith: {{host: x.test, apiToken: {secret}, email: a@x.test}}\n");
+        let report = check_text(&catalog(), "connections/x.yaml", &text);
+        assert_eq!(said(&report), [format!("literal-credential {secret}")]);
+        assert!(!report.render(false).contains(secret), "{}", report.render(false));
+    }
+}
+
+#[test]
 fn what_a_step_may_do_when_it_can_be_read_is_left_open() {
     // It may be skipped, it may go on after its failure, it may be the last one.
     check_steps("- {if: a b, fail: x}\n- {set: {z: 1}}\n", &["expression-syntax b"]);

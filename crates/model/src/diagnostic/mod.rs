@@ -131,6 +131,8 @@ pub struct Diagnostic {
     pub related: Vec<(Span, String)>,
     /// The correction, when one is certain enough to offer.
     pub replacement: Option<Replacement>,
+    /// Whether what stands at `span` is shown to nobody: a credential.
+    pub concealed: bool,
 }
 
 impl Diagnostic {
@@ -149,6 +151,7 @@ impl Diagnostic {
             step: None,
             related: Vec::new(),
             replacement: None,
+            concealed: false,
         }
     }
 
@@ -224,6 +227,13 @@ impl Diagnostic {
     #[must_use]
     pub fn replace(mut self, span: Span, text: impl Into<String>) -> Self {
         self.replacement = Some(Replacement { span, text: text.into() });
+        self
+    }
+
+    /// What stands at the place is shown to nobody, whatever is told of its line.
+    #[must_use]
+    pub fn concealed(mut self) -> Self {
+        self.concealed = true;
         self
     }
 }

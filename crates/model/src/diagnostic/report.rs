@@ -154,8 +154,9 @@ impl Report {
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let mut out = String::new();
+        let shown = self.shown();
         for diagnostic in &self.diagnostics {
-            out.push_str(&render::render(&self.source, diagnostic, color));
+            out.push_str(&render::render(&shown, diagnostic, color));
             out.push_str("\n\n");
         }
         if self.dropped > 0 {
@@ -167,7 +168,8 @@ impl Report {
     /// The problems as a program reads them.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        self.diagnostics.iter().map(|diagnostic| self.entry(diagnostic)).collect()
+        let shown = self.shown();
+        self.diagnostics.iter().map(|diagnostic| self.entry(diagnostic, &shown)).collect()
     }
 
     /// [`entries`](Self::entries) as a JSON list.
@@ -204,7 +206,22 @@ impl Report {
         out
     }
 
-    fn entry(&self, diagnostic: &Diagnostic) -> Entry {
+    /// The file as it may be shown: with `*` for what is concealed, in as many bytes.
+    fn shown(&self) -> Arc<Source> {
+        let concealed: Vec<Span> =
+            self.diagnostics.iter().filter(|it| it.concealed).map(|it| it.span).collect();
+        if concealed.is_empty() {
+            return self.source.clone();
+        }
+        let is_concealed = |at: usize| concealed.iter().any(|span| span.range().contains(&at));
+        let text = self.source.text().char_indices().map(|(at, c)| {
+            let hidden = is_concealed(at) && !matches!(c, '\n' | '\r');
+            if hidden { "*".repeat(c.len_utf8()) } else { c.to_string() }
+        });
+        Arc::new(Source::new(self.source.path(), text.collect::<String>()))
+    }
+
+    fn entry(&self, diagnostic: &Diagnostic, shown: &Source) -> Entry {
         let [line, column, end_line, end_column] = self.corners(diagnostic.span);
         Entry {
             file: self.source.path().to_owned(),
@@ -219,7 +236,7 @@ impl Report {
             allowed: diagnostic.allowed.clone(),
             nearest: diagnostic.nearest.clone(),
             step: diagnostic.step.clone(),
-            snippet: self.snippet(line, column),
+            snippet: snippet(shown, line, column),
             fix: render::correction(diagnostic).map(|(span, text)| {
                 let [line, column, end_line, end_column] = self.corners(span);
                 Fix { line, column, end_line, end_column, text: text.to_owned() }
@@ -232,13 +249,13 @@ impl Report {
         let (start, end) = (self.source.place(span.start as usize), self.source.place(span.end as usize));
         [start.line, start.column, end.line, end.column]
     }
+}
 
-    /// The line around a column, at most [`MAX_SNIPPET`] characters of it.
-    fn snippet(&self, line: usize, column: usize) -> String {
-        let text = self.source.line(line).unwrap_or_default();
-        let skipped = if column > MAX_SNIPPET { column - MAX_SNIPPET / 2 } else { 0 };
-        text.chars().skip(skipped).take(MAX_SNIPPET).collect()
-    }
+/// The line around a column, at most [`MAX_SNIPPET`] characters of it.
+fn snippet(source: &Source, line: usize, column: usize) -> String {
+    let text = source.line(line).unwrap_or_default();
+    let skipped = if column > MAX_SNIPPET { column - MAX_SNIPPET / 2 } else { 0 };
+    text.chars().skip(skipped).take(MAX_SNIPPET).collect()
 }
 
 fn escape_data(text: &str) -> String {
@@ -328,6 +345,17 @@ mod tests {
         ::warning file=automations/order.yaml,line=1,col=7,endLine=1,endColumn=8,title=short-name::100%25 short,%0Areally; say more
         ::error file=automations/order.yaml,line=2,col=1,endLine=2,endColumn=6,title=unknown-key::unknown key `stepz` in an automation
         "#);
+    }
+
+    #[test]
+    fn what_is_concealed_is_shown_to_nobody_whatever_is_told_of_its_line() {
+        let source = Source::new("a.yaml", "token: \"hémlich\" # x\n");
+        let hidden = Diagnostic::warning("literal-credential", "a credential", Span::new(8, 16)).concealed();
+        let other = Diagnostic::error("other", "the comment", Span::new(18, 21));
+        let report = Report::new(source, [hidden, other]);
+        let all = format!("{}{}{}", report.render(true), report.to_json(), report.to_github());
+        assert!(!all.contains("mlich"), "{all}");
+        assert!(report.entries()[0].snippet.ends_with("\" # x"), "{all}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod draft;
 mod header;
 mod inputs;
 pub(crate) mod keys;
+mod lint;
 mod policy;
 mod steps;
 mod template;
@@ -77,25 +78,39 @@ impl<T> Loaded<T> {
 /// Reads an Automation. `stem` is its file's name without folder and ending, the id where the file gives none.
 #[must_use]
 pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
-    read(source, |node, source, diagnostics| automation::read(node, stem, source, diagnostics))
+    let steps = |automation: &Automation| {
+        let mut heads = lint::StepHeads::new();
+        automation.walk(&mut |step| drop(heads.insert(step.span, step.id.clone())));
+        heads
+    };
+    read(source, |node, source, diagnostics| automation::read(node, stem, source, diagnostics), steps)
 }
 
 /// Reads a connection. `stem` is its file's name without folder and ending: the connection's name.
 #[must_use]
 pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
-    read(source, |node, source, diagnostics| connection::read(node, stem, source, diagnostics))
+    let no_steps = |_: &Connection| lint::StepHeads::new();
+    read(source, |node, source, diagnostics| connection::read(node, stem, source, diagnostics), no_steps)
 }
 
 fn read<T>(
     source: Arc<Source>,
     lower: impl FnOnce(&Node, Arc<Source>, &Diagnostics) -> Option<Draft<T>>,
+    steps: impl FnOnce(&T) -> lint::StepHeads,
 ) -> Loaded<T> {
     let syntax = Diagnostics::new(source.clone());
     let node = parse(&syntax);
     let syntax = syntax.into_report();
     let meaning = Diagnostics::new(source.clone());
-    let draft = node.and_then(|node| lower(&node, source.clone(), &meaning));
+    let draft = node.as_ref().and_then(|node| lower(node, source.clone(), &meaning));
     let meaning = meaning.into_report();
+    let doubtful = node.map_or_else(Vec::new, |node| {
+        let steps = draft.as_ref().map_or_else(lint::StepHeads::new, |draft| steps(&draft.value));
+        lint::check(&node, &source, &steps)
+    });
+    // What is wrong in a place is told; that it is doubtful too adds nothing.
+    let doubtful = doubtful.into_iter().filter(|found| !meaning.has_error_at(found.span));
+    let meaning = meaning.with(doubtful);
     if syntax.is_empty() {
         return Loaded::new(draft, meaning);
     }

@@ -2,6 +2,7 @@
 
 mod codes;
 pub(crate) mod corpus;
+mod lint;
 mod lowering;
 mod properties;
 mod steps;

@@ -1,0 +1,85 @@
+//! What can be read and is probably not what was meant, found in the tree of a file whatever it is a file of. Nothing
+//! here is an error: a file with these is used.
+
+mod credential;
+mod surprise;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::diagnostic::{Diagnostic, Source, Span};
+use crate::yaml::{Entry, Kind, Node};
+
+/// Where the steps of a file begin, with their ids.
+pub(super) type StepHeads = HashMap<Span, Arc<str>>;
+
+/// Everything of this kind that there is to say of a file. A place that aliases repeat is told once.
+pub(super) fn check(node: &Node, source: &Source, steps: &StepHeads) -> Vec<Diagnostic> {
+    let mut walk =
+        Walk { source, steps, step: None, keys: Vec::new(), places: Vec::new(), found: Vec::new() };
+    walk.node(node);
+    let mut found: Vec<Diagnostic> = credential::in_text(source).map(|found| walk.placed(found)).collect();
+    // A token under a telling key is told once, as what it is.
+    let told: Vec<Span> = found.iter().map(|diagnostic| diagnostic.span).collect();
+    let apart = |place: Span| told.iter().all(|told| place.end <= told.start || told.end <= place.start);
+    let more = walk.found.into_iter().filter(|more| more.code != credential::CODE || apart(more.span));
+    found.extend(more);
+    let mut seen = HashSet::new();
+    found.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.code)));
+    found
+}
+
+struct Walk<'a> {
+    source: &'a Source,
+    steps: &'a StepHeads,
+    /// The innermost step around.
+    step: Option<&'a str>,
+    /// The keys around, outermost first.
+    keys: Vec<&'a str>,
+    /// Where the steps met so far stand, outer ones behind those inside them.
+    places: Vec<(Span, &'a str)>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'a> Walk<'a> {
+    /// Follows a value down; its depth is bounded by the parser.
+    fn node(&mut self, node: &'a Node) {
+        match &node.kind {
+            Kind::Map(map) => {
+                let own = self.steps.get(&node.head()).map(AsRef::as_ref);
+                let outer = self.step;
+                self.step = own.or(outer);
+                map.iter().for_each(|entry| self.entry(entry));
+                self.step = outer;
+                self.places.extend(own.map(|id| (node.span, id)));
+            }
+            Kind::List(items) => items.iter().for_each(|item| self.node(item)),
+            _ => self.say(surprise::value(node, self.source)),
+        }
+    }
+
+    fn entry(&mut self, entry: &'a Entry) {
+        let around = self.keys.last().copied().unwrap_or_default();
+        self.say(surprise::key(entry, around, self.source));
+        self.say(credential::under_key(entry));
+        self.keys.push(&entry.key);
+        self.node(&entry.value);
+        self.keys.pop();
+    }
+
+    fn say(&mut self, diagnostic: Option<Diagnostic>) {
+        self.found.extend(diagnostic.map(|diagnostic| match self.step {
+            Some(step) => diagnostic.step(step),
+            None => diagnostic,
+        }));
+    }
+
+    /// What was found without looking at the tree, with the step that it is in.
+    fn placed(&self, found: Diagnostic) -> Diagnostic {
+        let around = |place: &Span| place.start <= found.span.start && found.span.end <= place.end;
+        match self.places.iter().find(|(place, _)| around(place)) {
+            Some((_, step)) => found.step(*step),
+            None => found,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What is read and probably not meant.
+
+use super::{check, check_steps, load, shown};
+
+/// The places that look like credentials, as they stand in the file.
+#[track_caller]
+fn credentials(text: &str, expected: &[&str]) {
+    let loaded = load(text);
+    let report = &loaded.report;
+    let found = report.diagnostics().iter().filter(|found| found.code == "literal-credential");
+    let found: Vec<&str> = found.map(|found| report.source().slice(found.span)).collect();
+    assert_eq!(found, expected, "\n{text}\n{}", report.render(false));
+}
+
+#[track_caller]
+fn credential(step: &str, expected: &str) {
+    credentials(&format!("trigger: {{manual: {{}}}}\nsteps:\n  - {step}\n"), &[expected]);
+}
+
+#[track_caller]
+fn no_credential(step: &str) {
+    credentials(&format!("trigger: {{manual: {{}}}}\nsteps:\n  - {step}\n"), &[]);
+}
+
+// Put together here, so that no scanner of repositories takes this file for a leak.
+const GITHUB: &str = concat!("ghp", "_x7Lq2VbN8sKd4RtYw9ZcE1mPfGhJ3uAo5Ti6");
+const STRIPE: &str = concat!("sk", "_live_4eC39HqLyjWDarjtT1zdp7dc");
+const AWS: &str = concat!("AKI", "AQX4NEDGE7LM2RBTY");
+const JWT: &str =
+    concat!("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiI4NzIzOTEifQ.", "dBjftJeZ4CVPmB92K27uhbUJU1p1r");
+
+#[test]
+fn a_token_of_a_known_form_is_found_wherever_it_stands() {
+    credential(&format!("set: {{a: {GITHUB}}}"), GITHUB);
+    credential(&format!("set: {{a: [{{b: '{STRIPE}'}}]}}"), STRIPE);
+    credential(&format!("action: log.info # with {AWS}"), AWS);
+    credential(&format!("set:\n      a: |\n        curl -H 'x: {GITHUB}' x\n"), GITHUB);
+    credential(&format!("set: {{a: '{JWT}'}}"), JWT);
+    credential("set: {a: 'Bearer x7Lq2VbN8sKd4RtYw9Zc'}", "x7Lq2VbN8sKd4RtYw9Zc");
+    credential("set: {a: 'https://ops:h3ad.Less@db.test/x'}", "h3ad.Less");
+    credential("set: {a: 'https://api.test/x?page=2&api_key=x7Lq2VbN8sKd'}", "x7Lq2VbN8sKd");
+    let key = "-----BEGIN RSA PRIVATE KEY-----\n        MIIEpAIBAAKCAQEA7\n        ";
+    credential(&format!("set:\n      a: |\n        {key}-----END RSA PRIVATE KEY-----\n"), key);
+}
+
+#[test]
+fn random_text_under_a_telling_key_is_found() {
+    credential("set: {password: 'Tr0ub4dor&3x'}", "Tr0ub4dor&3x");
+    credential("action: http.request\n    with: {headers: {x-api-key: 9f8a7c21bd40e6}}", "9f8a7c21bd40e6");
+    credential(
+        "set: {clientSecret: \"8f14e45f-ceea-467a-9575-2b1dd07a9f1c\"}",
+        "8f14e45f-ceea-467a-9575-2b1dd07a9f1c",
+    );
+    credential(&format!("set: {{apiToken: {GITHUB}}}"), GITHUB);
+}
+
+#[test]
+fn what_only_stands_for_a_credential_is_none() {
+    for value in [
+        "changeme",
+        "your-api-token-1",
+        "xxxxxxxx-xxxx-1",
+        "example123XYZ",
+        "${{ configVars.key }}",
+        "abcdef123456",
+        "0123456789abcdef",
+        "mainWikiToken",
+        "main-wiki-token",
+        "none",
+        "hunter2",
+        "'<the token 1>'",
+        "12345678",
+        "correct horse battery 1",
+        "/run/secrets/wiki1",
+        "https://login.test/oauth2/token",
+    ] {
+        no_credential(&format!("set: {{password: {value}, api_token: {value}}}"));
+    }
+    no_credential(
+        "set: {nextPageToken: x7Lq2VbN8sKd4R, tokenUrl: x7Lq2VbN8sKd4R, hash: 9f8a7c21bd40e69f8a7c21bd40e6}",
+    );
+    no_credential("set: {a: ghp_exampleexampleexampleexampleexample1}");
+    no_credential(
+        "set: {a: 'https://user:password@host.test', b: 'https://user:${{ configVars.p }}@host.test'}",
+    );
+    no_credential("set: {a: 'sk-circle-animation-with-a-very-long-name-2'}");
+    no_credential("set: {a: 'Bearer ${{ configVars.token }}', b: Bearer is a word, c: 'x@y.test://a:b'}");
+}
+
+#[test]
+fn a_credential_is_told_once_and_never_shown() {
+    let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - set: {{token: {GITHUB}, zzz: ' '}}\n");
+    check(&text, &["literal-credential 3:18"]);
+    assert!(!shown(&text).contains(GITHUB), "{}", shown(&text));
+    assert!(shown(&text).contains("in step `step1`"), "{}", shown(&text));
+}
+
+#[test]
+fn a_word_that_others_read_otherwise_is_told_in_values_and_keys() {
+    check_steps(
+        "- set: {a: yes, b: [off, 012], c: {d: 12:30}}\n",
+        &["yaml-surprise 1:12", "yaml-surprise 1:21", "yaml-surprise 1:26", "yaml-surprise 1:39"],
+    );
+    check_steps("- set: {a: {no: 1, 2026-01-31: 2, y: 3}}\n", &["yaml-surprise 1:13", "yaml-surprise 1:20"]);
+    check_steps("- set:\n    a: 'yes'\n    b: \"012\"\n    c: |-\n      12:30\n", &[]);
+}
+
+#[test]
+fn a_word_that_is_an_error_already_is_not_told_again() {
+    check("trigger: {manual: {}}\nenabled: yes\nsteps: [{action: log.info}]\n", &["wrong-type 2:10"]);
+    check_steps("- {action: log.info, retry: {max: 1, on: [network]}}\n", &[]);
+}
+
+#[test]
+fn what_an_alias_repeats_is_told_once() {
+    check_steps("- set: {a: &x {b: yes}, c: *x, d: *x}\n", &["yaml-surprise 1:19"]);
+}
