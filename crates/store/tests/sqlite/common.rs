@@ -5,7 +5,7 @@ use model::{
     AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
     Value,
 };
-use store::{Accept, Append, Definition, NewExecution, Store};
+use store::{Accept, Append, Definition, NewExecution, StateWrite, Store, Wait};
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
@@ -52,6 +52,39 @@ pub(crate) fn step(number: u32, first: u32, bytes: usize) -> Append {
 pub(crate) fn end(number: u32, first: u32) -> Append {
     let event = Event::Finished { at: at(1000), outcome: Outcome::Succeeded { result: Value::Null } };
     Append { events: vec![event], ..Append::new(id(number), first, Status::Succeeded) }
+}
+
+/// As [`step`], with a wait and a value of the state, each named after the first event; the value is new.
+pub(crate) fn pause(number: u32, first: u32, bytes: usize) -> Append {
+    let until = Some(at(i64::from(first)));
+    let wait = Wait { step: format!("w[{first}]"), until, event: Some("paid".to_owned()), child: None };
+    let state = StateWrite {
+        scope: format!("{number}"),
+        key: format!("k[{first}]"),
+        expected: None,
+        value: Some(Value::from(first)),
+        expires_at: None,
+    };
+    let step = step(number, first, bytes);
+    Append { status: Status::Waiting, waits: Some(vec![wait]), state: vec![state], ..step }
+}
+
+/// Checks that waits and state are those that the last event of the execution was appended with by [`pause`], and
+/// gives how many events there are.
+pub(crate) async fn whole(store: &dyn Store, number: u32) -> usize {
+    let events = store.events(id(number)).await.expect("it is read").expect("it is there");
+    let waits = store.waits(id(number)).await.expect("they are read");
+    let state = store.list_state(&number.to_string(), None, 1000).await.expect("it is listed");
+    let steps: Vec<_> = waits.iter().map(|wait| wait.step.clone()).collect();
+    let last = events.len() - 1;
+    let wanted = if last > 0 { vec![format!("w[{last}]")] } else { Vec::new() };
+    assert_eq!((steps, state.len()), (wanted, last), "execution {number} with {} events", events.len());
+    let after = Some((id(number), String::new()));
+    let waiting = store.waiting_for_event("paid", after, 1).await.expect("they are read");
+    assert_eq!(waiting.iter().any(|(execution, _)| *execution == id(number)), last > 0);
+    let row = store.execution(id(number)).await.expect("it is read").expect("it is there");
+    assert_eq!(row.status, if last > 0 { Status::Waiting } else { Status::Queued });
+    events.len()
 }
 
 /// Puts the definition that all of them refer to.

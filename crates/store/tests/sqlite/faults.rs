@@ -2,10 +2,10 @@
 
 use std::pin::pin;
 
-use crate::common::{accept, at, end, id, prepare, step};
+use crate::common::{accept, at, end, id, pause, prepare, step, whole};
 use futures_util::future::join_all;
 use futures_util::poll;
-use store::{CommitFault, Durability, Error, Failpoints, Options, Prune, SqliteStore, Store};
+use store::{CommitFault, Durability, Error, Failpoints, Options, Prune, SqliteStore, StateWrite, Store};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
@@ -115,4 +115,75 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     }
     assert_eq!(store.prune(all, 1000).await.expect("it prunes"), u64::from(stored) - 1);
     store.accept(accept(500, 50_000)).await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
+    for (fault, kept) in
+        [(CommitFault::NotWritten, false), (CommitFault::Written, true), (CommitFault::Full, false)]
+    {
+        let failpoints = Failpoints::default();
+        let (directory, store) = store(&failpoints).await;
+        store.accept(accept(1, 10)).await.expect("it is accepted");
+        store.append(pause(1, 1, 10)).await.expect("it is appended");
+        failpoints.fail_next_commit(fault);
+        let failed = store.append(pause(1, 2, 10)).await.expect_err("the commit fails");
+        assert_eq!(failed.outcome_unknown(), fault != CommitFault::Full, "{failed}");
+        drop(store);
+        assert_eq!(whole(&reopen(&directory), 1).await, if kept { 3 } else { 2 });
+    }
+}
+
+#[tokio::test]
+async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = Options { max_bytes: Some(1 << 20), durability: Durability::Relaxed, ..Options::default() };
+    let store = SqliteStore::open(directory.path(), options).expect("it opens");
+    prepare(&store).await;
+    store.accept(accept(1, 10)).await.expect("it is accepted");
+    let mut events = 1;
+    let refused = loop {
+        // The row of the execution is written first, and finds room; the events do not.
+        match store.append(pause(1, events, 50_000)).await {
+            Ok(()) => events += 1,
+            Err(error) => break error,
+        }
+        assert!(events < 100, "the limit holds");
+    };
+    assert!(matches!(refused, Error::Full), "{refused}");
+    assert_eq!(whole(&store, 1).await, usize::try_from(events).expect("it fits"));
+}
+
+#[tokio::test]
+async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_nothing() {
+    // With a write among them that makes the writer do each by itself, and without.
+    for spoiled in [false, true] {
+        let failpoints = Failpoints::default();
+        let (_directory, store) = store(&failpoints).await;
+        for number in 1..=6 {
+            store.accept(accept(number, 10)).await.expect("it is accepted");
+            store.append(pause(number, 1, 10)).await.expect("it is appended");
+        }
+        let held = failpoints.hold_writer();
+        let shared = |number: u32| {
+            let mut append = pause(number, 2, 10);
+            let own = append.state[0].clone();
+            append.state.push(StateWrite { scope: "shared".to_owned(), key: "turn".to_owned(), ..own });
+            append
+        };
+        let refused = async { if spoiled { Some(store.accept(accept(1, 10)).await) } else { None } };
+        let appends = join_all((1..=6).map(|number| store.append(shared(number))));
+        let mut writes = pin!(unconstrained(futures_util::future::join(appends, refused)));
+        assert!(poll!(&mut writes).is_pending());
+        drop(held);
+        let (appended, refused) = writes.await;
+        assert!(refused.is_none_or(|refused| matches!(refused, Err(Error::Exists(_)))));
+        assert!(appended[0].is_ok(), "{appended:?}");
+        for (number, result) in (1..=6).zip(&appended) {
+            if number > 1 {
+                assert!(matches!(result, Err(Error::StateChanged { .. })), "{result:?}");
+            }
+            assert_eq!(whole(&store, number).await, if number == 1 { 3 } else { 2 });
+        }
+    }
 }

@@ -104,65 +104,6 @@ fn tables_of_a_later_release_are_refused() {
     }
 }
 
-/// A file as version 1 wrote it, in the words it stored, whatever the code has become since.
-#[tokio::test]
-async fn a_file_of_version_1_is_read() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let file = directory.path().join("cogwork.db");
-    let sql = include_str!("../../migrations/V1__initial.sql");
-    let migration = refinery::Migration::unapplied("V1__initial", sql).expect("it has a version");
-    let connection = Connection::open(&file).expect("it opens");
-    connection.execute_batch(sql).expect("it has tables");
-    connection
-        .execute_batch(&format!(
-            "CREATE TABLE refinery_schema_history (version INTEGER PRIMARY KEY, name VARCHAR(255), \
-               applied_on VARCHAR(255), checksum VARCHAR(255)); \
-             INSERT INTO refinery_schema_history VALUES (1, 'initial', '2026-11-21T10:00:00Z', '{}');",
-            migration.checksum()
-        ))
-        .expect("it has a history");
-    let hash = "ab".repeat(32);
-    connection
-        .execute_batch(&format!(
-            r#"INSERT INTO definitions VALUES (X'{hash}', 'orders', 1, 1);
-            INSERT INTO definition_texts VALUES (1, X'{hash}', 'automations/orders.yaml', 'steps: []');
-            INSERT INTO executions VALUES (X'019A9D1C4C0070008000000000000001', 'orders', X'{hash}',
-              '{{"kind":"schedule","instant":"2026-11-21T09:00:00Z"}}', 3, 3, 1795251600000000000,
-              1795251601000000000, 'no', 2, 1);
-            INSERT INTO events VALUES (1, X'019A9D1C4C0070008000000000000001', 0,
-              '[{{"event":"started","at":"2026-11-21T09:00:00Z","automation":"orders","definition":"{hash}",
-                "origin":{{"kind":"schedule","instant":"2026-11-21T09:00:00Z"}},
-                "payload":{{"kind":"manual","inputs":{{}}}}}}]');
-            INSERT INTO events VALUES (2, X'019A9D1C4C0070008000000000000001', 1,
-              '[{{"event":"finished","at":"2026-11-21T09:00:01Z",
-                "outcome":{{"outcome":"failed","error":{{"kind":"failed","message":"no"}}}}}}]');
-            INSERT INTO logs VALUES (1, X'019A9D1C4C0070008000000000000001', 0,
-              '[{{"at":"2026-11-21T09:00:00Z","level":"warn","message":"hm"}}]');
-            INSERT INTO watermarks VALUES ('orders', 'hourly', 1795251600000000000);
-            INSERT INTO keys VALUES ('orders', 'tick', X'019A9D1C4C0070008000000000000001');
-            INSERT INTO addresses VALUES ('orders', 'live', 'test');"#
-        ))
-        .expect("it has rows");
-    drop(connection);
-
-    let store = SqliteStore::open(&file, Options::default()).expect("it opens");
-    let page = Page { before: None, limit: 10 };
-    let rows = store.executions(&ExecutionFilter::default(), page).await.expect("it is listed");
-    let [row] = rows.as_slice() else { panic!("one execution, not {rows:?}") };
-    assert_eq!((row.error.as_deref(), row.events, row.status), (Some("no"), 2, model::Status::Failed));
-    assert_eq!(row.finished_at.map(|at| at.to_string()).as_deref(), Some("2026-11-21T09:00:01Z"));
-    let events = store.events(row.id).await.expect("it is read").expect("it is there");
-    let execution = model::Execution::fold(row.id, events).expect("it folds");
-    assert_eq!(execution.status(), model::Status::Failed);
-    assert_eq!(store.logs(row.id, 0, 10).await.expect("they are read")[0].message, "hm");
-    assert_eq!(
-        store.definition(row.definition).await.expect("it is read").expect("it is there").text,
-        "steps: []"
-    );
-    assert_eq!(store.watermarks().await.expect("they are read").len(), 1);
-    assert_eq!(store.addresses().await.expect("they are read")[0].live, "live");
-}
-
 #[tokio::test]
 async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     let directory = tempfile::tempdir().expect("a directory");

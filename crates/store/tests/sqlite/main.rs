@@ -6,3 +6,4 @@ mod common;
 mod crash;
 mod faults;
 mod files;
+mod upgrade;
