@@ -293,6 +293,9 @@ fn check_waits(waits: &[Wait]) -> Result<(), Error> {
 
 fn changes(writes: Vec<StateWrite>) -> Result<Vec<StateChange>, Error> {
     let (count, limit) = (writes.len(), StateWrite::MAX_AT_ONCE);
+    if count == 0 {
+        return Ok(Vec::new());
+    }
     if count > limit {
         return Err(invalid(format!("at most {limit} values of the state change at once, not {count}")));
     }
