@@ -369,12 +369,7 @@ impl Store for Watched {
     async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
         self.inner.read_states(scope, keys).await
     }
-    async fn list_state(
-        &self,
-        scope: &str,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<StateRow>, Error> {
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
         self.inner.list_state(scope, after, limit).await
     }
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {

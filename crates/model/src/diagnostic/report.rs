@@ -89,6 +89,18 @@ impl Report {
         all
     }
 
+    /// The report without the problems of one kind, as far as they were kept.
+    #[must_use]
+    pub fn without(mut self, code: &str) -> Self {
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            self.diagnostics.into_iter().partition(|told| told.code == code);
+        let count = |severity| taken.iter().filter(|told| told.severity == severity).count();
+        self.errors = self.errors.saturating_sub(count(Severity::Error));
+        self.warnings = self.warnings.saturating_sub(count(Severity::Warning));
+        self.diagnostics = kept;
+        self
+    }
+
     /// Whether an error was told whose place touches this one, so that what else is wrong there may follow from it.
     #[must_use]
     pub fn has_error_at(&self, span: Span) -> bool {
@@ -295,6 +307,8 @@ mod tests {
         let both = first.with([Diagnostic::error("grave", "really wrong", Span::new(0, 1))]);
         assert_eq!((both.error_count(), both.warning_count(), both.dropped()), (1, 300, 101));
         assert_eq!(both.diagnostics().first().map(|first| first.code), Some("grave"));
+        let rest = both.without("flood");
+        assert_eq!((rest.error_count(), rest.warning_count(), rest.dropped()), (1, 101, 101));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! JSONPath (RFC 9535) on `jsonpath-rust`.
 
+mod inner;
 mod types;
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
@@ -35,24 +36,16 @@ impl Query {
             .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
         types::check(&query).map_err(|message| error(format!("not a JSONPath query: {message}")))?;
         let steps: Vec<Option<Step>> = query.segments.iter().map(step).collect();
-        let names = steps
-            .iter()
-            .map_while(|step| match step {
-                Some(Step::Name(name)) => Some(name.clone()),
-                _ => None,
-            })
-            .collect();
+        let names = inner::names(steps.iter().map(Option::as_ref));
         let singular = steps.into_iter().collect();
         Ok(Self { query, singular, names })
     }
 
+    /// What it reads; without a name (`$..id`) everything. A query inside it finds nothing where there is nothing.
     pub(super) fn references(&self) -> Vec<Reference> {
-        let optional = self.singular.is_none();
-        if self.names.is_empty() {
-            Vec::new()
-        } else {
-            vec![Reference { path: self.names.clone(), optional }]
-        }
+        let mut references = vec![Reference { path: self.names.clone(), optional: self.singular.is_none() }];
+        inner::visit(&self.query.segments, &mut |path| references.push(Reference { path, optional: true }));
+        references
     }
 
     pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {

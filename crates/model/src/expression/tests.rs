@@ -100,6 +100,9 @@ fn references_are_known_before_it_runs() {
     assert_eq!(references("steps.a.results.id"), "steps.a.results.id");
     assert_eq!(references("$.steps.a.results[*].id"), "steps.a.results?");
     assert_eq!(references("steps.a.results['id'] | default(vars.x)"), "steps.a.results.id? vars.x");
+    let inner = "$.steps.a.results[?@.id == $.vars.id && count($.inputs.ids[*]) > 1]";
+    assert_eq!(references(inner), "steps.a.results? vars.id? inputs.ids?");
+    assert_eq!(references("$..id"), "?", "it reads everything");
     assert_eq!(references("[item, steps.b.results[index]]"), "item steps.b.results index");
 }
 

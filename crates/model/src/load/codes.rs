@@ -46,6 +46,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("unknown-key", "A key is not one of those that may stand there."),
     ("unknown-value", "A word is not one of those that may stand there."),
     ("unused-setting", "A setting has no effect beside the others."),
+    ("unused-value", "A name is given a value and never read."),
     ("wrong-type", "A value is of another kind than the one that may stand there."),
     ("yaml-alias-loop", "A value contains itself."),
     ("yaml-directive", "A file begins with a YAML directive."),

@@ -78,25 +78,23 @@ impl<T> Loaded<T> {
 /// Reads an Automation. `stem` is its file's name without folder and ending, the id where the file gives none.
 #[must_use]
 pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
-    let steps = |automation: &Automation| {
-        let mut heads = lint::StepHeads::new();
-        automation.walk(&mut |step| drop(heads.insert(step.span, step.id.clone())));
-        heads
-    };
-    read(source, |node, source, diagnostics| automation::read(node, stem, source, diagnostics), steps)
+    let lower =
+        |node: &Node, source, diagnostics: &Diagnostics| automation::read(node, stem, source, diagnostics);
+    read(source, lower, lint::automation)
 }
 
 /// Reads a connection. `stem` is its file's name without folder and ending: the connection's name.
 #[must_use]
 pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
-    let no_steps = |_: &Connection| lint::StepHeads::new();
-    read(source, |node, source, diagnostics| connection::read(node, stem, source, diagnostics), no_steps)
+    let lower =
+        |node: &Node, source, diagnostics: &Diagnostics| connection::read(node, stem, source, diagnostics);
+    read(source, lower, |node, source, _, _| lint::file(node, source))
 }
 
 fn read<T>(
     source: Arc<Source>,
     lower: impl FnOnce(&Node, Arc<Source>, &Diagnostics) -> Option<Draft<T>>,
-    steps: impl FnOnce(&T) -> lint::StepHeads,
+    doubt: impl FnOnce(&Node, &Source, Option<&T>, bool) -> Vec<Diagnostic>,
 ) -> Loaded<T> {
     let syntax = Diagnostics::new(source.clone());
     let node = parse(&syntax);
@@ -104,10 +102,9 @@ fn read<T>(
     let meaning = Diagnostics::new(source.clone());
     let draft = node.as_ref().and_then(|node| lower(node, source.clone(), &meaning));
     let meaning = meaning.into_report();
-    let doubtful = node.map_or_else(Vec::new, |node| {
-        let steps = draft.as_ref().map_or_else(lint::StepHeads::new, |draft| steps(&draft.value));
-        lint::check(&node, &source, &steps)
-    });
+    let whole = syntax.is_empty() && !meaning.has_errors();
+    let value = draft.as_ref().map(|draft| &draft.value);
+    let doubtful = node.map_or_else(Vec::new, |node| doubt(&node, &source, value, whole));
     // What is wrong in a place is told; that it is doubtful too adds nothing.
     let doubtful = doubtful.into_iter().filter(|found| !meaning.has_error_at(found.span));
     let meaning = meaning.with(doubtful);

@@ -3,18 +3,43 @@
 
 mod credential;
 mod surprise;
+mod unused;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::automation::Automation;
 use crate::diagnostic::{Diagnostic, Source, Span};
 use crate::yaml::{Entry, Kind, Node};
 
 /// Where the steps of a file begin, with their ids.
-pub(super) type StepHeads = HashMap<Span, Arc<str>>;
+type StepHeads = HashMap<Span, Arc<str>>;
 
-/// Everything of this kind that there is to say of a file. A place that aliases repeat is told once.
-pub(super) fn check(node: &Node, source: &Source, steps: &StepHeads) -> Vec<Diagnostic> {
+/// What there is to say of an Automation as far as it was read. `whole` says that nothing is wrong with it so far.
+pub(super) fn automation(
+    node: &Node,
+    source: &Source,
+    automation: Option<&Automation>,
+    whole: bool,
+) -> Vec<Diagnostic> {
+    let mut steps = StepHeads::new();
+    if let Some(automation) = automation {
+        automation.walk(&mut |step| drop(steps.insert(step.span, step.id.clone())));
+    }
+    let mut found = tree(node, source, &steps);
+    found.extend(
+        automation.filter(|_| whole).into_iter().flat_map(|automation| unused::check(node, automation)),
+    );
+    found
+}
+
+/// What there is to say of a file without steps.
+pub(super) fn file(node: &Node, source: &Source) -> Vec<Diagnostic> {
+    tree(node, source, &StepHeads::new())
+}
+
+/// What can be seen of a tree, whatever it means. A place that aliases repeat is told once.
+fn tree(node: &Node, source: &Source, steps: &StepHeads) -> Vec<Diagnostic> {
     let mut walk =
         Walk { source, steps, step: None, keys: Vec::new(), places: Vec::new(), found: Vec::new() };
     walk.node(node);

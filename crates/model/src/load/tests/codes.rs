@@ -53,6 +53,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("unknown-key", "S []\nname_: x\n"),
     ("unknown-value", "trigger: {webhook: {mode: synchronous}}\nsteps: []\n"),
     ("unused-setting", "trigger: {webhook: {}}\ninputs: {a: {}}\nsteps: []\n"),
+    ("unused-value", "S\n  - set: {a: 1}\n  - action: log.info\n"),
     ("wrong-type", "S {}\n"),
     ("yaml-alias-loop", "S\n  - set: &a {b: [*a]}\n"),
     ("yaml-directive", "%YAML 1.1\n---\nsteps: []\n"),

@@ -19,7 +19,7 @@ trigger:
 configVars:
   spaceId: "65538"
   owner: ${{ env.OWNER }}
-  signingKey: {value: "${{ secrets.signing }}", secret: true}
+  _signingKey: {value: "${{ secrets.signing }}", secret: true}
 steps:
   - id: createPage
     name: Create the page
@@ -40,6 +40,7 @@ steps:
       body: {page: "${{ steps.createPage.results.id }}"}
 outputs:
   page: ${{ steps.createPage.results.id }}
+  owner: ${{ configVars.owner }}
 "#,
     ),
     (
@@ -101,7 +102,7 @@ steps:
           result: {size: small, tags: '${{ inputs.tags }}'}
   - action: log.info
     if: inputs.loud
-    with: {message: loud}
+    with: {message: '${{ inputs }}'}
 ",
     ),
     (
@@ -239,7 +240,7 @@ steps:
           - if: line.price > 100
             then:
               - action: log.warn
-                with: {message: dear}
+                with: {message: 'dear: ${{ vars.line }}'}
 ",
     ),
     (

@@ -115,3 +115,55 @@ fn a_word_that_is_an_error_already_is_not_told_again() {
 fn what_an_alias_repeats_is_told_once() {
     check_steps("- set: {a: &x {b: yes}, c: *x, d: *x}\n", &["yaml-surprise 1:19"]);
 }
+
+#[test]
+fn a_name_that_nobody_reads_is_told() {
+    check_steps("- set: {a: 1, b: 2}\n- {if: vars.b == 2, action: log.info}\n", &["unused-value 1:9"]);
+    check_steps("- id: x\n  set: {a: 1}\n- action: log.info\n", &["unused-value 2:9"]);
+    let file = |lines: &str| format!("{lines}\ntrigger: {{manual: {{}}}}\nsteps: [{{action: log.info}}]\n");
+    check(&file("configVars: {a: 1, b: {value: x}}"), &["unused-value 1:14", "unused-value 1:20"]);
+    check(&file("inputs: {a: {type: text}}"), &["unused-value 1:10"]);
+    check(&file("inputs: {a: {}, b: {}}\noutputs: ${{ inputs.b }}"), &["unused-value 1:10"]);
+}
+
+#[test]
+fn a_name_that_may_be_read_is_not() {
+    let read = |expression: &str| {
+        let steps = format!(
+            "- id: x\n  set: {{a: 1}}\n- action: log.info\n  with: {{message: \"${{{{ {expression} }}}}\"}}\n"
+        );
+        check_steps(&steps, &[]);
+    };
+    read("vars.a");
+    read("vars['a'] | default(1)");
+    read("vars");
+    read("vars[execution.id]");
+    read("$.vars.a");
+    read("$..a");
+    read("$.steps[?@.results.b == $.vars.a]");
+    read("steps.x.results.a");
+    read("steps");
+    // What is read may be a slip for it.
+    read("vars.aa");
+    check_steps("- action: log.info\n- set: {a: 1}\n", &[]);
+    check_steps("- if: execution.id\n  then: [{set: {a: 1}}]\n- action: log.info\n", &[]);
+    check_steps("- set: {_a: 1}\n- action: log.info\n", &[]);
+    let file = |expression: &str| {
+        let steps = format!("[{{action: log.info, with: {{message: '${{{{ {expression} }}}}'}}}}]");
+        check(&format!("inputs: {{a: {{}}}}\ntrigger: {{manual: {{}}}}\nsteps: {steps}\n"), &[]);
+    };
+    file("inputs.a");
+    file("trigger.results.inputs.a");
+    file("trigger.results.body.data.a");
+    file("trigger.results.body");
+    file("trigger | tojson");
+}
+
+#[test]
+fn of_a_file_with_an_error_nobody_knows_what_it_reads() {
+    check_steps(
+        "- set: {a: 1}\n- {action: log.info, wiht: {message: '${{ vars.a }}'}}\n",
+        &["unknown-key 2:22"],
+    );
+    check_steps("- set: {a: 1}\n- {if: vars.a +, action: log.info}\n", &["expression-syntax 2:15"]);
+}

@@ -6,7 +6,9 @@ use super::{check, good, load, shown};
 use crate::diagnostic::Source;
 
 const NOTHING: &[&str] = &[];
-const REST: &str = "trigger: {manual: {}}\nsteps: [{action: log.info}]\n";
+/// A trigger, and a step that reads whatever is declared.
+const REST: &str =
+    "trigger: {manual: {}}\nsteps: [{action: log.info, with: {message: '${{ inputs ~ configVars }}'}}]\n";
 
 /// What is said of lines at the top, before a trigger and a step.
 #[track_caller]
