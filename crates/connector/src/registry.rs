@@ -33,7 +33,7 @@ fn native_connectors() -> [NativeConnector; 2] {
 }
 
 /// Names that a user's connector may not take: they are the engine's own.
-const RESERVED: [&str; 4] = ["log", "text", "http", "state"];
+const RESERVED: [&str; 5] = ["log", "text", "http", "state", "events"];
 
 /// A set of actions and connection types under one name.
 #[derive(Clone, Debug, Serialize)]
@@ -82,18 +82,25 @@ impl Registry {
             }
         }
         for (name, title, actions) in native_connectors() {
-            let connector = Connector {
-                name: name.to_owned(),
-                title: title.to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                description: None,
-                connections: Vec::new(),
-                actions: Vec::new(),
-                file: None,
-            };
-            registry.put_connector(connector, actions, Vec::new());
+            registry = registry.with_native(name, title, actions);
         }
         if reports.is_empty() { Ok(registry) } else { Err(reports) }
+    }
+
+    /// Adds a connector that is native as a whole.
+    #[must_use]
+    pub fn with_native(mut self, name: &str, title: &str, actions: Vec<Arc<dyn Action>>) -> Self {
+        let connector = Connector {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            description: None,
+            connections: Vec::new(),
+            actions: Vec::new(),
+            file: None,
+        };
+        self.put_connector(connector, actions, Vec::new());
+        self
     }
 
     /// Adds a user's own manifests. One with an error is reported and left out; one that bears the name of a shipped

@@ -10,10 +10,11 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use model::action::InputSpec;
 use model::automation::{Automation, AutomationId};
-use model::execution::{Event, ExecutionId, LogLine, Origin, Outcome};
+use model::execution::{Event, ExecutionId, LogLine, Origin, Outcome, Signal};
 use model::payload::Payload;
-use model::value::Map;
+use model::value::{Map, Value};
 use serde::Serialize;
 use store::{Address, Store};
 use tokio::sync::{broadcast, watch};
@@ -22,7 +23,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalog::{Catalog, Folder, Parts, Reload, assemble};
 use crate::clock::Clock;
-use crate::intake::{Intake, Terms, random};
+use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
+use crate::run::Secret;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::{Error, scheduler, watch as watcher};
@@ -43,6 +45,10 @@ pub(crate) struct Services {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) http: connector::Http,
     pub(crate) secrets: Secrets,
+    /// The key of this store, for what must be unguessable and the same again.
+    pub(crate) secret: Secret,
+    /// Who writes a value of the state, one at a time.
+    pub(crate) state_locks: KeyedLocks,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
@@ -95,12 +101,41 @@ pub enum Notice {
     },
 }
 
+/// What an execution waits for.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// How many are before it in the queue for a slot, where it is in there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_behind: Option<usize>,
+    /// Who has the places of its concurrency key, where it waits for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
+    /// The steps that pause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<Pending>,
+}
+
+/// The places of a concurrency key.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    /// The key; empty where all executions of the Automation have the same.
+    pub key: String,
+    /// Who has a place, the one that had it first before the others.
+    pub holders: Vec<ExecutionId>,
+    /// How many are before it.
+    pub ahead: usize,
+}
+
 /// How the engine is doing.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Executions whose steps run.
     pub in_flight: usize,
+    /// Executions of which nothing but pauses is left.
+    pub resting: usize,
     /// Executions accepted and not begun.
     pub queued: usize,
     /// Whether starts are accepted.
@@ -145,6 +180,7 @@ impl Engine {
             services.tracker.spawn(crate::watch::prune(services.clone()));
         }
         services.tracker.spawn(services.clone().dispatch());
+        services.tracker.spawn(services.clone().wake_in_time());
         if services.settings.watch {
             services.tracker.spawn(watcher::run(engine.clone(), services.closing.clone()));
         }
@@ -263,12 +299,62 @@ impl Engine {
         }
     }
 
+    /// What an execution waits for, if it waits: its turn, or what its steps pause for.
+    ///
+    /// # Errors
+    /// There is no such execution, or the store failed.
+    pub async fn standing(&self, id: ExecutionId) -> Result<Standing, Error> {
+        if let Some(standing) = self.services.intake.standing(id) {
+            return Ok(standing);
+        }
+        Ok(Standing { pauses: self.services.pending(id).await?, ..Standing::default() })
+    }
+
+    /// The execution that the token of a resume address stands for, if it is one of ours.
+    #[must_use]
+    pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
+        self.services.resumed_by(token)
+    }
+
+    /// Gives a person's answer to an execution that waits for one; durable when this comes back. `step` says which is
+    /// meant where several wait.
+    ///
+    /// # Errors
+    /// Nobody waits for it, or it does not fit.
+    pub async fn answer(&self, id: ExecutionId, step: Option<&str>, answer: Answer) -> Result<(), SignalError> {
+        self.services.answer(id, step, answer).await
+    }
+
+    /// Gives an event's data to an execution that waits for one; durable when this comes back.
+    ///
+    /// # Errors
+    /// Nobody waits for it.
+    pub async fn signal(
+        &self,
+        id: ExecutionId,
+        step: Option<&str>,
+        data: Value,
+        by: Option<String>,
+    ) -> Result<(), SignalError> {
+        self.services.signal(id, step, data, by).await
+    }
+
+    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn emit(&self, name: &str, data: Value, by: Option<String>) -> Result<u64, Error> {
+        let id = uuid::Uuid::new_v4().to_string();
+        self.services.emit(&Signal { id, name: name.to_owned(), data, by }).await
+    }
+
     /// How the engine is doing.
     #[must_use]
     pub fn status(&self) -> Status {
         let services = &self.services;
         Status {
             in_flight: services.intake.in_flight(),
+            resting: services.intake.resting(),
             queued: services.intake.queued(),
             accepting: services.accepting(),
             generation: services.catalog.load().generation(),
@@ -306,6 +392,7 @@ impl Services {
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
+        let store_secret = store.put_secret(random()).await?;
         let addresses = store.addresses().await?.into_iter();
         let addresses = addresses.map(|address| (address.automation.clone(), address)).collect();
         let (notices, _) = broadcast::channel(NOTICES);
@@ -315,6 +402,8 @@ impl Services {
             store,
             http,
             secrets: Secrets::new(settings.dir.join("secrets")),
+            secret: Secret::new(store_secret),
+            state_locks: KeyedLocks::default(),
             catalog: ArcSwap::from_pointee(Catalog::empty(builtin.clone())),
             notices,
             intake: Intake::new(settings.limits.in_flight),
@@ -417,20 +506,22 @@ impl Services {
     }
 }
 
-/// Checks the inputs of a manual start against what the file declares.
-fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
-    let names = || automation.inputs.iter().map(|input| input.name.as_str());
+/// Checks the inputs of a manual start or a call against what the file declares.
+pub(crate) fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
+    check_given(&automation.inputs, given, &format!("automation `{}`", automation.id))
+}
+
+/// Checks what is given against what is declared. `what` is what it is given to.
+pub(crate) fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
+    let names = || declared.iter().map(|input| input.name.as_str());
     if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
         let near = model::diagnostic::nearest(unknown, names());
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let all: Vec<&str> = names().collect();
         let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        return Err(Error::Input(format!(
-            "automation `{}` has no input `{unknown}`{near} (its inputs: {known})",
-            automation.id
-        )));
+        return Err(Error::Input(format!("{what} has no input `{unknown}`{near} (its inputs: {known})")));
     }
-    for input in &automation.inputs {
+    for input in declared {
         match given.get(&input.name) {
             Some(value) => connector::check_value(&input.kind, value)
                 .map_err(|problem| Error::Input(format!("input `{}`: {problem}", input.name)))?,

@@ -78,7 +78,7 @@ impl Engine {
         let (id, _) = accepted.map_err(|error| refused(&error, at_once))?;
         match webhook.mode {
             WebhookMode::Async => Ok(response::asynchronous(webhook, &id)),
-            WebhookMode::Sync => Ok(self.answer(webhook, id).await),
+            WebhookMode::Sync => Ok(self.webhook_answer(webhook, id).await),
         }
     }
 
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// Waits for the end of a synchronous execution, or for its `respond`, up to the limit.
-    async fn answer(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
+    async fn webhook_answer(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
         let services = self.services();
         let deadline = services.clock.now().checked_add(webhook.timeout).unwrap_or(Timestamp::MAX);
         let outcome = match services.intake.watch(id) {

@@ -14,6 +14,7 @@ mod plan;
 mod validate;
 
 mod intake;
+mod native;
 mod run;
 mod scheduler;
 mod secrets;
@@ -24,8 +25,9 @@ mod hooks;
 
 pub use catalog::{Broken, Catalog, Deployed, Reload};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use engine::{Engine, Notice, Start, Status};
+pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
+pub use intake::{Answer, Pending, SignalError};
 pub use plan::{BlockGraph, Plan};
 pub use settings::{Limits, Settings};
 pub use validate::{Checked, check_project, check_text};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use model::automation::{Automation, Block, OnError, Step};
 use model::diagnostic::Diagnostic;
 use model::load::Gaps;
+use model::{Expression, Template};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
@@ -20,6 +21,48 @@ pub struct Plan {
     /// By the address of the list within the Automation that the plan was built from: its first step's id, which
     /// is unique in the file. An empty list has no graph.
     blocks: HashMap<Arc<str>, BlockGraph>,
+    /// What steps read beside the results of others; most automations have none of it.
+    reads: HashMap<Arc<str>, Reads>,
+    /// Whether any expression reads `execution.resumeUrl`, which is not made otherwise.
+    resumes: bool,
+}
+
+/// What the expressions of one step read beside the results of others.
+#[derive(Debug, Default)]
+pub struct Reads {
+    /// Whether they ask for `now()` or `uuid()`.
+    pub moment: bool,
+    /// Whether they ask for `now()`, so that when the step began has to be kept.
+    pub clock: bool,
+    /// The keys of `state` that they read.
+    pub state: Vec<String>,
+    /// Whether they read `execution.resumeUrl`.
+    pub resumes: bool,
+}
+
+impl Reads {
+    fn note(&mut self, expression: &Expression) {
+        self.moment |= expression.is_dated();
+        self.clock |= expression.reads_clock();
+        for reference in expression.references() {
+            let mut path = reference.path.iter().map(String::as_str);
+            match (path.next(), path.next()) {
+                (Some("state"), Some(key)) if !self.state.iter().any(|known| known == key) => {
+                    self.state.push(key.to_owned());
+                }
+                (Some("execution"), None | Some("resumeUrl")) => self.resumes = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// What a template reads.
+    #[must_use]
+    pub fn of(template: &Template) -> Self {
+        let mut reads = Self::default();
+        template.expressions(&mut |expression| reads.note(expression));
+        reads
+    }
 }
 
 /// The graph of one list of steps. Nodes are the indices of its steps, an edge leads from a step to one that waits.
@@ -48,6 +91,7 @@ impl Plan {
         automation.walk(&mut |step| {
             builder.known.insert(step.id.clone());
         });
+        builder.reads(automation);
         builder.block(&automation.steps);
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
             builder.block(block);
@@ -59,6 +103,18 @@ impl Plan {
     #[must_use]
     pub fn block(&self, block: &Block) -> Option<&BlockGraph> {
         self.blocks.get(&block.steps.first()?.id)
+    }
+
+    /// What a step reads beside the results of others; `None` for the many that read nothing of it.
+    #[must_use]
+    pub fn reads(&self, step: &str) -> Option<&Reads> {
+        if self.reads.is_empty() { None } else { self.reads.get(step) }
+    }
+
+    /// Whether any expression reads `execution.resumeUrl`.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        self.resumes
     }
 
     /// The plan for the API and for drawing: each step with what it does, what it waits for, and its lists.
@@ -84,9 +140,10 @@ impl Plan {
                 .collect();
             let on_error =
                 if let OnError::Steps(inner) = &step.on_error { self.draw(inner) } else { json!(null) };
+            let undo = step.undo.as_ref().map(|inner| self.draw(inner));
             json!({
                 "id": step.id, "name": step.name, "verb": step.verb.word(),
-                "needs": waits, "blocks": lists, "onError": on_error,
+                "needs": waits, "blocks": lists, "onError": on_error, "undo": undo,
             })
         });
         steps.collect()
@@ -153,12 +210,27 @@ struct Builder<'g> {
 }
 
 impl Builder<'_> {
+    fn reads(&mut self, automation: &Automation) {
+        automation.walk(&mut |step| {
+            let mut reads = Reads::default();
+            step.expressions(&mut |expression| reads.note(expression));
+            self.plan.resumes |= reads.resumes;
+            if reads.moment || !reads.state.is_empty() {
+                self.plan.reads.insert(step.id.clone(), reads);
+            }
+        });
+        self.plan.resumes |= automation.outputs.as_ref().is_some_and(|outputs| Reads::of(outputs).resumes);
+    }
+
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
             for inner in step.verb.lists() {
                 self.block(inner.block);
             }
             if let OnError::Steps(inner) = &step.on_error {
+                self.block(inner);
+            }
+            if let Some(inner) = &step.undo {
                 self.block(inner);
             }
         }

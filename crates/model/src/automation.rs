@@ -2,6 +2,7 @@
 
 mod step;
 mod trigger;
+mod verbs;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +17,15 @@ use crate::retry::RetryPolicy;
 use crate::template::Template;
 use crate::value::Value;
 
-pub use step::{
-    ActionStep, Block, ForEachStep, IfStep, Inner, OnError, RespondBody, RespondStep, Runs, Step, Verb,
-};
+pub use step::{Block, Inner, OnError, OnInterrupt, Runs, Step, Verb};
 pub use trigger::{
     Cadence, LocalTime, Misfire, Overlap, ScheduleTrigger, StaticResponse, Trigger, WebhookMode,
     WebhookTrigger, Weekday,
+};
+
+pub use verbs::{
+    ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody, RespondStep,
+    SwitchStep, WaitForStep, WaitOn, WaitStep,
 };
 
 /// What URLs, state and history of an Automation belong to: `[a-z0-9][a-z0-9-]*`, at most 100 characters.

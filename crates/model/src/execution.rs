@@ -117,12 +117,54 @@ pub enum Event {
         /// How it ended.
         outcome: StepOutcome,
     },
+    /// A step began at an instant that stays part of what it does: it reads the clock or the Automation's state, or its
+    /// time limit spans pauses.
+    StepDated {
+        /// When.
+        at: Timestamp,
+        /// Which step.
+        step: String,
+        /// What it read of the state, by key.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        state: Value,
+    },
+    /// A step pauses. It holds no slot while it does.
+    Waiting {
+        /// When the pause began.
+        at: Timestamp,
+        /// Which step.
+        step: String,
+        /// When it ends at the latest, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+        /// When a time limit around it is up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Timestamp>,
+        /// For what.
+        on: WaitReason,
+    },
+    /// What a pausing step may have waited for has come. Whether it lets it through is the step's to say.
+    Signalled {
+        /// When.
+        at: Timestamp,
+        /// Which step.
+        step: String,
+        /// What came.
+        signal: Signal,
+    },
     /// The caller's answer was decided by a `respond` step.
     Responded {
         /// When.
         at: Timestamp,
         /// The answer.
         response: HttpResponse,
+    },
+    /// It failed for good, and its closing steps begin: what was undone, handled and closed goes by this error.
+    Failing {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        error: ActionError,
     },
     /// Somebody ended it, and its closing steps begin.
     Cancelling {
@@ -162,12 +204,70 @@ impl Event {
             | Self::StepRetry { at, .. }
             | Self::StepFailed { at, .. }
             | Self::StepFinished { at, .. }
+            | Self::StepDated { at, .. }
+            | Self::Waiting { at, .. }
+            | Self::Signalled { at, .. }
             | Self::Responded { at, .. }
+            | Self::Failing { at, .. }
             | Self::Cancelling { at, .. }
             | Self::Retried { at, .. }
             | Self::Finished { at, .. } => *at,
         }
     }
+}
+
+/// For what a step pauses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum WaitReason {
+    /// For its time to be up.
+    Time,
+    /// For an event of this name.
+    Event {
+        /// The name.
+        name: String,
+    },
+    /// For a person's answer.
+    Approval {
+        /// The question.
+        message: String,
+        /// The answers to choose from.
+        options: Vec<String>,
+    },
+    /// For the end of the execution that it started.
+    Call {
+        /// Which.
+        execution: ExecutionId,
+    },
+}
+
+impl WaitReason {
+    /// The word for it in JSON and tables.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Event { .. } => "event",
+            Self::Approval { .. } => "approval",
+            Self::Call { .. } => "call",
+        }
+    }
+}
+
+/// What comes to a step that pauses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signal {
+    /// What tells it from others, so that one that is sent twice counts once.
+    pub id: String,
+    /// The event's name; empty for an answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The event's data, or the answer `{option, form}`.
+    pub data: Value,
+    /// Who or what sent it, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// What started an execution.
@@ -185,13 +285,25 @@ pub enum Origin {
     },
     /// A person, the command line or the API.
     Manual,
+    /// A `call` step of another execution.
+    Call {
+        /// Which execution.
+        execution: ExecutionId,
+        /// Which of its steps.
+        step: String,
+        /// How many calls deep: 1 for a call by an execution that was not called itself.
+        depth: u32,
+        /// Whether the caller is a test.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        test: bool,
+    },
 }
 
 impl Origin {
     /// Whether the execution is a test: shown apart, with its own state.
     #[must_use]
     pub fn is_test(&self) -> bool {
-        matches!(self, Self::Test)
+        matches!(self, Self::Test | Self::Call { test: true, .. })
     }
 
     /// The word for it in tables and filters.
@@ -202,6 +314,7 @@ impl Origin {
             Self::Test => "test",
             Self::Schedule { .. } => "schedule",
             Self::Manual => "manual",
+            Self::Call { .. } => "call",
         }
     }
 }
@@ -225,6 +338,26 @@ pub enum StepOutcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handled: Option<Value>,
     },
+    /// By a step inside it, or itself, that led out of more than it.
+    Left {
+        /// How.
+        by: Leave,
+        /// The execution's result, for `stop`.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        result: Value,
+    },
+}
+
+/// What leads out of more than one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Leave {
+    /// Out of the loop.
+    Break,
+    /// Out of the turn of the loop.
+    Continue,
+    /// Out of the execution.
+    Stop,
 }
 
 /// How an execution ended.
@@ -435,8 +568,21 @@ pub struct StepState {
     pub retry_at: Option<Timestamp>,
     /// Why it failed for good, while its `onError` list runs.
     pub failure: Option<ActionError>,
+    /// For what it pauses, while it does.
+    pub waiting: Option<Waiting>,
     /// How it ended, if it did.
     pub outcome: Option<StepOutcome>,
+}
+
+/// A pause.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    /// When it began.
+    pub since: Timestamp,
+    /// When it ends at the latest, where that is known.
+    pub until: Option<Timestamp>,
+    /// For what.
+    pub on: WaitReason,
 }
 
 /// An event that cannot follow the ones before it: the log is damaged or was written by something else.
@@ -528,6 +674,16 @@ impl Execution {
                 }
                 *state = StepState { outcome: Some(outcome), ..StepState::default() };
                 self.interruptions = 0;
+            }
+            Event::StepDated { .. } | Event::Signalled { .. } | Event::Failing { .. } => {}
+            // What a loop keeps of one of its turns is no step: `poll[2]#delay`.
+            Event::Waiting { step, .. } if step.contains('#') => {}
+            Event::Waiting { at, step, until, on, .. } => {
+                let state = self.steps.entry(step).or_default();
+                if state.outcome.is_some() {
+                    return Err(illegal("a finished step never runs again"));
+                }
+                state.waiting = Some(Waiting { since: at, until, on });
             }
             Event::Responded { response, .. } => {
                 if self.response.is_some() {

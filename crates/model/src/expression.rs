@@ -8,6 +8,7 @@ mod functions;
 mod jinja;
 mod jsonpath;
 mod known;
+mod moment;
 mod path;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::diagnostic::Span;
 use crate::value::Value;
 
 pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE};
+pub use moment::Moment;
 
 /// A compiled expression. Cheap to clone.
 #[derive(Clone)]
@@ -129,9 +131,21 @@ impl Expression {
     /// # Errors
     /// Something it reads is missing, an operation does not fit its values, or a limit was reached.
     pub fn evaluate(&self, scope: &Value) -> Result<Value, EvaluationError> {
+        self.evaluate_at(scope, None)
+    }
+
+    /// As [`Expression::evaluate`], with what `now()` and `uuid()` give.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn evaluate_at(
+        &self,
+        scope: &Value,
+        moment: Option<&Arc<dyn Moment>>,
+    ) -> Result<Value, EvaluationError> {
         let result = match &self.inner.code {
             Code::Path(path) => path.walk(scope),
-            Code::Jinja(program) => program.evaluate(scope),
+            Code::Jinja(program) => program.evaluate(scope, moment),
             Code::JsonPath(query) => query.evaluate(scope),
             Code::Unreadable => Err("this expression could not be read".to_owned()),
         };
@@ -140,6 +154,18 @@ impl Expression {
             expression: self.inner.text.clone(),
             span: self.inner.span,
         })
+    }
+
+    /// Whether it asks for `now()` or `uuid()`, so that it may give something else when it is evaluated again.
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        matches!(&self.inner.code, Code::Jinja(program) if program.is_dated())
+    }
+
+    /// Whether it asks for `now()`.
+    #[must_use]
+    pub fn reads_clock(&self) -> bool {
+        matches!(&self.inner.code, Code::Jinja(program) if program.reads_clock())
     }
 
     /// Whether a condition holds over `scope`.

@@ -93,6 +93,7 @@ fn shape(of: &Shape) -> Value {
         Shape::Name => json!({"type": "string", "pattern": r"\S"}),
         Shape::Pattern(pattern) => json!({"type": "string", "pattern": pattern}),
         Shape::Bool => json!({"type": "boolean"}),
+        Shape::True => json!({"const": true}),
         Shape::Integer(min, max) if min == max => json!({"const": min}),
         Shape::Integer(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
         Shape::Number(min, max) if *min == f64::MIN && *max == f64::MAX => json!({"type": "number"}),

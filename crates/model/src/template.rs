@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::expression::{EvaluationError, Expression, Reference};
+use crate::expression::{EvaluationError, Expression, Moment, Reference};
 use crate::value::{Map, Value};
 
 /// A value as it is written. What holds no `${{ }}` is a literal; a text that is one whole expression keeps the
@@ -45,15 +45,27 @@ impl Template {
     /// # Errors
     /// An expression has no value, or a text grows beyond [`MAX_TEXT`].
     pub fn evaluate(&self, scope: &Value) -> Result<Value, EvaluationError> {
+        self.evaluate_at(scope, None)
+    }
+
+    /// As [`Template::evaluate`], with what `now()` and `uuid()` give.
+    ///
+    /// # Errors
+    /// As [`Template::evaluate`].
+    pub fn evaluate_at(
+        &self,
+        scope: &Value,
+        moment: Option<&Arc<dyn Moment>>,
+    ) -> Result<Value, EvaluationError> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
-            Self::Expression(expression) => expression.evaluate(scope),
-            Self::Text(parts) => text(parts, scope),
-            Self::List(items) => items.iter().map(|item| item.evaluate(scope)).collect(),
+            Self::Expression(expression) => expression.evaluate_at(scope, moment),
+            Self::Text(parts) => text(parts, scope, moment),
+            Self::List(items) => items.iter().map(|item| item.evaluate_at(scope, moment)).collect(),
             Self::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, template) in entries {
-                    map.insert(key.clone(), template.evaluate(scope)?);
+                    map.insert(key.clone(), template.evaluate_at(scope, moment)?);
                 }
                 Ok(Value::from(map))
             }
@@ -90,13 +102,13 @@ impl Template {
     }
 }
 
-fn text(parts: &[Part], scope: &Value) -> Result<Value, EvaluationError> {
+fn text(parts: &[Part], scope: &Value, moment: Option<&Arc<dyn Moment>>) -> Result<Value, EvaluationError> {
     let mut output = String::new();
     for part in parts {
         match part {
             Part::Text(text) => output.push_str(text),
             Part::Expression(expression) => {
-                output.push_str(&expression.evaluate(scope)?.to_text());
+                output.push_str(&expression.evaluate_at(scope, moment)?.to_text());
                 if output.len() > MAX_TEXT {
                     return Err(EvaluationError {
                         message: format!("the text grows beyond {MAX_TEXT} bytes"),

@@ -100,7 +100,7 @@ fn schedule_problem(written: &ScheduleTrigger, error: &trigger::schedule::Schedu
 
 /// The connectors that come with Cogwork.
 pub(crate) fn builtin() -> Result<Registry, crate::Error> {
-    Registry::builtin().map_err(|reports| {
+    Registry::builtin().map(crate::native::add).map_err(|reports| {
         let text: Vec<String> = reports.iter().map(|report| report.render(false)).collect();
         crate::Error::Connectors(text.join("\n"))
     })

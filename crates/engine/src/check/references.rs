@@ -8,6 +8,7 @@
 mod names;
 mod places;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use model::automation::{Automation, Block, ConfigVar, Step, Verb};
@@ -82,6 +83,8 @@ struct Site<'a, 's> {
     step: Option<&'a Step>,
     /// Whether it is that step's own guard.
     in_guard: bool,
+    /// The list at whose end it is read, for what a loop reads after a turn.
+    after: Option<(&'a Block, Way<'a>)>,
 }
 
 impl<'a> Checker<'a> {
@@ -110,20 +113,39 @@ impl<'a> Checker<'a> {
 
     fn block(&mut self, block: &'a Block, names: &Names<'a>) {
         for step in &block.steps {
-            let site = Site { names, step: Some(step), in_guard: false };
+            let site = Site { names, step: Some(step), in_guard: false, after: None };
             if let Some(guard) = &step.guard {
                 self.expression(guard, Site { in_guard: true, ..site });
             }
             step.verb.expressions(&mut |expression| self.expression(expression, site));
+            self.waits_for(step, names, site);
             for (way, inner) in places::inner_blocks(step) {
                 match way {
-                    Way::Turn { item: Some(item), .. } => self.block(inner, &names.clone().with_item(item)),
-                    Way::OnError => self.block(inner, &names.clone().with_error(ErrorName::Yes)),
-                    Way::Root(_) | Way::Case(..) | Way::Turn { item: None, .. } | Way::Branch(_) => {
-                        self.block(inner, names);
-                    }
+                    Way::Turn { item, .. } => self.block(inner, &names.clone().in_loop(item)),
+                    Way::OnError | Way::Undo => self.block(inner, &names.clone().with_error(ErrorName::Yes)),
+                    Way::Root(_) | Way::Case(..) | Way::Branch(_) | Way::Within => self.block(inner, names),
                 }
+                self.after_turns(step, inner, way, site);
             }
+        }
+    }
+
+    /// What a step reads of an event that it waits for.
+    fn waits_for(&mut self, step: &'a Step, names: &Names<'a>, site: Site<'a, '_>) {
+        if let Verb::WaitFor(wait) = &step.verb
+            && let Some(condition) = wait.condition()
+        {
+            self.expression(condition, Site { names: &names.clone().with_event(), ..site });
+        }
+    }
+
+    /// What a loop reads at the end of each turn.
+    fn after_turns(&mut self, step: &'a Step, block: &'a Block, way: Way<'a>, site: Site<'a, '_>) {
+        let lists = step.verb.lists();
+        let after = lists.iter().find(|list| std::ptr::eq(list.block, block)).and_then(|list| list.after);
+        if let (Some(expression), Way::Turn { item, .. }) = (after, way) {
+            let names = site.names.clone().in_loop(item);
+            self.expression(expression, Site { names: &names, after: Some((block, way)), ..site });
         }
     }
 
@@ -143,7 +165,7 @@ impl<'a> Checker<'a> {
         let read = Read { source: &self.automation.source, expression, path };
         let allowed = site.names.allowed();
         if !allowed.contains(&root.as_str()) {
-            if !site.names.items.is_empty() && self.gaps.has("as") {
+            if site.names.loops && self.gaps.has("as") {
                 return;
             }
             let diagnostic = self.unknown_name(read, &allowed, site);
@@ -185,6 +207,8 @@ impl<'a> Checker<'a> {
             "execution" => read.member(1, &names::EXECUTION),
             "automation" => read.member(1, &names::AUTOMATION),
             "error" => read.member(1, &names::ERROR),
+            "event" => read.member(1, &names::EVENT),
+            "state" => read.state_key(),
             _ => None,
         };
         if let Some(diagnostic) = diagnostic {
@@ -220,6 +244,15 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// The place from where something is read; nothing at the top of the file.
+    fn reader(&self, site: Site<'a, '_>) -> Option<Cow<'_, places::Chain<'a>>> {
+        let step = site.step?;
+        match site.after {
+            Some((block, way)) => self.places.at_the_end_of(step, block, way).map(Cow::Owned),
+            None => self.places.chain(&step.id).map(Cow::Borrowed),
+        }
+    }
+
     /// `steps.<id>`: whether there is such a step, and whether it has run where it is read.
     fn step(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
@@ -236,15 +269,15 @@ impl<'a> Checker<'a> {
             let diagnostic = Diagnostic::error("unknown-step", format!("there is no step `{id}`"), spot.span);
             return Some(spot.nearest(diagnostic, id, &ids));
         };
-        let reader = site.step.and_then(|step| self.places.chain(&step.id));
-        let seen = match reader {
+        let reader = self.reader(site);
+        let seen = match &reader {
             Some(reader) => self.places.seen_by(reader, site.in_guard, target),
             None => self.places.at_the_end(target),
         };
         match seen {
             Seen::Never(why) => {
                 // With a default, what the turn before left can be carried over.
-                let carried = optional && reader.is_some_and(|reader| Places::share_turns(reader, target));
+                let carried = optional && reader.is_some_and(|reader| Places::share_turns(&reader, target));
                 (!carried).then(|| never(id, why, spot.span))
             }
             Seen::Maybe(doubts) if !optional => {
@@ -285,18 +318,19 @@ impl<'a> Checker<'a> {
                 spot.nearest(diagnostic, name, &names).help(format!("name it: `set: {{{name}: …}}`")),
             );
         };
-        let reader = site.step.and_then(|step| self.places.chain(&step.id));
+        let reader = self.reader(site);
         let mut never = None;
         for setter in setters {
             let target = self.places.chain(&setter.id)?;
-            let seen = match reader {
+            let seen = match &reader {
                 Some(reader) => self.places.seen_by(reader, site.in_guard, target),
                 None => self.places.at_the_end(target),
             };
             match seen {
                 Seen::Always | Seen::Maybe(_) | Seen::Unsure => return None,
                 Seen::Never(_)
-                    if optional && reader.is_some_and(|reader| Places::share_turns(reader, target)) =>
+                    if optional
+                        && reader.as_ref().is_some_and(|reader| Places::share_turns(reader, target)) =>
                 {
                     return None;
                 }
@@ -372,7 +406,7 @@ impl<'a> Checker<'a> {
 
 impl<'a, 's> Site<'a, 's> {
     fn top(names: &'s Names<'a>) -> Self {
-        Self { names, step: None, in_guard: false }
+        Self { names, step: None, in_guard: false, after: None }
     }
 }
 
@@ -448,6 +482,18 @@ struct Read<'r> {
 impl Read<'_> {
     fn spot(&self, depth: usize) -> Spot {
         Spot::of(self.source, self.expression, self.path, depth)
+    }
+
+    /// The complaint about a key of the state that is not known before the step runs, and so cannot be read ahead of it.
+    fn state_key(&self) -> Option<Diagnostic> {
+        if self.path.len() > 1 {
+            return None;
+        }
+        let message = "only keys that are written out can be read of `state`";
+        Some(
+            Diagnostic::error("computed-state-key", message, self.spot(0).span)
+                .help("write `state.someKey`, or read it with a step: `action: state.get`"),
+        )
     }
 
     /// The complaint about a member that is not one of these.

@@ -1,6 +1,6 @@
 //! The way in: a start becomes durable, and then runs or waits.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::execution::{Event, ExecutionId, Origin};
@@ -10,11 +10,12 @@ use store::{Accept, Accepted, Definition, NewExecution, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
+use super::Queued;
 use super::gate::Place;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::engine::{Services, Start};
-use crate::run::{Cancellation, Journal, Progress, Run, Surroundings};
+use crate::run::{CameFrom, Cancellation, Journal, Progress, Run, Surroundings};
 
 /// When a refused caller may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -28,8 +29,20 @@ pub(crate) struct Terms {
     pub(crate) watermark: Option<Watermark>,
     /// Whether it must begin at once or not at all.
     pub(crate) at_once: bool,
+    /// In whose slot it runs.
+    pub(crate) slot: Slot,
     /// What steps read of the payload, where whoever asks has read it already.
     pub(crate) results: Option<Value>,
+}
+
+/// In whose slot an execution runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// In one of its own, for which it may have to wait.
+    #[default]
+    Own,
+    /// In that of the execution that waits for its end.
+    Shared,
 }
 
 impl Services {
@@ -43,7 +56,10 @@ impl Services {
         if !self.accepting() {
             return Err(Error::Closing);
         }
-        let permit = self.admit(terms.at_once)?;
+        let permit = match terms.slot {
+            Slot::Own => self.admit(terms.at_once)?,
+            Slot::Shared => None,
+        };
         // In a task of its own: whoever asks may go away while the commit is under way, and what is committed runs.
         let accepting = self.clone().accept_with(permit, deployed.clone(), start, terms);
         self.tracker.spawn(accepting).await.unwrap_or(Err(Error::Closing))
@@ -60,6 +76,7 @@ impl Services {
         let now = self.clock.now();
         let id = self.intake.next_id(now);
         let Start { payload, origin } = start;
+        let begins = permit.is_some() || terms.slot == Slot::Shared;
         let accept = || {
             let started = Event::Started {
                 at: now,
@@ -68,8 +85,7 @@ impl Services {
                 origin: origin.clone(),
                 payload: payload.clone(),
             };
-            let executions =
-                vec![NewExecution { id, started, key: terms.key.clone(), begins: permit.is_some() }];
+            let executions = vec![NewExecution { id, started, key: terms.key.clone(), begins }];
             Accept { executions, watermark: terms.watermark.clone() }
         };
         let accepted = self.accept_durably(&deployed, accept).await?;
@@ -77,13 +93,12 @@ impl Services {
             Some(Accepted::Duplicate(first)) => Ok((first, Accepted::Duplicate(first))),
             _ => {
                 self.intake.count_scheduled(&automation.id, &origin);
-                match permit {
-                    Some(permit) => {
-                        let journal = Journal::new(id, automation, self.surroundings());
-                        let run = self.live(deployed, journal, payload, now, terms.results);
-                        self.spawn(run, Some(permit), origin);
-                    }
-                    None => self.intake.enqueue(id),
+                if begins {
+                    let journal = Journal::new(id, automation, self.surroundings());
+                    let run = self.live(Live { deployed, journal, payload, started_at: now, origin, results: terms.results });
+                    self.spawn(run, permit);
+                } else {
+                    self.intake.enqueue(Queued { id, came_from: CameFrom::ThisProcess });
                 }
                 Ok((id, Accepted::New))
             }
@@ -147,45 +162,38 @@ impl Services {
         Surroundings { store: self.store.clone(), clock: self.clock.clone(), notices: self.notices.clone() }
     }
 
-    pub(super) fn live(
-        self: &Arc<Self>,
-        deployed: Arc<Deployed>,
-        journal: Journal,
-        payload: Payload,
-        started_at: jiff::Timestamp,
-        results: Option<Value>,
-    ) -> Arc<Run> {
-        let id = journal.id();
+    pub(super) fn live(self: &Arc<Self>, live: Live) -> Arc<Run> {
+        let id = live.journal.id();
         let mut state = self.intake.state();
         let progress = state.awaited.remove(&id).unwrap_or_else(|| watch::channel(Progress::default()).0);
+        progress.send_if_modified(|progress| std::mem::take(&mut progress.rests));
         let run = Arc::new(Run {
-            deployed,
+            deployed: live.deployed,
             services: self.clone(),
-            journal,
-            payload,
-            results,
-            started_at,
+            journal: live.journal,
+            payload: live.payload,
+            results: live.results,
+            started_at: live.started_at,
+            origin: live.origin,
+            undos: Mutex::default(),
             progress,
             cancelled: Cancellation::default(),
         });
         state.live.insert(id, run.clone());
+        drop(state);
+        self.intake.moved.notify_waiters();
         run
     }
 
-    pub(super) fn spawn(
-        self: &Arc<Self>,
-        run: Arc<Run>,
-        permit: Option<OwnedSemaphorePermit>,
-        origin: Origin,
-    ) {
+    pub(super) fn spawn(self: &Arc<Self>, run: Arc<Run>, permit: Option<OwnedSemaphorePermit>) {
         let automation = &run.deployed.automation.id;
         let span = tracing::info_span!("execution", id = %run.journal.id(), %automation);
         let services = self.clone();
         self.tracker.spawn(
             async move {
-                let mut place = Place::new(services, run, origin);
+                let mut place = Place::new(services, run);
                 if place.enter() {
-                    place.run().execute().await;
+                    place.carry_on().await;
                 }
                 // The slot is free before anybody who waits for it is woken.
                 drop(permit);
@@ -194,4 +202,14 @@ impl Services {
             .instrument(span),
         );
     }
+}
+
+/// What a live execution is made of.
+pub(super) struct Live {
+    pub(super) deployed: Arc<Deployed>,
+    pub(super) journal: Journal,
+    pub(super) payload: Payload,
+    pub(super) started_at: jiff::Timestamp,
+    pub(super) origin: Origin,
+    pub(super) results: Option<Value>,
 }

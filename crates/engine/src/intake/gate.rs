@@ -6,8 +6,9 @@ use std::sync::Arc;
 use model::automation::{AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 
+use super::Queued;
 use crate::engine::Services;
-use crate::run::Run;
+use crate::run::{CameFrom, Carried, Rest, Run};
 
 /// The executions of one concurrency key. Derived from live executions, so a slot cannot leak.
 #[derive(Default)]
@@ -20,19 +21,27 @@ pub(super) struct Gate {
 pub(super) struct Place {
     services: Arc<Services>,
     run: Arc<Run>,
-    origin: Origin,
     gated: Option<(AutomationId, String)>,
-    /// It waits for its turn among others of its key, and has not ended.
-    waits: bool,
+    /// It has not ended, but waits: for its turn among others of its key, or at rest.
+    waits: Option<Waits>,
+}
+
+/// What an execution waits for that is not in memory.
+enum Waits {
+    Turn,
+    Rest(Rest),
 }
 
 impl Place {
-    pub(super) fn new(services: Arc<Services>, run: Arc<Run>, origin: Origin) -> Self {
-        Self { services, run, origin, gated: None, waits: false }
+    pub(super) fn new(services: Arc<Services>, run: Arc<Run>) -> Self {
+        Self { services, run, gated: None, waits: None }
     }
 
-    pub(super) fn run(&self) -> &Run {
-        &self.run
+    /// Carries the execution on to its end, or to where nothing but pauses is left of it.
+    pub(super) async fn carry_on(&mut self) {
+        if let Carried::Rests(rest) = self.run.execute(self.gated.is_some()).await {
+            self.waits = Some(Waits::Rest(rest));
+        }
     }
 
     /// Takes a place at the gate of its concurrency key, if it has one. False if it has to wait.
@@ -48,6 +57,11 @@ impl Place {
         let name = (self.run.deployed.automation.id.clone(), key);
         let mut state = self.services.intake.state();
         let gate = state.gates.entry(name.clone()).or_default();
+        if gate.holders.contains(&id) {
+            // It has kept its place while it rested.
+            self.gated = Some(name);
+            return true;
+        }
         if gate.holders.len() >= limit as usize && !self.run.cancelled.token.is_cancelled() {
             match policy {
                 ConcurrencyPolicy::Skip => {
@@ -60,11 +74,12 @@ impl Place {
                 ConcurrencyPolicy::Queue | ConcurrencyPolicy::CancelRunning => {
                     gate.waiting.push_back(id);
                     let oldest = gate.holders.first().copied();
-                    let cancel = policy == ConcurrencyPolicy::CancelRunning;
-                    if let Some(run) = oldest.filter(|_| cancel).and_then(|oldest| state.live.get(&oldest)) {
-                        run.cancelled.cancel("cancelled for a newer execution, as `concurrency.policy` says");
+                    drop(state);
+                    if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
+                        let reason = "cancelled for a newer execution, as `concurrency.policy` says";
+                        self.services.intake.cancel(&self.services, oldest, reason);
                     }
-                    self.waits = true;
+                    self.waits = Some(Waits::Turn);
                     return false;
                 }
             }
@@ -82,7 +97,7 @@ impl Place {
         }
         let queues =
             matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
-        let scheduled = matches!(self.origin, Origin::Schedule { .. });
+        let scheduled = matches!(self.run.origin, Origin::Schedule { .. });
         (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
     }
 }
@@ -93,9 +108,18 @@ impl Drop for Place {
         let intake = &self.services.intake;
         let mut state = intake.state();
         state.live.remove(&id);
-        if self.waits {
-            // Whoever waits for it goes on waiting, on the channel that it will have when it begins.
-            state.awaited.insert(id, self.run.progress.clone());
+        if let Some(waits) = self.waits.take() {
+            if self.run.progress.receiver_count() > 0 {
+                // Whoever waits for it goes on waiting, on the channel that it will have when it goes on.
+                self.run.progress.send_modify(|progress| progress.rests = true);
+                state.awaited.insert(id, self.run.progress.clone());
+            }
+            drop(state);
+            match waits {
+                Waits::Turn => {}
+                Waits::Rest(rest) => self.services.lay_to_rest(id, rest),
+            }
+            intake.moved.notify_waiters();
             return;
         }
         if let Some(name) = self.gated.take()
@@ -106,16 +130,21 @@ impl Drop for Place {
             if gate.holders.is_empty() && gate.waiting.is_empty() && next.is_none() {
                 state.gates.remove(&name);
             }
-            state.backlog.extend(next);
+            state.backlog.extend(next.map(|id| Queued { id, came_from: CameFrom::ThisProcess }));
         }
         let automation = &self.run.deployed.automation.id;
-        if matches!(self.origin, Origin::Schedule { .. })
+        if matches!(self.run.origin, Origin::Schedule { .. })
             && let Some(count) = state.scheduled.get_mut(automation)
         {
             *count = count.saturating_sub(1);
         }
+        if let Origin::Call { execution, .. } = &self.run.origin {
+            // Its caller may rest until it ends.
+            state.rouse(*execution);
+        }
         drop(state);
         intake.wake.notify_one();
+        intake.moved.notify_waiters();
         match self.run.journal.outcome() {
             Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
                 tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");

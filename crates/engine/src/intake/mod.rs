@@ -2,33 +2,54 @@
 
 mod accept;
 mod gate;
+mod locks;
+mod rest;
 mod resume;
+mod signal;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, Origin};
 use tokio::sync::{Notify, Semaphore, watch};
 
-pub(crate) use accept::Terms;
+pub(crate) use accept::{Slot, Terms};
 use gate::Gate;
+pub(crate) use locks::KeyedLocks;
+pub use signal::{Answer, Pending, SignalError};
 
 use crate::catalog::Deployed;
-use crate::engine::Services;
-use crate::run::{Progress, Run};
+use crate::engine::{Services, Standing, Turn};
+use crate::run::{CameFrom, Progress, Run};
 
 /// Executions that are accepted and have not ended.
 pub(crate) struct Intake {
     slots: Arc<Semaphore>,
     state: Mutex<State>,
     wake: Notify,
+    /// Told when the next instant at which something wakes may be another.
+    rest: Notify,
+    /// Told when an execution comes into memory or leaves it.
+    moved: Notify,
+}
+
+/// An accepted execution that waits for a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queued {
+    id: ExecutionId,
+    came_from: CameFrom,
 }
 
 #[derive(Default)]
 struct State {
-    /// Accepted, waiting for a slot, in order of acceptance.
-    backlog: VecDeque<ExecutionId>,
+    /// Accepted, waiting for a slot, in order.
+    backlog: VecDeque<Queued>,
+    /// At rest, with the instant at which each goes on, where there is one. Whoever takes one out of here has it.
+    resting: HashMap<ExecutionId, Option<Timestamp>>,
+    /// The same instants, in order.
+    alarms: BTreeSet<(Timestamp, ExecutionId)>,
     /// Running in this process.
     live: HashMap<ExecutionId, Arc<Run>>,
     /// Where somebody waits for the end of one that has not begun.
@@ -48,11 +69,28 @@ struct State {
 impl Intake {
     pub(crate) fn new(in_flight: usize) -> Self {
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { slots, state: Mutex::new(State::default()), wake: Notify::new() }
+        Self { slots, state: Mutex::new(State::default()), wake: Notify::new(), rest: Notify::new(), moved: Notify::new() }
     }
 
     pub(crate) fn in_flight(&self) -> usize {
         self.state().live.len()
+    }
+
+    pub(crate) fn resting(&self) -> usize {
+        self.state().resting.len()
+    }
+
+    /// What an execution waits for that is accepted and not under way; nothing where it is, or rests.
+    pub(crate) fn standing(&self, id: ExecutionId) -> Option<Standing> {
+        let state = self.state();
+        if let Some(ahead) = state.backlog.iter().position(|queued| queued.id == id) {
+            return Some(Standing { queued_behind: Some(ahead), ..Standing::default() });
+        }
+        state.gates.iter().find_map(|((_, key), gate)| {
+            let ahead = gate.waiting.iter().position(|waiting| *waiting == id)?;
+            let turn = Turn { key: key.clone(), holders: gate.holders.clone(), ahead };
+            Some(Standing { turn: Some(turn), ..Standing::default() })
+        })
     }
 
     pub(crate) fn queued(&self) -> usize {
@@ -79,8 +117,9 @@ impl Intake {
         if let Some(run) = state.live.get(&id) {
             return Some(run.progress.subscribe());
         }
-        let waits =
-            state.backlog.contains(&id) || state.gates.values().any(|gate| gate.waiting.contains(&id));
+        let waits = state.resting.contains_key(&id)
+            || state.backlog.iter().any(|queued| queued.id == id)
+            || state.gates.values().any(|gate| gate.waiting.contains(&id));
         waits.then(|| {
             state.awaited.entry(id).or_insert_with(|| watch::channel(Progress::default()).0).subscribe()
         })
@@ -93,22 +132,23 @@ impl Intake {
             run.cancelled.cancel(reason);
             return true;
         }
-        let position = state.backlog.iter().position(|waiting| *waiting == id);
-        let queued = position.and_then(|position| state.backlog.remove(position)).is_some();
+        let position = state.backlog.iter().position(|waiting| waiting.id == id);
+        let queued = position.and_then(|position| state.backlog.remove(position));
+        let resting = state.take_resting(id);
         let gated = state.gates.values_mut().any(|gate| {
             let before = gate.waiting.len();
             gate.waiting.retain(|waiting| *waiting != id);
             gate.waiting.len() < before
         });
         drop(state);
-        if queued || gated {
-            // It begins without a slot, only to end at once.
-            let services = services.clone();
-            let reason = reason.to_owned();
-            let tracker = services.tracker.clone();
-            tracker.spawn(async move { services.load_and_run(id, None, Some(reason)).await });
-        }
-        queued || gated
+        let gated = gated.then_some(Queued { id, came_from: CameFrom::ThisProcess });
+        let Some(found) = queued.or(resting).or(gated) else { return false };
+        // It goes on without a slot, only to end at once.
+        let services = services.clone();
+        let reason = reason.to_owned();
+        let tracker = services.tracker.clone();
+        tracker.spawn(async move { services.load_and_run(found, None, Some(reason)).await });
+        true
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -117,7 +157,7 @@ impl Intake {
 
     /// An id for an execution accepted now. Those of one millisecond are told apart by a count in the bits behind
     /// the time (RFC 9562, 6.2), so that they sort in the order of acceptance.
-    fn next_id(&self, now: jiff::Timestamp) -> ExecutionId {
+    fn next_id(&self, now: Timestamp) -> ExecutionId {
         let mut bits = random::<10>();
         let millisecond = now.as_millisecond();
         let mut state = self.state();
@@ -128,14 +168,20 @@ impl Intake {
         ExecutionId::new(now, bits)
     }
 
-    fn enqueue(&self, id: ExecutionId) {
-        self.state().backlog.push_back(id);
+    fn enqueue(&self, queued: Queued) {
+        self.state().backlog.push_back(queued);
         self.wake.notify_one();
     }
 
     fn count_scheduled(&self, automation: &AutomationId, origin: &Origin) {
+        self.state().count_scheduled(automation, origin);
+    }
+}
+
+impl State {
+    fn count_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {
         if matches!(origin, Origin::Schedule { .. }) {
-            *self.state().scheduled.entry(automation.clone()).or_default() += 1;
+            *self.scheduled.entry(automation.clone()).or_default() += 1;
         }
     }
 }

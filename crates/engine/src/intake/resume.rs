@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use model::automation::DefinitionHash;
-use model::execution::{ExecutionId, Origin};
-use model::payload::Payload;
+use model::execution::Status;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::Queued;
+use super::accept::Live;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::engine::Services;
-use crate::run::Journal;
+use crate::run::{CameFrom, Journal};
 
 /// Compiled definitions that are no longer in force but still run, at most.
 const OLD_DEFINITIONS: usize = 256;
@@ -22,18 +23,25 @@ impl Services {
     /// Reads back an accepted execution and runs it on from where it stands.
     pub(crate) async fn load_and_run(
         self: Arc<Self>,
-        id: ExecutionId,
+        queued: Queued,
         permit: Option<OwnedSemaphorePermit>,
         cancel: Option<String>,
     ) {
-        let loaded = self.load(id).await;
-        match loaded {
-            Ok(Some((deployed, journal, payload, started_at, origin))) => {
-                let run = self.live(deployed, journal, payload, started_at, None);
+        let id = queued.id;
+        match self.load(queued).await {
+            Ok(Some(live)) => {
+                if queued.came_from == CameFrom::Rest {
+                    live.journal.wake();
+                    if live.journal.commit().await.is_err() {
+                        // The next start finds it at rest.
+                        return;
+                    }
+                }
+                let run = self.live(live);
                 if let Some(reason) = cancel {
                     run.cancelled.cancel(&reason);
                 }
-                self.spawn(run, permit, origin);
+                self.spawn(run, permit);
             }
             Ok(None) => {}
             Err(message) => {
@@ -42,10 +50,9 @@ impl Services {
         }
     }
 
-    async fn load(
-        &self,
-        id: ExecutionId,
-    ) -> Result<Option<(Arc<Deployed>, Journal, Payload, jiff::Timestamp, Origin)>, String> {
+    /// Reads an execution back; nothing if it has ended.
+    pub(super) async fn load(&self, queued: Queued) -> Result<Option<Live>, String> {
+        let Queued { id, came_from } = queued;
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
         let Some(events) = events else { return Ok(None) };
         let execution = crate::run::folded(id, &events)?;
@@ -53,9 +60,15 @@ impl Services {
             return Ok(None);
         }
         let deployed = self.deployed(execution.definition).await?;
-        let earlier = execution.started_at < self.started_at;
-        let journal = Journal::restore(id, &deployed.automation, &events, earlier, self.surroundings());
-        Ok(Some((deployed, journal, execution.payload, execution.started_at, execution.origin)))
+        let journal = Journal::restore(id, &deployed.automation, &events, came_from, self.surroundings());
+        Ok(Some(Live {
+            deployed,
+            journal,
+            payload: execution.payload,
+            started_at: execution.started_at,
+            origin: execution.origin,
+            results: None,
+        }))
     }
 
     /// The definition with this hash, in force or kept.
@@ -86,7 +99,7 @@ impl Services {
         Ok(deployed)
     }
 
-    /// Puts every execution that has not ended into the backlog, oldest first.
+    /// Puts every execution that has not ended into the backlog, oldest first, and lays those to rest that pause.
     pub(crate) async fn read_back(&self) -> Result<usize, Error> {
         let mut after = None;
         let mut count = 0;
@@ -97,12 +110,16 @@ impl Services {
             count += page.len();
             let mut state = self.intake.state();
             for row in page {
-                if matches!(row.origin, Origin::Schedule { .. }) {
-                    *state.scheduled.entry(row.automation).or_default() += 1;
-                }
-                state.backlog.push_back(row.id);
+                state.count_scheduled(&row.automation, &row.origin);
+                let came_from = match row.status {
+                    // It keeps a place among others, or waits for the end of another that may have ended since.
+                    Status::Waiting => CameFrom::Rest,
+                    _ => CameFrom::AnotherProcess,
+                };
+                state.backlog.push_back(Queued { id: row.id, came_from });
             }
         }
+        count += self.read_back_resting().await?;
         if count > 0 {
             self.intake.wake.notify_one();
         }
@@ -119,9 +136,9 @@ impl Services {
             };
             let Some(permit) = permit else { return };
             let next = self.intake.state().backlog.pop_front();
-            if let Some(id) = next {
+            if let Some(queued) = next {
                 let services = self.clone();
-                self.tracker.spawn(services.load_and_run(id, Some(permit), None));
+                self.tracker.spawn(services.load_and_run(queued, Some(permit), None));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use connector::{Call, LogSink};
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
-use model::automation::{ActionStep, Step};
+use model::automation::{ActionStep, OnInterrupt, Step};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
 
@@ -41,6 +41,13 @@ impl Run {
             // An effect may depend on all before it: none of that may be lost once it has happened.
             self.journal.barrier().await?;
             self.journal.step_started(key, attempt);
+            if step.on_interrupt == OnInterrupt::Fail {
+                // That it began must be known before it does (guarantee G6).
+                self.journal.commit().await?;
+            }
+        }
+        if let Some(native) = crate::native::find(&call.action.name) {
+            return self.native(native, &inputs, key).await;
         }
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let log = StepLog { run: self, key };
@@ -93,8 +100,8 @@ impl Run {
 fn inputs(call: &ActionStep, spec: &ActionSpec, scope: &Scope) -> Result<Map, Exit> {
     let mut inputs = Map::with_capacity(call.with.len());
     for (name, template) in &call.with {
-        let value = template
-            .evaluate(scope.root())
+        let value = scope
+            .evaluate(template)
             .map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
         inputs.insert(name.name.as_str(), value);
     }

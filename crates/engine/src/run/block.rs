@@ -74,23 +74,26 @@ impl Run {
 }
 
 /// Futures that run side by side within one execution. The first failure ends the others; a stop of the engine lets
-/// each come to the end of the step it is in.
+/// each come to the end of the step it is in, and one that pauses lets the others go on.
 pub(super) struct Side<'a, T> {
     running: FuturesUnordered<BoxFuture<'a, Result<T, Exit>>>,
+    /// How many pause, so that they end only when they are taken up again. They keep their places.
+    resting: usize,
     parked: bool,
 }
 
 impl<'a, T> Side<'a, T> {
     pub(super) fn new() -> Self {
-        Self { running: FuturesUnordered::new(), parked: false }
+        Self { running: FuturesUnordered::new(), resting: 0, parked: false }
     }
 
     pub(super) fn push(&mut self, future: BoxFuture<'a, Result<T, Exit>>) {
         self.running.push(future);
     }
 
+    /// How many have begun and not ended, those that pause included.
     pub(super) fn len(&self) -> usize {
-        self.running.len()
+        self.running.len() + self.resting
     }
 
     /// Whether the engine stops, so that nothing more may begin.
@@ -103,9 +106,11 @@ impl<'a, T> Side<'a, T> {
         loop {
             match self.running.next().await {
                 None if self.parked => return Err(Exit::Parked),
+                None if self.resting > 0 => return Err(Exit::Resting),
                 None => return Ok(None),
                 Some(Ok(value)) => return Ok(Some(value)),
                 Some(Err(Exit::Parked)) => self.parked = true,
+                Some(Err(Exit::Resting)) => self.resting += 1,
                 Some(Err(exit)) => return Err(exit),
             }
         }

@@ -1,18 +1,28 @@
 //! The log of one live execution: what has ended, what is not yet committed, and how it becomes so.
 
+mod pauses;
+mod restore;
+mod retries;
+mod transit;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::action::ActionError;
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
-use store::{Append, Store};
-use tokio::sync::broadcast;
+use model::value::Value;
+use store::{StateWrite, Store};
+use tokio::sync::{OwnedMutexGuard, broadcast};
 
-use super::Exit;
+use pauses::Pauses;
+pub(crate) use pauses::{Rest, Taken};
+pub(crate) use restore::CameFrom;
+pub(crate) use retries::{Inside, Tries};
+use transit::Transit;
+
 use crate::clock::Clock;
 use crate::engine::Notice;
 
@@ -27,6 +37,8 @@ pub(crate) struct Journal {
     clock: Arc<dyn Clock>,
     notices: broadcast::Sender<Notice>,
     resumed: bool,
+    /// Whether the order in which steps ended matters: where one has an `undo`.
+    ordered: bool,
     /// Whether what has ended may be asked for again: after a restart, or where a list or the whole execution is
     /// tried again. Otherwise results are not kept beside the scope, which matters in long loops.
     remembers: bool,
@@ -42,42 +54,29 @@ struct State {
     tries: HashMap<String, Tries>,
     /// Steps that failed for good and whose `onError` list has not ended.
     failing: HashMap<String, ActionError>,
+    /// Steps of which a try had begun, and not ended, when the process stopped.
+    interrupted: HashSet<String>,
+    /// When steps began whose begin is part of what they do, and what they read of the state.
+    dated: HashMap<String, (Timestamp, Value)>,
+    /// In which place steps ended, where that matters.
+    order: HashMap<String, u64>,
+    pauses: Pauses,
     pending: Vec<Event>,
+    /// What the next commit writes into the state of Automations, and the locks that it holds until then.
+    writes: Vec<StateWrite>,
+    locks: Vec<OwnedMutexGuard<()>>,
     logs: Vec<LogLine>,
     /// Results of outside effects that were recorded, and those of them that are committed.
     effects: u64,
     response: Option<HttpResponse>,
+    /// Why it failed for good, once its closing steps begin.
+    closing: Option<ActionError>,
     /// Why somebody ended it, once that is recorded.
     cancelling: Option<String>,
     outcome: Option<Outcome>,
     attempt: u32,
     retry_at: Option<Timestamp>,
     interruptions: u32,
-}
-
-/// The tries of a step that has not ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tries {
-    /// How many have failed.
-    pub(crate) failed: u32,
-    /// When the next begins, if one was due when the process stopped.
-    pub(crate) next_at: Option<Timestamp>,
-}
-
-struct Transit {
-    next: u32,
-    committed_effects: u64,
-    under_way: Option<UnderWay>,
-    lost: Option<Arc<store::Error>>,
-}
-
-struct UnderWay {
-    events: u32,
-    effects: u64,
-    status: Status,
-    /// What whoever watches is told; copied only where somebody does.
-    told: Option<(Vec<Event>, Vec<LogLine>)>,
-    append: BoxFuture<'static, Result<(), store::Error>>,
 }
 
 /// What a journal needs from around it.
@@ -98,64 +97,10 @@ impl Journal {
             clock: around.clock,
             notices: around.notices,
             resumed: false,
+            ordered: has_undo(automation),
             state: Mutex::new(State { attempt: 1, ..State::default() }),
-            transit: tokio::sync::Mutex::new(Transit {
-                next: 1,
-                committed_effects: 0,
-                under_way: None,
-                lost: None,
-            }),
+            transit: tokio::sync::Mutex::new(Transit::after(1)),
         }
-    }
-
-    /// The log of an execution from its stored events. `earlier` says that another process accepted it.
-    pub(crate) fn restore(
-        id: ExecutionId,
-        automation: &Automation,
-        events: &[Event],
-        earlier: bool,
-        around: Surroundings,
-    ) -> Self {
-        let mut journal = Self::new(id, automation, around);
-        journal.remembers = true;
-        // With nothing but *started* it may have been in its first step all the same, if another process had it: the
-        // begin of a step is not committed for its own sake. It counts once it is carried on, not while it waits.
-        journal.resumed = events.len() > 1 || earlier;
-        journal.transit.get_mut().next = u32::try_from(events.len()).unwrap_or(u32::MAX);
-        let state = journal.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut inside = None;
-        for event in events {
-            match event {
-                Event::Started { .. } => {}
-                Event::Resumed { .. } => state.interruptions += 1,
-                Event::StepStarted { .. } => {}
-                Event::StepRetry { step, attempt, next_at, .. } => {
-                    state.tries.insert(step.clone(), Tries { failed: *attempt, next_at: Some(*next_at) });
-                    state.interruptions = 0;
-                    let inside = inside.get_or_insert_with(|| steps_inside(automation));
-                    state.forget_failures_inside(step, inside);
-                }
-                Event::StepFailed { step, error, .. } => {
-                    state.tries.remove(step);
-                    state.failing.insert(step.clone(), error.clone());
-                    state.interruptions = 0;
-                }
-                Event::StepFinished { step, outcome, .. } => {
-                    state.tries.remove(step);
-                    state.failing.remove(step);
-                    state.finished.insert(step.clone(), outcome.clone());
-                    state.interruptions = 0;
-                }
-                Event::Responded { response, .. } => state.response = Some(response.clone()),
-                Event::Cancelling { reason, .. } => state.cancelling = Some(reason.clone()),
-                Event::Retried { attempt, next_at, .. } => {
-                    state.retry(*attempt, *next_at);
-                    state.interruptions = 0;
-                }
-                Event::Finished { outcome, .. } => state.outcome = Some(outcome.clone()),
-            }
-        }
-        journal
     }
 
     pub(crate) fn id(&self) -> ExecutionId {
@@ -168,13 +113,6 @@ impl Journal {
 
     pub(crate) fn interruptions(&self) -> u32 {
         self.state().interruptions
-    }
-
-    /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
-    pub(crate) fn waits_beyond(&self, now: Timestamp) -> bool {
-        let state = self.state();
-        let tries = state.tries.values().map(|tries| tries.next_at);
-        tries.chain([state.retry_at]).flatten().any(|at| at > now)
     }
 
     pub(crate) fn attempt(&self) -> u32 {
@@ -201,14 +139,6 @@ impl Journal {
         self.state().finished.get(step).cloned()
     }
 
-    /// The tries that the step has behind it.
-    pub(crate) fn tries(&self, step: &str) -> Tries {
-        if !self.remembers {
-            return Tries::default();
-        }
-        self.state().tries.get(step).copied().unwrap_or_default()
-    }
-
     /// Records an event; it is committed with the next commit.
     pub(crate) fn push(&self, event: Event) {
         self.state().pending.push(event);
@@ -221,6 +151,45 @@ impl Journal {
             self.tell(Status::Running, vec![event.clone()], Vec::new());
         }
         self.push(event);
+    }
+
+    /// Whether a try of the step was under way when the process before this one stopped.
+    pub(crate) fn was_interrupted(&self, step: &str) -> bool {
+        self.resumed && self.state().interrupted.contains(step)
+    }
+
+    /// When the step began, where that was recorded.
+    pub(crate) fn dated(&self, step: &str) -> Option<Timestamp> {
+        self.state().dated.get(step).map(|(at, _)| *at)
+    }
+
+    /// What the step read of the state, where that was recorded.
+    pub(crate) fn state_read(&self, step: &str) -> Option<Value> {
+        self.state().dated.get(step).map(|(_, state)| state.clone()).filter(|state| !state.is_null())
+    }
+
+    /// Records that a step began at `at` and what it read of the state, before anything that depends on it happens
+    /// outside.
+    pub(crate) fn date(&self, step: &str, at: Timestamp, read: Option<&Value>) {
+        let mut state = self.state();
+        let known = state.dated.get(step).is_some_and(|(_, known)| read.is_none() || !known.is_null());
+        if known {
+            return;
+        }
+        let read = read.cloned().unwrap_or_default();
+        state.dated.insert(step.to_owned(), (at, read.clone()));
+        state.effects += 1;
+        state.pending.push(Event::StepDated { at, step: step.to_owned(), state: read });
+    }
+
+    /// Whether the places are kept in which steps end, since one may have to be undone.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// In which place among all steps the step ended, where that is kept.
+    pub(crate) fn place(&self, step: &str) -> u64 {
+        self.state().order.get(step).copied().unwrap_or(u64::MAX)
     }
 
     /// Why the step failed for good, if its `onError` list has begun and not ended.
@@ -236,8 +205,11 @@ impl Journal {
         let mut state = self.state();
         state.effects += u64::from(effect);
         state.tries.remove(step);
+        state.interrupted.remove(step);
+        let now = self.clock.now();
+        state.pauses.end(step, now);
         state.failing.insert(step.to_owned(), error.clone());
-        let event = Event::StepFailed { at: self.clock.now(), step: step.to_owned(), error: error.clone() };
+        let event = Event::StepFailed { at: now, step: step.to_owned(), error: error.clone() };
         state.pending.push(event);
     }
 
@@ -247,35 +219,30 @@ impl Journal {
         state.effects += u64::from(effect);
         state.tries.remove(step);
         state.failing.remove(step);
+        state.interrupted.remove(step);
+        let now = self.clock.now();
+        state.pauses.end(step, now);
+        if self.ordered {
+            let place = state.order.len() as u64;
+            state.order.insert(step.to_owned(), place);
+        }
         if self.remembers {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
-        state.pending.push(Event::StepFinished {
-            at: self.clock.now(),
-            step: step.to_owned(),
-            took_us,
-            outcome,
-        });
+        state.pending.push(Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
     }
 
-    /// Records that a try failed and another follows. Failures inside a block are forgotten with it.
-    pub(crate) fn step_retry(&self, automation: &Automation, step: &str, event: Event) {
-        let Event::StepRetry { attempt, .. } = event else { return };
+    /// Has the next commit write into the state of Automations, together with what is recorded. Nobody else writes what
+    /// the lock guards before that.
+    pub(crate) fn write_state(&self, write: StateWrite, lock: OwnedMutexGuard<()>) {
         let mut state = self.state();
-        state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: None });
-        if !state.finished.is_empty() {
-            state.forget_failures_inside(step, &steps_inside(automation));
-        }
-        state.pending.push(event);
+        state.writes.push(write);
+        state.locks.push(lock);
     }
 
-    /// Records that the whole execution is tried again: what succeeded stays, what failed is forgotten.
-    pub(crate) fn retry_execution(&self, event: Event) {
-        let mut state = self.state();
-        if let Event::Retried { attempt, next_at, .. } = event {
-            state.retry(attempt, next_at);
-        }
-        state.pending.push(event);
+    /// Whether a write waits for the next commit, and others for its lock.
+    pub(crate) fn writes_state(&self) -> bool {
+        !self.state().writes.is_empty()
     }
 
     pub(crate) fn respond(&self, response: HttpResponse) {
@@ -290,6 +257,21 @@ impl Journal {
             state.outcome = Some(outcome.clone());
         }
         state.pending.push(event);
+    }
+
+    /// Why the execution failed for good, once its closing steps have begun.
+    pub(crate) fn closing(&self) -> Option<ActionError> {
+        self.state().closing.clone()
+    }
+
+    /// Records that the execution failed for good, before its closing steps begin: what they do goes by that.
+    pub(crate) fn close(&self, error: &ActionError) {
+        let mut state = self.state();
+        if state.closing.is_none() {
+            state.closing = Some(error.clone());
+            state.effects += 1;
+            state.pending.push(Event::Failing { at: self.clock.now(), error: error.clone() });
+        }
     }
 
     /// Why somebody ended the execution, once that is recorded.
@@ -318,40 +300,6 @@ impl Journal {
         state.pending.len() >= HEAVY || state.logs.len() >= HEAVY
     }
 
-    /// Comes back when every recorded effect is committed.
-    pub(crate) async fn barrier(&self) -> Result<(), Exit> {
-        let recorded = self.state().effects;
-        if recorded == 0 {
-            return Ok(());
-        }
-        let committed = {
-            let transit = self.transit.lock().await;
-            transit.committed_effects
-        };
-        if committed < recorded { self.commit().await } else { Ok(()) }
-    }
-
-    /// Comes back when everything recorded so far is committed.
-    pub(crate) async fn commit(&self) -> Result<(), Exit> {
-        let mut transit = self.transit.lock().await;
-        transit.arrive(self).await?;
-        let (events, logs, effects, status) = {
-            let mut state = self.state();
-            if state.pending.is_empty() && state.logs.is_empty() {
-                return Ok(());
-            }
-            let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
-            (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs), state.effects, status)
-        };
-        let told = (self.notices.receiver_count() > 0).then(|| (events.clone(), logs.clone()));
-        let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
-        let append = Append { events, logs, ..Append::new(self.id, transit.next, status) };
-        let store = self.store.clone();
-        let append = Box::pin(async move { store.append(append).await });
-        transit.under_way = Some(UnderWay { events: count, effects, status, told, append });
-        transit.arrive(self).await
-    }
-
     fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
         if self.notices.receiver_count() > 0 {
             // Nobody may listen any more, which is no loss.
@@ -370,59 +318,6 @@ impl Journal {
     }
 }
 
-impl Transit {
-    /// Waits for the append that is under way, if one is.
-    async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
-        if let Some(error) = &self.lost {
-            return Err(Exit::Lost(error.clone()));
-        }
-        let Some(under_way) = &mut self.under_way else { return Ok(()) };
-        let result = (&mut under_way.append).await;
-        let Some(under_way) = self.under_way.take() else { return Ok(()) };
-        match result {
-            Ok(()) => {
-                self.next += under_way.events;
-                self.committed_effects = under_way.effects;
-                // Who came to watch while the commit was under way has read the store without it, and is told at
-                // least that something happened.
-                let (events, logs) = under_way.told.unwrap_or_default();
-                journal.tell(under_way.status, events, logs);
-                Ok(())
-            }
-            Err(error) => {
-                let error = Arc::new(error);
-                self.lost = Some(error.clone());
-                Err(Exit::Lost(error))
-            }
-        }
-    }
-}
-
-impl State {
-    fn retry(&mut self, attempt: u32, next_at: Timestamp) {
-        self.attempt = attempt + 1;
-        self.retry_at = Some(next_at);
-        self.tries.clear();
-        self.failing.clear();
-        self.finished.retain(|_, outcome| !matches!(outcome, StepOutcome::Failed { handled: None, .. }));
-    }
-
-    fn forget_failures_inside(&mut self, step: &str, inside: &HashMap<String, HashSet<String>>) {
-        let (id, turns) = split_turns(step);
-        let Some(inner) = inside.get(id) else { return };
-        self.finished.retain(|key, outcome| {
-            let (key_id, key_turns) = split_turns(key);
-            let failed = matches!(outcome, StepOutcome::Failed { handled: None, .. });
-            !(failed && inner.contains(key_id) && key_turns.starts_with(turns))
-        });
-    }
-}
-
-/// `copy[2][0]` is the step `copy` in the turns `[2][0]`.
-fn split_turns(key: &str) -> (&str, &str) {
-    key.split_at(key.find('[').unwrap_or(key.len()))
-}
-
 /// Whether the whole execution, or a step that holds others, may be tried again.
 fn tries_lists_again(automation: &Automation) -> bool {
     let mut again = automation.retry.max > 0;
@@ -430,19 +325,9 @@ fn tries_lists_again(automation: &Automation) -> bool {
     again
 }
 
-/// For each step that holds others, the ids of all of those.
-fn steps_inside(automation: &Automation) -> HashMap<String, HashSet<String>> {
-    let mut found = HashMap::new();
-    automation.walk(&mut |step| {
-        let mut inner = HashSet::new();
-        for list in step.verb.lists() {
-            list.block.walk(&mut |step| {
-                inner.insert(step.id.to_string());
-            });
-        }
-        if !inner.is_empty() {
-            found.insert(step.id.to_string(), inner);
-        }
-    });
+/// Whether a step may have to be undone.
+fn has_undo(automation: &Automation) -> bool {
+    let mut found = false;
+    automation.walk(&mut |step| found |= step.undo.is_some());
     found
 }

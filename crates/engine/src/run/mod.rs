@@ -6,25 +6,33 @@
 
 mod action;
 mod block;
+mod call;
 mod journal;
+mod loops;
+mod moment;
+mod pause;
+mod respond;
 mod scope;
 mod step;
+mod undo;
 mod verbs;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
-use model::execution::{Event, Execution, Outcome};
+use model::execution::{Event, Execution, Leave, Origin, Outcome, StepOutcome};
 use model::payload::{HttpResponse, Payload};
 use model::value::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use journal::{Journal, Surroundings};
+pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken};
+pub(crate) use moment::Secret;
 use scope::Scope;
 use step::Context;
+use undo::Undo;
 
 use crate::catalog::Deployed;
 use crate::engine::Services;
@@ -41,6 +49,9 @@ pub(crate) struct Run {
     /// What steps read of the payload, where it has been read already.
     pub(crate) results: Option<Value>,
     pub(crate) started_at: Timestamp,
+    pub(crate) origin: Origin,
+    /// The steps that have ended and may have to be undone.
+    pub(crate) undos: Mutex<Vec<Undo>>,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
 }
@@ -54,6 +65,8 @@ pub(crate) struct Progress {
     pub(crate) outcome: Option<Outcome>,
     /// Set when this process will not bring it to its end.
     pub(crate) parked: bool,
+    /// Set while nothing but pauses is left.
+    pub(crate) rests: bool,
 }
 
 /// A request to end an execution, with its reason.
@@ -79,6 +92,10 @@ impl Cancellation {
 pub(crate) enum Exit {
     /// `stop` ended the execution well.
     Stop(Value),
+    /// `break` ended the loop around the step.
+    Break,
+    /// `continue` ended the turn of the loop around the step.
+    Continue,
     /// A step failed, and nothing has handled it so far.
     Failed(ActionError),
     /// The deadline set at this depth has passed.
@@ -87,33 +104,70 @@ pub(crate) enum Exit {
     Cancelled,
     /// The engine stops: the execution goes on when it starts again.
     Parked,
+    /// Nothing but pauses is left: the execution goes on when one of them ends.
+    Resting,
     /// The journal cannot be written: what happens next is for the next start to find out.
     Lost(Arc<store::Error>),
 }
 
+/// What became of an execution that was carried on.
+pub(crate) enum Carried {
+    /// It came to its end.
+    Ended,
+    /// It goes on when one of its pauses ends.
+    Rests(Rest),
+    /// It goes on in another process.
+    Left,
+}
+
 impl Exit {
-    /// The result that ends the execution, where one does.
-    fn result(&self) -> Option<Value> {
-        if let Self::Stop(result) = self { Some(result.clone()) } else { None }
+    /// How it ends the steps that it leads out of; nothing for a failure, and for what is to go on later.
+    fn leaves(&self) -> Option<StepOutcome> {
+        Some(match self {
+            Self::Stop(result) => StepOutcome::Left { by: Leave::Stop, result: result.clone() },
+            Self::Break => StepOutcome::Left { by: Leave::Break, result: Value::Null },
+            Self::Continue => StepOutcome::Left { by: Leave::Continue, result: Value::Null },
+            _ => return None,
+        })
+    }
+
+    /// The way out that a step took when it ended.
+    fn left(by: Leave, result: Value) -> Self {
+        match by {
+            Leave::Stop => Self::Stop(result),
+            Leave::Break => Self::Break,
+            Leave::Continue => Self::Continue,
+        }
     }
 }
 
 impl Run {
-    /// Carries the execution to its end, or as far as this process may.
-    pub(crate) async fn execute(&self) {
+    /// Carries the execution to its end, or as far as this process may. `holds` says whether it keeps a place among
+    /// others while it rests.
+    pub(crate) async fn execute(&self, holds: bool) -> Carried {
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
             None => self.to_the_end().await,
         };
-        if let Err(exit) = result {
-            match exit {
-                Exit::Lost(error) => self.services.lost(&error),
-                exit => tracing::debug!(?exit, "execution parked"),
+        let exit = match result {
+            Ok(()) => return Carried::Ended,
+            Err(Exit::Resting) => {
+                let rest = self.journal.rest(holds);
+                match self.journal.commit().await {
+                    Ok(()) => return Carried::Rests(rest),
+                    Err(exit) => exit,
+                }
             }
-            // What is known is kept; where the store is lost this fails again, which changes nothing.
-            let _ = self.journal.commit().await;
-            self.progress.send_modify(|progress| progress.parked = true);
+            Err(exit) => exit,
+        };
+        match exit {
+            Exit::Lost(error) => self.services.lost(&error),
+            exit => tracing::debug!(?exit, "execution parked"),
         }
+        // What is known is kept; where the store is lost this fails again, which changes nothing.
+        let _ = self.journal.commit().await;
+        self.progress.send_modify(|progress| progress.parked = true);
+        Carried::Left
     }
 
     async fn to_the_end(&self) -> Result<(), Exit> {
@@ -127,16 +181,18 @@ impl Run {
             self.cancelled.cancel(&reason);
         }
         loop {
+            if let Some(next_at) = self.journal.retry_at() {
+                self.pause_until(next_at, None).await?;
+            }
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
             let steps = &self.deployed.automation.steps;
             let walked = self.block(steps, &mut scope, &self.context(0)).await;
-            let outcome = match self.outcome(walked, &scope)? {
+            let outcome = match self.outcome(walked, &mut scope).await? {
                 Outcome::Failed { error } => {
-                    if self.wait_for_next_try(&error).await? {
+                    if self.journal.closing().is_none() && self.tries_again(&error).await? {
                         continue;
                     }
-                    self.run_on_error(&error, &mut scope).await?;
-                    Outcome::Failed { error }
+                    self.close(error, &mut scope).await?
                 }
                 outcome => outcome,
             };
@@ -145,19 +201,28 @@ impl Run {
         }
     }
 
+    /// What follows a failure for good: undoing, then `onError`. They go by the error that is recorded before them, so
+    /// that nothing of the main steps begins again should the process end on the way.
+    async fn close(&self, error: ActionError, scope: &mut Scope) -> Result<Outcome, Exit> {
+        let undos = self.undos();
+        let automation = &self.deployed.automation;
+        if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
+            self.journal.close(&error);
+        }
+        self.undo(undos, &error).await?;
+        self.run_on_error(&error, scope).await?;
+        Ok(Outcome::Failed { error })
+    }
+
     /// The text of its concurrency key.
     pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
         let scope = Scope::of(self)?;
-        let value =
-            key.evaluate(scope.root()).map_err(|error| expression_error(&error, "concurrency.key"))?;
+        let value = scope.evaluate(key).map_err(|error| expression_error(&error, "concurrency.key"))?;
         Ok(value.to_text())
     }
 
     /// Counts the interruption, so that a step that kills the process cannot do so for ever.
     async fn take_up_again(&self) -> Result<(), Exit> {
-        if self.journal.waits_beyond(self.services.clock.now()) {
-            return Ok(());
-        }
         let limit = self.services.settings.limits.interruptions;
         if self.journal.interruptions() >= limit {
             let message = format!(
@@ -180,36 +245,43 @@ impl Run {
         }
     }
 
-    fn outcome(&self, walked: Result<Value, Exit>, scope: &Scope) -> Result<Outcome, Exit> {
+    async fn outcome(&self, walked: Result<Value, Exit>, scope: &mut Scope) -> Result<Outcome, Exit> {
+        let failed = |error| Ok(Outcome::Failed { error });
         let result = match walked {
             Ok(result) | Err(Exit::Stop(result)) => result,
-            Err(Exit::Failed(error)) => return Ok(Outcome::Failed { error }),
+            Err(Exit::Failed(error)) => return failed(error),
+            Err(Exit::Break | Exit::Continue) => {
+                let message = "there is no loop around this step";
+                return failed(ActionError::new(ErrorKind::Internal, message));
+            }
             Err(Exit::Expired(_)) => {
                 let timeout = model::units::format_duration(self.deployed.automation.timeout);
                 let message = format!("the execution took longer than its timeout of {timeout}");
-                return Ok(Outcome::Failed { error: ActionError::new(ErrorKind::Timeout, message) });
+                return failed(ActionError::new(ErrorKind::Timeout, message));
             }
             Err(Exit::Cancelled) => return Ok(Outcome::Cancelled { reason: self.cancelled.reason() }),
-            Err(exit @ (Exit::Parked | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Lost(_))) => return Err(exit),
         };
-        Ok(match &self.deployed.automation.outputs {
-            None => Outcome::Succeeded { result },
-            Some(outputs) => match outputs.evaluate(scope.root()) {
-                Ok(result) => Outcome::Succeeded { result },
-                Err(error) => Outcome::Failed { error: expression_error(&error, "outputs") },
-            },
+        let Some(outputs) = &self.deployed.automation.outputs else {
+            return Ok(Outcome::Succeeded { result });
+        };
+        let reads = crate::plan::Reads::of(outputs);
+        self.prepare(Some(&reads), "outputs", self.started_at, scope).await?;
+        Ok(match scope.evaluate(outputs) {
+            Ok(result) => Outcome::Succeeded { result },
+            Err(error) => Outcome::Failed { error: expression_error(&error, "outputs") },
         })
     }
 
-    /// Waits for the next try of the whole execution, if its policy grants one.
-    async fn wait_for_next_try(&self, error: &ActionError) -> Result<bool, Exit> {
+    /// Whether its policy grants the whole execution another try. It begins when its time has come.
+    async fn tries_again(&self, error: &ActionError) -> Result<bool, Exit> {
         let attempt = self.journal.attempt();
         let Some(delay) = self.deployed.automation.retry.next_delay(attempt, error) else { return Ok(false) };
         let now = self.services.clock.now();
         let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
         self.journal.retry_execution(Event::Retried { at: now, attempt, error: error.clone(), next_at });
         self.journal.commit().await?;
-        self.sleep_until(next_at, None).await?;
+        self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
     }
 
@@ -217,7 +289,7 @@ impl Run {
         let Some(block) = &self.deployed.automation.on_error else { return Ok(()) };
         let mut inner = scope.fork();
         inner.bind("error", error.to_value());
-        self.run_closing(block, &mut inner, "onError").await.map(|_| ())
+        self.run_closing(block, &mut inner, &self.closing_context(), "onError").await.map(|_| ())
     }
 
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
@@ -230,7 +302,7 @@ impl Run {
         if let Outcome::Failed { error } = &outcome {
             scope.bind("error", error.to_value());
         }
-        match self.run_closing(block, scope, "finally").await? {
+        match self.run_closing(block, scope, &self.closing_context(), "finally").await? {
             Some(error) if matches!(outcome, Outcome::Succeeded { .. }) => Ok(Outcome::Failed { error }),
             _ => Ok(outcome),
         }
@@ -241,25 +313,31 @@ impl Run {
         &self,
         block: &Block,
         scope: &mut Scope,
+        context: &Context,
         what: &str,
     ) -> Result<Option<ActionError>, Exit> {
-        let until = self.services.clock.now().checked_add(CLOSING_TIME).unwrap_or(Timestamp::MAX);
-        let context = Context::closing(until);
-        let error = match self.block(block, scope, &context).await {
-            Ok(_) | Err(Exit::Stop(_)) => return Ok(None),
+        let error = match self.block(block, scope, context).await {
+            Ok(_) | Err(Exit::Stop(_) | Exit::Break | Exit::Continue) => return Ok(None),
             Err(Exit::Failed(error)) => error,
             Err(Exit::Expired(_)) => ActionError::new(
                 ErrorKind::Timeout,
                 format!("the steps of `{what}` took longer than 5 minutes"),
             ),
             Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
-            Err(exit @ (Exit::Parked | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Lost(_))) => return Err(exit),
         };
         self.journal.log(model::LogLevel::Error, None, &format!("`{what}` failed: {}", error.message));
         Ok(Some(error))
     }
 
+    /// The context of steps that come after the end.
+    fn closing_context(&self) -> Context {
+        let until = self.services.clock.now().checked_add(CLOSING_TIME).unwrap_or(Timestamp::MAX);
+        Context::closing(until)
+    }
+
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
+        self.abandon(|_| true);
         let at = self.services.clock.now();
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
@@ -277,18 +355,6 @@ impl Run {
         Context::new(until, depth)
     }
 
-    /// Sleeps on the engine's clock; comes back early where the execution may not go on.
-    pub(crate) async fn sleep_until(&self, at: Timestamp, context: Option<&Context>) -> Result<(), Exit> {
-        let closing = self.services.closing.cancelled();
-        tokio::select! {
-            biased;
-            () = self.cancellation(context) => Err(Exit::Cancelled),
-            () = closing => Err(Exit::Parked),
-            exit = self.expiry(context) => Err(exit),
-            () = self.services.clock.sleep_until(at) => Ok(()),
-        }
-    }
-
     /// Comes back when the execution is cancelled; never in the closing steps, which come after that.
     pub(crate) async fn cancellation(&self, context: Option<&Context>) {
         match context {
@@ -299,12 +365,14 @@ impl Run {
 
     /// Comes back when the nearest deadline passes; never where there is none.
     pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
-        match context.map(|context| context.deadline) {
-            Some((at, depth)) => {
-                self.services.clock.sleep_until(at).await;
-                Exit::Expired(depth)
+        let Some(context) = context else { return std::future::pending().await };
+        loop {
+            let (at, depth) = self.deadline(context);
+            if self.services.clock.now() >= at {
+                return Exit::Expired(depth);
             }
-            None => std::future::pending().await,
+            // Meanwhile a pause beside it may put it off.
+            self.services.clock.sleep_until(at).await;
         }
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
 use model::payload::Payload;
+use model::expression::{EvaluationError, Expression, Moment};
+use model::template::Template;
 use model::value::{Map, Value};
 
 use super::Run;
@@ -12,6 +14,8 @@ use super::Run;
 pub(crate) struct Scope {
     root: Value,
     changes: Option<Changes>,
+    /// What `now()` and `uuid()` give in the step that is evaluated, where it asks.
+    moment: Option<Arc<dyn Moment>>,
 }
 
 /// What a branch added.
@@ -30,25 +34,51 @@ impl Scope {
             None => trigger::results(&run.payload)
                 .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?,
         };
-        let mut root = Map::with_capacity(10);
+        let mut root = Map::with_capacity(12);
         root.insert("trigger", Map::from_iter([("results", results)]));
         root.insert("steps", Map::new());
         root.insert("inputs", inputs(run));
         root.insert("vars", Map::new());
         root.insert("configVars", run.services.secrets.config_vars(automation)?);
-        root.insert(
-            "execution",
-            Map::from_iter([
-                ("id", Value::from(run.journal.id().to_string())),
-                ("startedAt", Value::from(run.started_at.to_string())),
-                ("attempt", Value::from(run.journal.attempt())),
-            ]),
-        );
+        let mut execution = Map::from_iter([
+            ("id", Value::from(run.journal.id().to_string())),
+            ("startedAt", Value::from(run.started_at.to_string())),
+            ("attempt", Value::from(run.journal.attempt())),
+        ]);
+        if run.deployed.plan.resumes() {
+            execution.insert("resumeUrl", run.services.resume_url(run.journal.id()));
+        }
+        root.insert("execution", execution);
         root.insert(
             "automation",
             Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]),
         );
-        Ok(Self { root: Value::from(root), changes: None })
+        Ok(Self::again(Value::from(root)))
+    }
+
+    /// These names.
+    pub(super) fn again(root: Value) -> Self {
+        Self { root, changes: None, moment: None }
+    }
+
+    /// The value of a template over the names.
+    pub(super) fn evaluate(&self, template: &Template) -> Result<Value, EvaluationError> {
+        template.evaluate_at(&self.root, self.moment.as_ref())
+    }
+
+    /// The value of an expression over the names.
+    pub(super) fn evaluate_expression(&self, expression: &Expression) -> Result<Value, EvaluationError> {
+        expression.evaluate_at(&self.root, self.moment.as_ref())
+    }
+
+    /// Whether a condition holds over the names.
+    pub(super) fn holds(&self, condition: &Expression) -> Result<bool, EvaluationError> {
+        self.evaluate_expression(condition).map(|value| value.is_true())
+    }
+
+    /// Puts another moment in place, and gives the one that was there.
+    pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn Moment>>) -> Option<Arc<dyn Moment>> {
+        std::mem::replace(&mut self.moment, moment)
     }
 
     /// The names as expressions read them.
@@ -58,7 +88,11 @@ impl Scope {
 
     /// The same names for a branch that runs beside others; what it adds is noted for [`Scope::merge`].
     pub(super) fn fork(&self) -> Self {
-        Self { root: self.root.clone(), changes: Some(Changes::default()) }
+        Self {
+            root: self.root.clone(),
+            changes: Some(Changes::default()),
+            moment: self.moment.clone(),
+        }
     }
 
     /// Takes over what a branch added.

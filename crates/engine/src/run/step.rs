@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Block, OnError, Runs, Step, Verb};
+use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
 use model::execution::{Event, StepOutcome};
+use model::expression::Moment;
 use model::value::Value;
 
+use super::moment::StepMoment;
 use super::scope::Scope;
-use super::{Exit, Run, expression_error};
+use super::{Exit, Run, expression_error, journal};
+use crate::plan::Reads;
 
 /// Where in the execution a step stands.
 #[derive(Clone)]
@@ -31,6 +34,11 @@ impl Context {
 
     pub(super) fn closing(deadline: Timestamp) -> Self {
         Self { closing: true, ..Self::new(deadline, 0) }
+    }
+
+    /// The same, in the turns of another place.
+    pub(super) fn in_turns_of(&self, other: &Self) -> Self {
+        Self { turns: other.turns.clone(), ..self.clone() }
     }
 
     /// One turn of a loop further in.
@@ -67,36 +75,97 @@ impl Run {
         if let Some(outcome) = self.journal.finished(&key) {
             return self.replay(step, outcome, scope, context);
         }
+        if let Some(error) = self.journal.closing().filter(|_| !context.closing) {
+            // The end has begun: what had ended is only taken over for what undoes and closes.
+            return Err(Exit::Failed(error));
+        }
         let began = self.may_go_on(context)?;
-        if let Some(error) = self.journal.failing(&key) {
-            return self.failed(step, &key, error, 0, scope, context).await;
+        let reads = self.deployed.plan.reads(&step.id);
+        let outer = match reads {
+            Some(_) => Some(self.prepare(reads, &key, began, scope).await?),
+            None => None,
+        };
+        let result = self.begin(step, &key, began, scope, context).await;
+        if let Some(outer) = outer {
+            scope.set_moment(outer);
+        }
+        result
+    }
+
+    /// Puts in place what a step reads beside the results of others, and gives the moment that was there.
+    pub(super) async fn prepare(
+        &self,
+        reads: Option<&Reads>,
+        key: &str,
+        began: Timestamp,
+        scope: &mut Scope,
+    ) -> Result<Option<Arc<dyn Moment>>, Exit> {
+        let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
+        let at = self.journal.dated(key).unwrap_or(began);
+        if !reads.state.is_empty() {
+            let state = match self.journal.state_read(key) {
+                Some(state) => state,
+                None => self.read_state(&reads.state).await?,
+            };
+            self.journal.date(key, at, Some(&state));
+            scope.bind("state", state);
+        }
+        if !reads.moment {
+            return Ok(scope.set_moment(None));
+        }
+        if reads.clock {
+            self.journal.date(key, at, None);
+        }
+        let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
+        Ok(scope.set_moment(Some(moment)))
+    }
+
+    async fn begin(
+        &self,
+        step: &Step,
+        key: &str,
+        began: Timestamp,
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        if let Some(error) = self.journal.failing(key) {
+            return self.failed(step, key, error, 0, scope, context).await;
         }
         if let Some(guard) = &step.guard {
-            match guard.holds(scope.root()) {
+            match scope.holds(guard) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.journal.step_finished(&key, 0, StepOutcome::Skipped, false);
+                    self.journal.step_finished(key, 0, StepOutcome::Skipped, false);
                     scope.set_step(&step.id, Value::Null, None);
                     return Ok(Value::Null);
                 }
                 Err(error) => {
                     let error = expression_error(&error, "if");
-                    return self.failed(step, &key, error, 0, scope, context).await;
+                    return self.failed(step, key, error, 0, scope, context).await;
                 }
             }
         }
-        let error = match self.tries(step, &key, began, scope, context).await? {
+        if step.on_interrupt == OnInterrupt::Fail && self.journal.was_interrupted(key) {
+            let message = format!(
+                "the daemon stopped while step `{}` ran; whether it did its work is not known, and `onInterrupt: fail` forbids to begin it again",
+                step.id
+            );
+            let error = ActionError::new(ErrorKind::Interrupted, message);
+            return self.failed(step, key, error, 0, scope, context).await;
+        }
+        let error = match self.tries(step, key, began, scope, context).await? {
             Ok(result) => {
                 let took = self.took_us(began);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
-                self.journal.step_finished(&key, took, outcome, self.has_effect(step));
+                self.journal.step_finished(key, took, outcome, self.has_effect(step));
                 scope.set_step(&step.id, result.clone(), None);
+                self.note_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
                 return Ok(result);
             }
             Err(error) => error,
         };
-        self.failed(step, &key, error, self.took_us(began), scope, context).await
+        self.failed(step, key, error, self.took_us(began), scope, context).await
     }
 
     /// Tries a step until it succeeds or its policy gives up.
@@ -110,8 +179,13 @@ impl Run {
     ) -> Result<Result<Value, ActionError>, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
-            self.sleep_until(next_at, Some(context)).await?;
+            self.pause_until(next_at, Some(context)).await?;
             began = self.services.clock.now();
+        }
+        if step.timeout.is_some() && spans_pauses(step) {
+            // A pause inside may outlive this process, the time limit must not begin anew after it.
+            began = self.journal.dated(key).unwrap_or(began);
+            self.journal.date(key, began, None);
         }
         loop {
             let inner = context.inner(began, step.timeout);
@@ -125,13 +199,14 @@ impl Run {
                         format!("step `{}` took longer than its timeout of {limit}", step.id),
                     )
                 }
-                Err(Exit::Stop(result)) => {
-                    let outcome = StepOutcome::Succeeded { result: result.clone() };
-                    self.journal.step_finished(key, 0, outcome, false);
-                    return Err(Exit::Stop(result));
+                Err(exit) => {
+                    if let Some(outcome) = exit.leaves() {
+                        self.journal.step_finished(key, self.took_us(began), outcome, false);
+                    }
+                    return Err(exit);
                 }
-                Err(exit) => return Err(exit),
             };
+            self.abandon_inside(step, key);
             let failed = tries.failed + 1;
             let Some(delay) = step.retry.next_delay(failed, &error) else { return Ok(Err(error)) };
             let at = self.services.clock.now();
@@ -143,7 +218,7 @@ impl Run {
             );
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
             self.journal.commit().await?;
-            self.sleep_until(next_at, Some(context)).await?;
+            self.pause_until(next_at, Some(context)).await?;
             began = self.services.clock.now();
             tries.failed = failed;
         }
@@ -180,9 +255,8 @@ impl Run {
                         None
                     }
                     Err(exit) => {
-                        // A list that ends the execution ends the step as well; one that is to go on later does not.
-                        if !matches!(exit, Exit::Parked | Exit::Lost(_)) {
-                            let outcome = StepOutcome::Failed { error, handled: exit.result() };
+                        // A list that leads out of the step ends it; one that is to go on later does not.
+                        if let Some(outcome) = exit.leaves() {
                             self.journal.step_finished(key, took_us, outcome, false);
                         }
                         return Err(exit);
@@ -217,8 +291,10 @@ impl Run {
                     scope.set_vars(values);
                 }
                 scope.set_step(&step.id, result.clone(), None);
-                if matches!(step.verb, Verb::Stop { .. }) { Err(Exit::Stop(result)) } else { Ok(result) }
+                self.note_undo(step, &context.key(&step.id), scope, context);
+                Ok(result)
             }
+            StepOutcome::Left { by, result } => Err(Exit::left(by, result)),
             StepOutcome::Skipped => {
                 scope.set_step(&step.id, Value::Null, None);
                 Ok(Value::Null)
@@ -238,7 +314,13 @@ impl Run {
                 self.replay_block(list.block, scope, context);
                 continue;
             }
+            let items = self.items_again(step, scope);
             for index in 0..self.services.settings.limits.loop_turns {
+                if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
+                    && let Some(item) = items.get(index)
+                {
+                    super::loops::bind_item(scope, each, index, item);
+                }
                 if !self.replay_block(list.block, scope, &context.turn(index)) {
                     break;
                 }
@@ -247,6 +329,13 @@ impl Run {
         if let OnError::Steps(block) = &step.on_error {
             self.replay_block(block, scope, context);
         }
+    }
+
+    /// The items of a loop that has ended, where undoing what is inside it may read them.
+    fn items_again(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
+        let Verb::ForEach(each) = &step.verb else { return None };
+        let items = if self.journal.is_ordered() { scope.evaluate(&each.items).ok()? } else { return None };
+        items.as_list().map(<[Value]>::to_vec)
     }
 
     /// Replays what is recorded of a list of steps; false if nothing is.
@@ -272,17 +361,33 @@ impl Run {
         }
         let now = self.services.clock.now();
         if now >= context.deadline.0 {
-            return Err(Exit::Expired(context.deadline.1));
+            let (at, depth) = self.deadline(context);
+            if now >= at {
+                return Err(Exit::Expired(depth));
+            }
         }
         Ok(now)
     }
 
     async fn keep_journal_light(&self) -> Result<(), Exit> {
-        if self.journal.is_heavy() { self.journal.commit().await } else { Ok(()) }
+        if self.journal.is_heavy() || self.journal.writes_state() { self.journal.commit().await } else { Ok(()) }
+    }
+
+    /// Ends what pauses inside a step of which a try has failed.
+    fn abandon_inside(&self, step: &Step, key: &str) {
+        if !step.verb.lists().is_empty() {
+            let inside = journal::Inside::of_all(&self.deployed.automation);
+            self.abandon(inside.of(key));
+        }
     }
 
     fn took_us(&self, began: Timestamp) -> u64 {
         let took = self.services.clock.now().as_microsecond() - began.as_microsecond();
         u64::try_from(took).unwrap_or_default()
     }
+}
+
+/// Whether a try of the step may go on over a pause that outlives the process.
+fn spans_pauses(step: &Step) -> bool {
+    matches!(step.verb, Verb::Wait(_) | Verb::Call(_)) || !step.verb.lists().is_empty()
 }

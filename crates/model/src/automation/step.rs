@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Named;
+use super::verbs::{
+    ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondBody, RespondStep, SwitchStep, WaitForStep,
+    WaitOn, WaitStep,
+};
 use crate::diagnostic::Span;
 use crate::expression::Expression;
 use crate::retry::RetryPolicy;
@@ -36,8 +40,34 @@ pub struct Step {
     pub timeout: Option<Duration>,
     /// What follows when it fails for good.
     pub on_error: OnError,
+    /// What follows when the daemon died while it was under way.
+    pub on_interrupt: OnInterrupt,
+    /// What takes back what it did, should the execution fail later.
+    pub undo: Option<Block>,
     /// What it does.
     pub verb: Verb,
+}
+
+impl Step {
+    /// Calls `visit` with every expression that the step itself reads at any time, those of the lists inside it left out.
+    pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.guard.iter().for_each(&mut *visit);
+        self.verb.expressions(visit);
+        self.verb.lists().iter().filter_map(|inner| inner.after).for_each(&mut *visit);
+        if let Verb::WaitFor(wait) = &self.verb {
+            wait.condition().into_iter().for_each(visit);
+        }
+    }
+}
+
+/// What follows when the daemon died while a step was under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnInterrupt {
+    /// It begins again (guarantee G5).
+    #[default]
+    Retry,
+    /// It has failed: it is never begun twice (guarantee G6).
+    Fail,
 }
 
 /// What follows when a step fails for good.
@@ -60,12 +90,28 @@ pub enum Verb {
     Set(Vec<(Arc<str>, Template)>),
     /// Branches.
     If(IfStep),
+    /// Branches by a value.
+    Switch(SwitchStep),
     /// Runs steps for each item of a list.
     ForEach(Box<ForEachStep>),
+    /// Runs steps again and again.
+    Repeat(RepeatStep),
     /// Runs named lists of steps side by side.
     Parallel(Vec<(Arc<str>, Block)>),
+    /// Runs steps that share a guard, a time limit, tries or an error list.
+    Group(Block),
+    /// Runs another Automation.
+    Call(CallStep),
+    /// Pauses for a time.
+    Wait(WaitStep),
+    /// Pauses until something happens.
+    WaitFor(Box<WaitForStep>),
     /// Answers the caller.
     Respond(Box<RespondStep>),
+    /// Ends the loop around it.
+    Break,
+    /// Ends the turn of the loop around it.
+    Continue,
     /// Ends the execution well.
     Stop {
         /// Its result.
@@ -86,9 +132,17 @@ impl Verb {
             Self::Action(_) => "action",
             Self::Set(_) => "set",
             Self::If(_) => "if",
+            Self::Switch(_) => "switch",
             Self::ForEach(_) => "forEach",
+            Self::Repeat(_) => "repeat",
             Self::Parallel(_) => "parallel",
+            Self::Group(_) => "steps",
+            Self::Call(_) => "call",
+            Self::Wait(_) => "wait",
+            Self::WaitFor(_) => "waitFor",
             Self::Respond(_) => "respond",
+            Self::Break => "break",
+            Self::Continue => "continue",
             Self::Stop { .. } => "stop",
             Self::Fail { .. } => "fail",
         }
@@ -99,13 +153,16 @@ impl Verb {
     pub fn lists(&self) -> Vec<Inner<'_>> {
         match self {
             Self::If(branch) => {
-                let case = |name, block, holds| Inner {
-                    name: Some(name),
-                    block,
-                    runs: Runs::Case { condition: Some((&branch.condition, holds)) },
+                let case = |name, block, holds| {
+                    Inner::new(Some(name), block, Runs::Case { condition: Some((&branch.condition, holds)) })
                 };
                 let otherwise = branch.otherwise.as_ref().map(|block| case("else", block, false));
                 std::iter::once(case("then", &branch.then, true)).chain(otherwise).collect()
+            }
+            Self::Switch(switch) => {
+                let case = |name, block| Inner::new(Some(name), block, Runs::Case { condition: None });
+                let cases = switch.cases.iter().map(|(name, block)| case(name.name.as_str(), block));
+                cases.chain(switch.default.as_ref().map(|block| case("default", block))).collect()
             }
             Self::ForEach(each) => {
                 let certain = match &each.items {
@@ -115,20 +172,26 @@ impl Verb {
                 };
                 let in_order = each.concurrency <= 1;
                 let runs = Runs::Turns { item: Some(&each.item), in_order, certain };
-                vec![Inner { name: None, block: &each.steps, runs }]
+                vec![Inner::new(None, &each.steps, runs)]
+            }
+            Self::Repeat(repeat) => {
+                let runs = Runs::Turns { item: None, in_order: true, certain: true };
+                vec![Inner { after: repeat.until.as_ref(), ..Inner::new(None, &repeat.steps, runs) }]
             }
             Self::Parallel(branches) => {
-                let beside = branches.iter();
-                let beside = beside.map(|(name, block)| Inner {
-                    name: Some(name.as_ref()),
-                    block,
-                    runs: Runs::Beside,
-                });
-                beside.collect()
+                branches.iter().map(|(name, block)| Inner::new(Some(name), block, Runs::Beside)).collect()
             }
-            Self::Action(_) | Self::Set(_) | Self::Respond(_) | Self::Stop { .. } | Self::Fail { .. } => {
-                Vec::new()
-            }
+            Self::Group(block) => vec![Inner::new(None, block, Runs::Once)],
+            Self::Action(_)
+            | Self::Set(_)
+            | Self::Call(_)
+            | Self::Wait(_)
+            | Self::WaitFor(_)
+            | Self::Respond(_)
+            | Self::Break
+            | Self::Continue
+            | Self::Stop { .. }
+            | Self::Fail { .. } => Vec::new(),
         }
     }
 
@@ -137,6 +200,7 @@ impl Verb {
     pub fn covers_every_case(&self) -> bool {
         match self {
             Self::If(branch) => branch.otherwise.is_some(),
+            Self::Switch(switch) => switch.default.is_some(),
             _ => false,
         }
     }
@@ -144,17 +208,27 @@ impl Verb {
     /// Whether nothing after it in its list runs.
     #[must_use]
     pub fn ends(&self) -> bool {
-        matches!(self, Self::Stop { .. } | Self::Fail { .. })
+        matches!(self, Self::Stop { .. } | Self::Fail { .. } | Self::Break | Self::Continue)
     }
 
-    /// Calls `visit` with every expression that the verb itself reads, those of the lists inside it left out.
+    /// Calls `visit` with every expression that the verb itself reads before any list inside it runs. Left out are what
+    /// is read after a turn ([`Inner::after`]) and what is read of an event ([`WaitForStep::condition`]).
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Action(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
             Self::Set(values) => values.iter().for_each(|(_, template)| template.expressions(visit)),
             Self::If(branch) => visit(&branch.condition),
+            Self::Switch(switch) => visit(&switch.value),
             Self::ForEach(each) => each.items.expressions(visit),
-            Self::Parallel(_) => {}
+            Self::Repeat(_) | Self::Parallel(_) | Self::Group(_) | Self::Break | Self::Continue => {}
+            Self::Call(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
+            Self::Wait(WaitStep::For(_)) => {}
+            Self::Wait(WaitStep::Computed(template)) => template.expressions(visit),
+            Self::Wait(WaitStep::Until(expression)) => visit(expression),
+            Self::WaitFor(wait) => match &wait.on {
+                WaitOn::Event { name, .. } => name.expressions(visit),
+                WaitOn::Approval(approval) => approval.message.expressions(visit),
+            },
             Self::Respond(respond) => {
                 let body = match &respond.body {
                     RespondBody::Empty => None,
@@ -178,6 +252,14 @@ pub struct Inner<'a> {
     pub block: &'a Block,
     /// When they run.
     pub runs: Runs<'a>,
+    /// What is read at the end of each turn, where something is.
+    pub after: Option<&'a Expression>,
+}
+
+impl<'a> Inner<'a> {
+    fn new(name: Option<&'a str>, block: &'a Block, runs: Runs<'a>) -> Self {
+        Self { name, block, runs, after: None }
+    }
 }
 
 /// When a list of steps inside a step runs. What is checked of the paths through the steps goes by this alone, so
@@ -200,77 +282,12 @@ pub enum Runs<'a> {
     },
     /// Always, beside the other lists.
     Beside,
-}
-
-/// A call of an action.
-#[derive(Clone, Debug)]
-pub struct ActionStep {
-    /// Which action: `connector.action`.
-    pub action: Named,
-    /// With which connection.
-    pub connection: Option<Named>,
-    /// The inputs as they are written, by name with the place of each.
-    pub with: Vec<(Named, Template)>,
-    /// Where `with` stands, or the step if it does not.
-    pub with_span: Span,
-    /// Whether the request is logged (Debug Request).
-    pub debug: bool,
-}
-
-/// A branch.
-#[derive(Clone, Debug)]
-pub struct IfStep {
-    /// What decides.
-    pub condition: Expression,
-    /// Runs when it holds.
-    pub then: Block,
-    /// Runs when it does not.
-    pub otherwise: Option<Block>,
-}
-
-/// A loop over a list.
-#[derive(Clone, Debug)]
-pub struct ForEachStep {
-    /// The list: an expression, or its items.
-    pub items: Template,
-    /// What an item is called inside.
-    pub item: Arc<str>,
-    /// Runs for each item.
-    pub steps: Block,
-    /// How many turns run side by side, at least 1.
-    pub concurrency: u32,
-    /// Whether the first failed turn ends the loop.
-    pub fail_fast: bool,
-}
-
-/// An answer to the caller.
-#[derive(Clone, Debug)]
-pub struct RespondStep {
-    /// 200 to 599; 200 where none is given.
-    pub status: Template,
-    /// The media type, where it is not the body's own.
-    pub content_type: Option<Template>,
-    /// Further headers, a map.
-    pub headers: Template,
-    /// The body.
-    pub body: RespondBody,
-}
-
-/// The body of an answer.
-#[derive(Clone, Debug)]
-pub enum RespondBody {
-    /// None.
-    Empty,
-    /// A text, `text/plain` unless the type says otherwise; any other value becomes JSON.
-    Body(Template),
-    /// JSON, whatever the value.
-    Json(Template),
-    /// A file's bytes with its type.
-    File(Template),
+    /// Always, once.
+    Once,
 }
 
 impl Block {
-    /// Calls `visit` with every step, blocks inside and `onError` lists included, in reading order.
+    /// Calls `visit` with every step, blocks inside, `onError` and `undo` lists included, in reading order.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         for step in &self.steps {
             visit(step);
@@ -278,6 +295,9 @@ impl Block {
                 inner.block.walk(visit);
             }
             if let OnError::Steps(block) = &step.on_error {
+                block.walk(visit);
+            }
+            if let Some(block) = &step.undo {
                 block.walk(visit);
             }
         }

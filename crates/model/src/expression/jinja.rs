@@ -5,7 +5,7 @@
 //! (`steps.x.results.id`) is replaced, before compiling, by a call of a function of ours that walks it: where the
 //! expression provides for absence it gives undefined, elsewhere an error that names the missing path.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use minijinja::machinery::ast::{CallArg, Expr};
 use minijinja::machinery::parse_expr;
@@ -15,6 +15,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
 use super::functions;
 use super::known;
+use super::moment::{self, Moment};
 use super::path::{self, Segment};
 use super::{Reference, SyntaxError};
 use crate::value::Value;
@@ -43,6 +44,9 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
 /// makes of one takes some ten kilobytes, and most of a large project's wait for a trigger that seldom comes.
 pub(super) struct Program {
     rewritten: Box<str>,
+    /// Whether it asks for the moment, and whether for its time.
+    dated: bool,
+    reads_clock: bool,
     compiled: OnceLock<minijinja::Expression<'static, 'static>>,
 }
 
@@ -54,20 +58,34 @@ impl Program {
             return Err(SyntaxError { message, at: whole });
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
-        let mut rewriter = Rewriter { text, edits: Vec::new(), references: Vec::new(), unknown: None };
+        let mut rewriter = Rewriter { text, edits: Vec::new(), references: Vec::new(), unknown: None, dated: false, reads_clock: false };
         rewriter.visit(&parsed, false);
         if let Some(unknown) = rewriter.unknown {
             return Err(unknown);
         }
         let rewritten = rewriter.rewritten();
         ENVIRONMENT.compile_expression(&rewritten).map_err(|error| syntax_error(&error, text))?;
-        let program = Self { rewritten: rewritten.into(), compiled: OnceLock::new() };
+        let program = Self { rewritten: rewritten.into(), dated: rewriter.dated, reads_clock: rewriter.reads_clock, compiled: OnceLock::new() };
         Ok((program, rewriter.references))
     }
 
-    pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {
+    /// Whether it reads the clock.
+    pub(super) fn reads_clock(&self) -> bool {
+        self.reads_clock
+    }
+
+    /// Whether it may give something else when it is evaluated again.
+    pub(super) fn is_dated(&self) -> bool {
+        self.dated
+    }
+
+    pub(super) fn evaluate(&self, scope: &Value, moment: Option<&Arc<dyn Moment>>) -> Result<Value, String> {
         let expression = self.compiled().map_err(|error| describe(&error))?;
-        let result = expression.eval(minijinja::Value::from(scope)).map_err(|error| describe(&error))?;
+        let names = match moment.filter(|_| self.dated) {
+            Some(moment) => moment::around(scope, moment),
+            None => minijinja::Value::from(scope),
+        };
+        let result = expression.eval(names).map_err(|error| describe(&error))?;
         from_expression(&result).map_err(|reason| match reason {
             NotAValue::Undefined => "something it reads is not defined here".to_owned(),
             NotAValue::Kind(kind) => format!("its result is a {kind}, which is no value"),
@@ -158,6 +176,9 @@ struct Rewriter<'a> {
     references: Vec<Reference>,
     /// The first name of a filter, test or function that means nothing.
     unknown: Option<SyntaxError>,
+    /// Whether it calls a function that asks for the moment, and whether for its time.
+    dated: bool,
+    reads_clock: bool,
 }
 
 impl Rewriter<'_> {
@@ -219,7 +240,10 @@ impl Rewriter<'_> {
             }
             Expr::Call(call) => {
                 match &call.expr {
-                    Expr::Var(_) => {}
+                    Expr::Var(function) => {
+                        self.dated |= functions::is_dated(function.id);
+                        self.reads_clock |= function.id == "now";
+                    }
                     // A method: its own name is no member of the value.
                     Expr::GetAttr(method) => self.visit(&method.expr, false),
                     other => self.visit(other, false),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
+use super::keys::{AUTOMATION_ID, Choice, IDENTIFIER, Key, Object, Shape};
 use super::policy::{CONCURRENCY, EXECUTION_RETRY, RETENTION, concurrency, retention, retry, timeout};
 use super::steps::{Steps, check_flow};
 use super::template::template;
@@ -18,7 +18,7 @@ pub(crate) static AUTOMATION: Object = Object {
     keys: &[
         Key::new(
             "id",
-            Shape::Pattern("^[a-z0-9][a-z0-9-]*$"),
+            Shape::Pattern(AUTOMATION_ID),
             "What its addresses, state and history belong to. Default: the file's name without its ending.",
         ),
         Key::new("name", Shape::Name, "What people call it. Default: the id."),

@@ -44,6 +44,11 @@ pub(super) fn inputs(field: Field<'_, '_>, gaps: &mut Gaps, diagnostics: &Diagno
     entries(field, "inputs", gaps, |entry| input(entry, diagnostics))
 }
 
+/// What a person fills in beside an answer.
+pub(super) fn form(field: Field<'_, '_>, gaps: &mut Gaps, diagnostics: &Diagnostics) -> Vec<InputSpec> {
+    entries(field, "form", gaps, |entry| input(entry, diagnostics))
+}
+
 /// What is read of each entry; one that cannot be read leaves its name behind.
 fn entries<T>(
     field: Field<'_, '_>,

@@ -52,6 +52,8 @@ pub(crate) enum Shape {
     Pattern(&'static str),
     /// `true` or `false`.
     Bool,
+    /// `true`, and nothing else.
+    True,
     /// A whole number within these bounds, both included.
     Integer(i64, i64),
     /// A number within these bounds, both included.
@@ -94,6 +96,8 @@ pub(crate) enum Shape {
 
 /// An identifier: what can be written after a dot in an expression.
 pub(crate) const IDENTIFIER: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+/// The id of an Automation.
+pub(crate) const AUTOMATION_ID: &str = "^[a-z0-9][a-z0-9-]*$";
 /// Any text that is not empty.
 pub(crate) const ANY_NAME: &str = "^";
 /// A media type, such as `text/plain; charset=utf-8`.

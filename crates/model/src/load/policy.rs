@@ -14,7 +14,7 @@ use crate::yaml::{Field, Kind, MapReader, Node};
 /// The most retries of a step or an execution.
 pub(crate) const MAX_RETRIES: i64 = 100;
 /// The longest wait before a retry.
-const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
 /// The most that a wait grows by from one retry to the next.
 const MAX_BACKOFF: f64 = 10.0;
 /// The most executions side by side that `concurrency` can allow.

@@ -64,10 +64,15 @@ pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
         let (Event::StepStarted { step, .. }
         | Event::StepRetry { step, .. }
         | Event::StepFailed { step, .. }
+        | Event::Waiting { step, .. }
         | Event::StepFinished { step, .. }) = event
         else {
             continue;
         };
+        if step.contains('#') {
+            // What a loop keeps for one of its turns is no step.
+            continue;
+        }
         let place = *places.entry(step).or_insert_with(|| {
             views.push(StepView::new(step));
             views.len() - 1
@@ -105,6 +110,10 @@ impl StepView {
                 (self.status, self.attempts) = ("waiting", *attempt);
                 (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
             }
+            Event::Waiting { at, until, .. } => {
+                (self.status, self.next_at) = ("waiting", *until);
+                self.started_at.get_or_insert(*at);
+            }
             Event::StepFailed { error, .. } => (self.status, self.error) = ("handling", Some(shown(error))),
             Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
             _ => {}
@@ -123,6 +132,10 @@ impl StepView {
             }
             StepOutcome::Succeeded { result } => {
                 (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
+            }
+            StepOutcome::Left { result, .. } => {
+                (self.status, self.error) = ("succeeded", None);
+                self.result = Some(result.to_serde()).filter(|result| !result.is_null());
             }
             StepOutcome::Failed { error, handled } => {
                 (self.status, self.error) = ("failed", Some(shown(error)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Notice;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use model::execution::{Event, ExecutionId, LogLevel, LogLine, StepOutcome};
+use model::execution::{Event, ExecutionId, Leave, LogLevel, LogLine, StepOutcome};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -105,6 +105,10 @@ impl Progress {
             }
             Event::Started { .. }
             | Event::Resumed { .. }
+            | Event::StepDated { .. }
+            | Event::Waiting { .. }
+            | Event::Signalled { .. }
+            | Event::Failing { .. }
             | Event::Cancelling { .. }
             | Event::Finished { .. } => {}
         }
@@ -163,6 +167,14 @@ fn finished(step: &str, took: Duration, outcome: &StepOutcome) -> String {
         StepOutcome::Succeeded { result } => {
             let result = result.to_json();
             format!("{} {step}  {took}  {}", paint(GOOD, "✓"), paint(QUIET, plain(&cut(&result, EXCERPT))))
+        }
+        StepOutcome::Left { by, .. } => {
+            let by = match by {
+                Leave::Break => "break",
+                Leave::Continue => "continue",
+                Leave::Stop => "stop",
+            };
+            format!("{} {step}  {took}  {}", paint(GOOD, "✓"), paint(QUIET, by))
         }
         StepOutcome::Skipped => format!("{} {step}  {}", paint(QUIET, "–"), paint(QUIET, "skipped")),
         StepOutcome::Failed { error, handled } => {

@@ -3,8 +3,8 @@
 use model::automation::{Automation, Trigger};
 
 /// The names that exist wherever steps run.
-pub(super) const ALWAYS: [&str; 7] =
-    ["trigger", "steps", "inputs", "vars", "configVars", "execution", "automation"];
+pub(super) const ALWAYS: [&str; 8] =
+    ["trigger", "steps", "inputs", "vars", "configVars", "state", "execution", "automation"];
 /// The names of a trigger's condition.
 pub(super) const IN_TRIGGER_IF: [&str; 3] = ["trigger", "configVars", "automation"];
 /// The names of `concurrency.key`, which is read before any step.
@@ -12,7 +12,9 @@ pub(super) const BEFORE_STEPS: [&str; 5] = ["trigger", "inputs", "configVars", "
 /// The names of configuration variables and connections.
 pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
 /// What `execution` has.
-pub(super) const EXECUTION: [&str; 3] = ["id", "startedAt", "attempt"];
+pub(super) const EXECUTION: [&str; 4] = ["id", "startedAt", "attempt", "resumeUrl"];
+/// What `event` has.
+pub(super) const EVENT: [&str; 2] = ["name", "data"];
 /// What `automation` has.
 pub(super) const AUTOMATION: [&str; 2] = ["id", "name"];
 /// What `steps.<id>` has.
@@ -54,14 +56,18 @@ pub(super) enum ErrorName {
 #[derive(Clone, Debug)]
 pub(super) struct Names<'a> {
     pub(super) place: Place,
-    /// What the items of the loops around are called; empty outside loops.
+    /// What the items of the loops around are called.
     pub(super) items: Vec<&'a str>,
+    /// Whether there is a loop around.
+    pub(super) loops: bool,
     pub(super) error: ErrorName,
+    /// Whether an event is looked at.
+    pub(super) event: bool,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn at(place: Place) -> Self {
-        Self { place, items: Vec::new(), error: ErrorName::No }
+        Self { place, items: Vec::new(), loops: false, error: ErrorName::No, event: false }
     }
 
     pub(super) fn with_error(mut self, error: ErrorName) -> Self {
@@ -69,8 +75,15 @@ impl<'a> Names<'a> {
         self
     }
 
-    pub(super) fn with_item(mut self, item: &'a str) -> Self {
-        self.items.push(item);
+    /// In a turn of a loop, with its item where it has one.
+    pub(super) fn in_loop(mut self, item: Option<&'a str>) -> Self {
+        self.items.extend(item);
+        self.loops = true;
+        self
+    }
+
+    pub(super) fn with_event(mut self) -> Self {
+        self.event = true;
         self
     }
 
@@ -82,9 +95,15 @@ impl<'a> Names<'a> {
             Place::ConcurrencyKey => BEFORE_STEPS.to_vec(),
             Place::ConfigVar { .. } => OUTSIDE.to_vec(),
         };
+        if self.loops {
+            allowed.push("index");
+        }
         if !self.items.is_empty() {
-            allowed.extend(["item", "index"]);
+            allowed.push("item");
             allowed.extend(self.items.iter().copied().filter(|item| *item != "item"));
+        }
+        if self.event {
+            allowed.push("event");
         }
         if self.error != ErrorName::No {
             allowed.push("error");
@@ -95,12 +114,19 @@ impl<'a> Names<'a> {
     /// Why a name that means something elsewhere means nothing here; nothing for a stranger.
     pub(super) fn elsewhere(&self, name: &str) -> Option<&'static str> {
         Some(match (name, self.place) {
-            ("item" | "index", Place::Steps) => "it exists only inside the `steps` of a `forEach`",
+            ("item", Place::Steps) => "it exists only inside the `steps` of a `forEach`",
+            ("index", Place::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
+            ("event", Place::Steps) => {
+                "it exists only in the `if` of a `waitFor`; after the step it is `steps.<id>.results`"
+            }
             ("error", Place::Steps) => {
-                "it exists only in `onError` and `finally`; `steps.<id>.error` is that of a step with `onError: continue`"
+                "it exists only in `onError`, `undo` and `finally`; `steps.<id>.error` is that of a step with `onError: continue`"
             }
             ("secrets" | "env", _) => {
                 "it exists only in connections and `configVars`: name the value there and read `configVars.<name>`"
+            }
+            ("state", Place::TriggerIf | Place::ConcurrencyKey) => {
+                "nothing is kept of what is read here; read the state in a step"
             }
             ("steps" | "vars", Place::TriggerIf | Place::ConcurrencyKey) => {
                 "no step has run yet where this is read"

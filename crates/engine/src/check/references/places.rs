@@ -37,8 +37,12 @@ pub(super) enum Way<'a> {
     },
     /// One of several lists side by side.
     Branch(&'a str),
+    /// A list that always runs, once.
+    Within,
     /// What follows a failure of the step.
     OnError,
+    /// What takes back what the step did.
+    Undo,
 }
 
 /// What can be said of a step's results where they are read.
@@ -147,23 +151,27 @@ impl<'a> Places<'a> {
     pub(super) fn seen_by(&self, reader: &Chain<'a>, in_guard: bool, target: &Chain<'a>) -> Seen<'a> {
         let depth = shared(reader, target);
         let assured = assurances(reader, in_guard);
+        let undoes = reader.iter().skip(depth).any(|hop| matches!(hop.way, Way::Undo));
         match (target.get(depth), reader.get(depth)) {
             (None, None) => Seen::Never(Why::Itself),
+            (None, Some(here)) if matches!(here.way, Way::Undo) => Seen::Always,
             (None, Some(_)) => Seen::Never(Why::Around),
             (Some(_), None) => Seen::Never(Why::Inside),
             (Some(there), Some(here)) if std::ptr::eq(there.block, here.block) => {
                 match self.before(there, here) {
                     Order::Before => self.seen(doubts(target, depth), &assured, target, reader),
                     Order::Unsure => Seen::Unsure,
+                    // Undoing comes after everything that has run at all.
+                    Order::Not(_) if undoes => self.after_failure(target, depth, &assured, reader),
                     Order::Not(why) => Seen::Never(why),
                 }
             }
             (Some(there), Some(here)) => match (there.way, here.way) {
                 (Way::Root("steps"), Way::Root(_)) | (_, Way::OnError) => {
-                    let mut doubts = doubts(target, depth);
-                    doubts.push(Doubt::Failure);
-                    self.seen(doubts, &assured, target, reader)
+                    self.after_failure(target, depth, &assured, reader)
                 }
+                (_, Way::Undo) => self.seen(doubts(target, depth), &assured, target, reader),
+                _ if undoes => self.after_failure(target, depth, &assured, reader),
                 (Way::Root(list @ "onError"), Way::Root("finally")) => Seen::Never(Why::OtherList(list)),
                 (Way::Case(..), Way::Case(..)) => Seen::Never(Why::OtherCase),
                 (Way::Branch(name), Way::Branch(_)) => Seen::Never(Why::SideBySide(name)),
@@ -172,9 +180,32 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// What is seen of a step from where something has failed.
+    fn after_failure(
+        &self,
+        target: &Chain<'a>,
+        depth: usize,
+        assured: &[(&Expression, bool)],
+        reader: &Chain<'a>,
+    ) -> Seen<'a> {
+        let mut doubts = doubts(target, depth);
+        doubts.push(Doubt::Failure);
+        self.seen(doubts, assured, target, reader)
+    }
+
+    /// The chain of a reader at the end of a list inside a step, such as the `until` of a loop.
+    pub(super) fn at_the_end_of(&self, step: &Step, block: &'a Block, way: Way<'a>) -> Option<Chain<'a>> {
+        let mut chain = self.chain(&step.id)?.clone();
+        chain.push(Hop { block, index: block.steps.len(), way });
+        Some(chain)
+    }
+
     /// Whether one step of a list has ended when another of the same list begins.
     fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Order<'a> {
         let Some(graph) = self.plan.block(there.block) else { return Order::Before };
+        if here.step().is_none() {
+            return Order::Before;
+        }
         if graph.is_chain() {
             return if there.index < here.index { Order::Before } else { Order::Not(Why::Later) };
         }
@@ -187,7 +218,7 @@ impl<'a> Places<'a> {
         if graph.ancestors(there.index).contains(&here.index) {
             return Order::Not(Why::Later);
         }
-        Order::Not(Why::NotWaited(&here.step().id))
+        Order::Not(here.step().map_or(Why::Later, |step| Why::NotWaited(&step.id)))
     }
 
     /// What remains of the doubts about a step where it is read. Those that hang on something unread are none.
@@ -198,10 +229,11 @@ impl<'a> Places<'a> {
         target: &Chain<'a>,
         reader: &Chain<'a>,
     ) -> Seen<'a> {
-        if target.iter().chain(reader).any(|hop| self.gaps.is_unsure(&hop.step().id)) {
+        let steps = target.iter().chain(reader).filter_map(Hop::step);
+        if steps.into_iter().any(|step| self.gaps.is_unsure(&step.id)) {
             return Seen::Unsure;
         }
-        remaining(doubts, assured, target.last().map(|hop| hop.step().id.as_ref()))
+        remaining(doubts, assured, target.last().and_then(Hop::step).map(|step| step.id.as_ref()))
     }
 
     /// Whether a loop whose turns follow each other is around both, so that one sees what the other left in the turn
@@ -215,8 +247,9 @@ impl<'a> Places<'a> {
 }
 
 impl<'a> Hop<'a> {
-    fn step(&self) -> &'a Step {
-        &self.block.steps[self.index]
+    /// The step; nothing at the end of a list.
+    fn step(&self) -> Option<&'a Step> {
+        self.block.steps.get(self.index)
     }
 }
 
@@ -227,6 +260,7 @@ pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
             Runs::Case { condition } => Way::Case(condition),
             Runs::Turns { item, in_order, certain } => Way::Turn { item, in_order, certain },
             Runs::Beside => Way::Branch(inner.name.unwrap_or_default()),
+            Runs::Once => Way::Within,
         };
         (way, inner.block)
     });
@@ -234,6 +268,7 @@ pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
     if let OnError::Steps(block) = &step.on_error {
         blocks.push((Way::OnError, block));
     }
+    blocks.extend(step.undo.as_ref().map(|block| (Way::Undo, block)));
     blocks
 }
 
@@ -254,23 +289,20 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
                 Way::Case(Some((expression, holds))) => {
                     doubts.push(Doubt::Condition { expression, holds, own: false });
                 }
-                Way::Case(None) => {
-                    doubts.extend(target.get(depth - 1).map(|around| Doubt::Case(around.step())))
-                }
+                Way::Case(None) => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Case)),
                 // A list written out with items has turns for certain.
                 Way::Turn { certain: true, .. } => {}
-                Way::Turn { .. } => {
-                    doubts.extend(target.get(depth - 1).map(|around| Doubt::Loop(around.step())))
-                }
-                Way::OnError => doubts.push(Doubt::OnlyOnError),
-                Way::Branch(_) | Way::Root(_) => {}
+                Way::Turn { .. } => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Loop)),
+                Way::OnError | Way::Undo => doubts.push(Doubt::OnlyOnError),
+                Way::Branch(_) | Way::Root(_) | Way::Within => {}
             }
         }
         let own = depth + 1 == target.len();
-        if let Some(expression) = &hop.step().guard {
+        let Some(step) = hop.step() else { continue };
+        if let Some(expression) = &step.guard {
             doubts.push(Doubt::Condition { expression, holds: true, own });
         }
-        if !own && !matches!(hop.step().on_error, OnError::Fail) {
+        if !own && !matches!(step.on_error, OnError::Fail) {
             doubts.push(Doubt::Failure);
         }
     }
@@ -284,7 +316,8 @@ fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bo
         if let Way::Case(Some((expression, holds))) = hop.way {
             assured.push((expression, holds));
         }
-        if let Some(guard) = hop.step().guard.as_ref().filter(|_| !(in_guard && depth + 1 == reader.len())) {
+        let guard = hop.step().and_then(|step| step.guard.as_ref());
+        if let Some(guard) = guard.filter(|_| !(in_guard && depth + 1 == reader.len())) {
             assured.push((guard, true));
         }
     }

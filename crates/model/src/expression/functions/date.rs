@@ -133,7 +133,7 @@ fn zone(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
 
 /// The form of every date that a function gives: UTC with milliseconds, always as long, so that texts compare as the
 /// instants do.
-fn written(at: Timestamp) -> Result<Value, String> {
+pub(super) fn written(at: Timestamp) -> Result<Value, String> {
     let at = at.to_zoned(TimeZone::UTC);
     if !(0..=9999).contains(&at.year()) {
         return Err(out_of_range());

@@ -1,7 +1,7 @@
 //! The functions of expressions on top of MiniJinja's. Each is a function and a filter: `parseJson(x)`, `x | parseJson`.
 //!
-//! They are pure: what depends on the clock or on chance has no place here. Each takes values and gives a value or says
-//! what was wrong; what they may take and make together in one evaluation is bounded by [`MAX_WORK`].
+//! They are pure but for `now` and `uuid`, which ask the [`Moment`] of the evaluation. Each takes values and gives a value
+//! or says what was wrong; what they may take and make together in one evaluation is bounded by [`MAX_WORK`].
 
 mod arguments;
 mod csv;
@@ -16,6 +16,7 @@ use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
 use self::arguments::Arguments;
+use super::moment::{self, Moment};
 use crate::value::{NotAValue, Value, from_expression};
 
 /// How much the functions of one evaluation may take and make together: bytes of text and files, and for lists and maps
@@ -36,94 +37,124 @@ pub struct Function {
     pub required: usize,
     /// What it does, in a line.
     pub about: &'static str,
-    run: fn(&Arguments<'_>) -> Result<Value, String>,
+    run: Run,
+}
+
+/// What a function goes by.
+enum Run {
+    /// Its arguments alone. Such a one is also a filter.
+    Pure(fn(&Arguments<'_>) -> Result<Value, String>),
+    /// Where it is evaluated.
+    Here(fn(&dyn Moment) -> Result<Value, String>),
+}
+
+impl Function {
+    /// Whether it may give something else when it is evaluated again.
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        matches!(self.run, Run::Here(_))
+    }
 }
 
 /// All functions, by name. The manual's table is compared with this one.
-pub const TABLE: [Function; 12] = [
+pub const TABLE: [Function; 14] = [
     Function {
         name: "addDuration",
         parameters: &["date", "duration"],
         required: 2,
         about: "a date moved by a duration such as `2h` or `-1d`",
-        run: date::add_duration,
+        run: Run::Pure(date::add_duration),
     },
     Function {
         name: "base64",
         parameters: &["data", "decode", "urlSafe"],
         required: 1,
         about: "text or a file as base64; with `decode=true` the text that base64 stands for",
-        run: encoding::base64,
+        run: Run::Pure(encoding::base64),
     },
     Function {
         name: "file",
         parameters: &["data", "filename", "contentType", "encoding"],
         required: 1,
         about: "a file made of text, or of base64 with `encoding='base64'`",
-        run: file::file,
+        run: Run::Pure(file::file),
     },
     Function {
         name: "formatDate",
         parameters: &["date", "format", "timezone"],
         required: 1,
         about: "a date as text in a format and a time zone",
-        run: date::format_date,
+        run: Run::Pure(date::format_date),
     },
     Function {
         name: "hash",
         parameters: &["data", "algorithm", "encoding"],
         required: 1,
         about: "the digest of text or a file: `sha256`, `sha512`, `sha1` or `md5`, as `hex` or `base64`",
-        run: digest::hash,
+        run: Run::Pure(digest::hash),
     },
     Function {
         name: "hmac",
         parameters: &["data", "key", "algorithm", "encoding"],
         required: 2,
         about: "the keyed digest of text or a file, with the algorithms and encodings of `hash`",
-        run: digest::hmac,
+        run: Run::Pure(digest::hmac),
+    },
+    Function {
+        name: "now",
+        parameters: &[],
+        required: 0,
+        about: "the instant at which the step began, the same in every try and after a restart",
+        run: Run::Here(|moment| date::written(moment.now())),
     },
     Function {
         name: "parseCsv",
         parameters: &["data", "header", "delimiter"],
         required: 1,
         about: "a list of maps from CSV with a header row; with `header=false` a list of lists",
-        run: csv::parse_csv,
+        run: Run::Pure(csv::parse_csv),
     },
     Function {
         name: "parseDate",
         parameters: &["date", "format", "timezone", "unit"],
         required: 1,
         about: "a date in one form, RFC 3339 in UTC, from text in most forms or from seconds since 1970",
-        run: date::parse_date,
+        run: Run::Pure(date::parse_date),
     },
     Function {
         name: "parseJson",
         parameters: &["data"],
         required: 1,
         about: "the value that a JSON text stands for",
-        run: json::parse_json,
+        run: Run::Pure(json::parse_json),
     },
     Function {
         name: "parseXml",
         parameters: &["data", "lists"],
         required: 1,
         about: "maps, lists and texts from XML; the elements named in `lists` are lists even when there is one",
-        run: xml::parse_xml,
+        run: Run::Pure(xml::parse_xml),
     },
     Function {
         name: "toCsv",
         parameters: &["rows", "columns", "header", "delimiter"],
         required: 1,
         about: "CSV from a list of maps, or of lists",
-        run: csv::to_csv,
+        run: Run::Pure(csv::to_csv),
     },
     Function {
         name: "urlencode",
         parameters: &["data"],
         required: 1,
         about: "text made fit for a part of a URL; a map becomes a query string",
-        run: encoding::urlencode,
+        run: Run::Pure(encoding::urlencode),
+    },
+    Function {
+        name: "uuid",
+        parameters: &[],
+        required: 0,
+        about: "a new UUID for each call of it in a step, the same in every try and after a restart",
+        run: Run::Here(|moment| Ok(Value::from(moment.uuid().to_string()))),
     },
 ];
 
@@ -140,6 +171,11 @@ const fn lines() -> [(&'static str, &'static str); TABLE.len()] {
     lines
 }
 
+/// Whether this function may give something else when it is evaluated again.
+pub(super) fn is_dated(name: &str) -> bool {
+    TABLE.iter().any(|function| function.name == name && function.is_dated())
+}
+
 /// Makes all functions known to `environment`, as functions and as filters.
 pub(super) fn register(environment: &mut Environment<'static>) {
     for function in &TABLE {
@@ -151,7 +187,9 @@ pub(super) fn register(environment: &mut Environment<'static>) {
                 })
             };
         environment.add_function(function.name, call);
-        environment.add_filter(function.name, call);
+        if !function.is_dated() {
+            environment.add_filter(function.name, call);
+        }
     }
 }
 
@@ -165,7 +203,11 @@ fn call(
     for value in arguments.given() {
         work.charge(value)?;
     }
-    let result = (function.run)(&arguments)?;
+    let result = match function.run {
+        Run::Pure(run) => run(&arguments)?,
+        // What these give is small, and costs nothing.
+        Run::Here(run) => return moment::of(state, run).map(|value| minijinja::Value::from(&value)),
+    };
     work.charge(&result)?;
     Ok(minijinja::Value::from(&result))
 }

@@ -34,9 +34,9 @@ pub(super) static ACTION: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let action = named(step, "action").filter(|action| is_action(action, step));
-    let action = action.unwrap_or_else(|| stand_in(step, "action"));
-    let connection = named(step, "connection");
+    let action = step.text_or_stand_in("action").filter(|action| is_action(action, step));
+    let action = action.unwrap_or_else(|| step.stand_in("action"));
+    let connection = step.text_or_stand_in("connection");
     let with_span = step.key_span("with");
     let with = step.templates("with");
     if with.is_none() && step.take("with").is_given() {
@@ -44,19 +44,6 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     }
     let debug = step.take("debug").bool().unwrap_or(false);
     Some(Verb::Action(ActionStep { action, connection, with: with.unwrap_or_default(), with_span, debug }))
-}
-
-/// The text under a key; a stand-in for one that could not be read.
-fn named(step: &mut StepReader<'_, '_, '_>, key: &'static str) -> Option<Named> {
-    let named = step.named(key);
-    if named.is_none() && step.take(key).is_given() { Some(stand_in(step, key)) } else { named }
-}
-
-/// Stands where the problem is that was reported, so that what is said of it later is known to be told already.
-fn stand_in(step: &mut StepReader<'_, '_, '_>, key: &'static str) -> Named {
-    step.note(key);
-    let span = step.take(key).span().unwrap_or_else(|| step.key_span(key));
-    Named { name: String::new(), span }
 }
 
 /// Whether it is of the form; whether there is such an action is asked of the connectors.

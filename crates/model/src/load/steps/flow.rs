@@ -128,6 +128,9 @@ impl Flow<'_> {
         for case in cases {
             end = Paths::merge(self.block(case.block, start), end);
         }
+        for once in lists.iter().filter(|inner| matches!(inner.runs, Runs::Once)) {
+            end = end.and_then(|start| self.block(once.block, start));
+        }
         for turns in lists.iter().filter(|inner| matches!(inner.runs, Runs::Turns { .. })) {
             let turn = self.block(turns.block, start);
             if let Some(Paths { open: false, answered: Some(place) }) = turn.filter(|_| start.open) {

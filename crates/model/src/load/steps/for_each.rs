@@ -16,13 +16,14 @@ const ITEM: &str = "item";
 /// The most turns side by side.
 const MAX_CONCURRENCY: i64 = 100;
 /// The other names of expressions, which an item must not hide.
-const TAKEN: [&str; 12] = [
+const TAKEN: [&str; 13] = [
     "trigger",
     "steps",
     "inputs",
     "vars",
     "index",
     "error",
+    "event",
     "configVars",
     "state",
     "execution",

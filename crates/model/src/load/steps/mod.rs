@@ -2,14 +2,20 @@
 
 mod action;
 mod branch;
+mod call;
 mod end;
 mod flow;
 mod for_each;
+mod group;
 mod ids;
+mod leave;
 mod parallel;
 mod reader;
+mod repeat;
 mod respond;
 mod set;
+mod switch;
+mod wait;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +27,7 @@ use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::policy::{STEP_RETRY, retry, timeout};
 use super::template::expression;
 use super::text::{named, shorten};
-use crate::automation::{Block, Named, OnError, Step, Verb};
+use crate::automation::{Block, Named, OnError, OnInterrupt, Step, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
@@ -50,9 +56,17 @@ pub(crate) static VERBS: &[&VerbRow] = &[
     &action::ACTION,
     &set::SET,
     &branch::IF,
+    &switch::SWITCH,
     &for_each::FOR_EACH,
+    &repeat::REPEAT,
     &parallel::PARALLEL,
+    &group::GROUP,
+    &call::CALL,
+    &wait::WAIT,
+    &wait::WAIT_FOR,
     &respond::RESPOND,
+    &leave::BREAK,
+    &leave::CONTINUE,
     &end::STOP,
     &end::FAIL,
 ];
@@ -82,6 +96,18 @@ pub(crate) static STEP_KEYS: &[Key] = &[
         Shape::Either(&[Shape::Words(&["fail", "continue"]), Shape::Steps]),
         "What follows when it fails for good: `fail` (default), `continue` with the result null, or steps that read \
          `error` and whose last result takes this step's place.",
+    ),
+    Key::new(
+        "onInterrupt",
+        Shape::Words(&["retry", "fail"]),
+        "What follows when the daemon died while the step was under way: it begins again (`retry`, default), or it has \
+         failed and never begins twice (`fail`).",
+    ),
+    Key::new(
+        "undo",
+        Shape::Steps,
+        "The steps that take back what this one did, should the execution fail later; of several steps the last one's first. \
+         They read `error`.",
     ),
 ];
 
@@ -225,6 +251,11 @@ impl<'d> Steps<'d> {
         if written.is_given() && on_error.is_none() {
             unread.push("onError");
         }
+        let on_interrupt = reader
+            .take("onInterrupt")
+            .one_of(&[("retry", OnInterrupt::Retry), ("fail", OnInterrupt::Fail)])
+            .unwrap_or_default();
+        let undo = reader.take("undo").node().map(|node| self.block(node, "undo").unwrap_or_default());
         let verb = verb.unwrap_or_else(|| {
             unread.push("verb");
             self.gaps.note_variables();
@@ -232,7 +263,7 @@ impl<'d> Steps<'d> {
         });
         unread.into_iter().for_each(|key| self.gaps.note_in_step(&id, key));
         let (span, on_error) = (reader.node().head(), on_error.unwrap_or(OnError::Fail));
-        Step { id, name, span, guard, needs, retry, timeout, on_error, verb }
+        Step { id, name, span, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
     }
 
     /// What follows when a step fails; nothing where it is not said or could not be read.

@@ -112,6 +112,37 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         Some(blocks)
     }
 
+    /// Lists of steps by the value that each is for, at least one.
+    pub(super) fn cases(&mut self, key: &'static str) -> Option<Vec<(Named, Block)>> {
+        let field = self.take(key);
+        let entries = field.entries()?;
+        if entries.is_empty() {
+            let message = format!("`{key}` has no steps");
+            let diagnostic =
+                Diagnostic::error("empty-steps", message, field.span().unwrap_or_default());
+            self.diagnostics().push(diagnostic.help("add a case: `value: [steps]`"));
+        }
+        let mut cases = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let name = Named { name: entry.key.clone(), span: entry.key_span };
+            cases.push((name, self.steps.block(&entry.value, &entry.key).unwrap_or_default()));
+        }
+        Some(cases)
+    }
+
+    /// The text under a key; a stand-in for one that could not be read.
+    pub(super) fn text_or_stand_in(&mut self, key: &'static str) -> Option<Named> {
+        let named = self.named(key);
+        if named.is_none() && self.take(key).is_given() { Some(self.stand_in(key)) } else { named }
+    }
+
+    /// Stands where a problem is that was reported, so that what is said of it later is known to be told already.
+    pub(super) fn stand_in(&mut self, key: &'static str) -> Named {
+        self.note(key);
+        let span = self.take(key).span().unwrap_or_else(|| self.key_span(key));
+        Named { name: String::new(), span }
+    }
+
     /// The steps of a list that stands where there should be lists by name: each item is a step, or a list of them.
     pub(super) fn nameless_blocks(&mut self, items: &[Node]) -> Vec<(Arc<str>, Block)> {
         let mut blocks = Vec::with_capacity(items.len());

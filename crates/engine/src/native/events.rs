@@ -1,0 +1,47 @@
+//! `events.emit`: sends an event to the executions that wait for it.
+
+use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputType, ResultType};
+use model::execution::Signal;
+use model::value::{Map, Value};
+
+use super::{input, spec};
+use crate::run::{Exit, Run};
+
+pub(super) fn specs() -> Vec<ActionSpec> {
+    let inputs = vec![
+        input("name", InputType::Text, true, "The event's name, as the `waitFor` steps have it"),
+        input("data", InputType::Any, false, "What those steps have as their result"),
+    ];
+    let example = Map::from_iter([("name", Value::from("order-17-paid"))]);
+    let title = "Send an event to the executions that wait for it";
+    let mut emit = spec(
+        "events.emit",
+        title,
+        Effect::Write,
+        inputs,
+        ("`{delivered}`: how many steps it was sent to", ResultType::object([("delivered", ResultType::Integer)])),
+        example,
+    );
+    emit.description = Some(
+        "Only those that wait already get it. Sent again after a crash, it counts once for each of them.".to_owned(),
+    );
+    vec![emit]
+}
+
+impl Run {
+    pub(super) async fn emit_action(&self, inputs: &Map, key: &str) -> Result<Value, Exit> {
+        let name = inputs.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let signal = Signal {
+            // The same however often this step begins.
+            id: format!("{}.{key}", self.journal.id()),
+            name,
+            data: inputs.get("data").cloned().unwrap_or_default(),
+            by: Some(format!("execution {}", self.journal.id())),
+        };
+        match self.services.emit(&signal).await {
+            Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
+            Err(crate::Error::Closing) => Err(Exit::Parked),
+            Err(error) => Err(Exit::Failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The actions that only the engine itself can do: they need its store and the execution that calls them.
+//!
+//! In the registry they stand beside the connectors' own, so that they are checked, documented and completed in the same
+//! way. To add one: a row in its file's table.
+
+mod events;
+mod state;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use connector::{Action, Call, Registry};
+use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
+use model::value::{Map, Value};
+
+use crate::run::{Exit, Run};
+
+/// An action of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Native {
+    State(state::Verb),
+    Emit,
+}
+
+/// Adds the engine's own actions to the connectors'.
+pub(crate) fn add(registry: Registry) -> Registry {
+    let actions = |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
+    registry
+        .with_native("state", "State", actions(state::specs()).collect())
+        .with_native("events", "Events", actions(events::specs()).collect())
+}
+
+/// The engine's action of this name.
+pub(crate) fn find(name: &str) -> Option<Native> {
+    match name {
+        "events.emit" => Some(Native::Emit),
+        name => state::Verb::find(name.strip_prefix("state.")?).map(Native::State),
+    }
+}
+
+impl Run {
+    /// Does one of the engine's own actions.
+    pub(crate) async fn native(&self, native: Native, inputs: &Map, key: &str) -> Result<Value, Exit> {
+        match native {
+            Native::State(verb) => self.state_action(verb, inputs).await,
+            Native::Emit => self.emit_action(inputs, key).await,
+        }
+    }
+}
+
+/// An action that is declared here and done by the execution that calls it.
+struct Own(ActionSpec);
+
+#[async_trait]
+impl Action for Own {
+    fn spec(&self) -> &ActionSpec {
+        &self.0
+    }
+
+    async fn call(&self, _: Call<'_>) -> Result<Value, ActionError> {
+        let message = format!("`{}` can be called by a step of an execution only", self.0.name);
+        Err(ActionError::new(ErrorKind::Internal, message))
+    }
+}
+
+/// What every action here declares in the same way.
+fn spec(
+    name: &str,
+    title: &str,
+    effect: Effect,
+    inputs: Vec<InputSpec>,
+    (result, results): (&str, ResultType),
+    example: Map,
+) -> ActionSpec {
+    ActionSpec {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        description: None,
+        effect,
+        connections: Vec::new(),
+        connection_required: false,
+        inputs,
+        result: Some(result.to_owned()),
+        results,
+        example: Value::from(example),
+    }
+}
+
+fn input(name: &str, kind: InputType, required: bool, about: &str) -> InputSpec {
+    InputSpec { name: name.to_owned(), kind, required, default: None, description: Some(about.to_owned()) }
+}

@@ -1,0 +1,235 @@
+//! `state.*`: values that outlive executions, by key. Each write is atomic and commits together with the end of its step,
+//! so that it happens once whatever becomes of the process.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
+use model::value::{Map, Number, Value};
+use store::{StateEntry, StateWrite};
+
+use super::{input, spec};
+use crate::run::{Exit, Run};
+
+/// What a state action does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Set,
+    Increment,
+    Append,
+    Delete,
+}
+
+const VERBS: [(&str, Verb); 5] = [
+    ("get", Verb::Get),
+    ("set", Verb::Set),
+    ("increment", Verb::Increment),
+    ("append", Verb::Append),
+    ("delete", Verb::Delete),
+];
+
+impl Verb {
+    pub(super) fn find(name: &str) -> Option<Self> {
+        VERBS.iter().find(|(known, _)| *known == name).map(|(_, verb)| *verb)
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Get => "Read a value",
+            Self::Set => "Keep a value",
+            Self::Increment => "Add to a number",
+            Self::Append => "Add to a list",
+            Self::Delete => "Forget a value",
+        }
+    }
+
+    fn result(self) -> (&'static str, ResultType) {
+        match self {
+            Self::Get => ("the value, `default` if there is none", ResultType::Any),
+            Self::Set => ("the value", ResultType::Any),
+            Self::Increment => ("the number as it is now", ResultType::Number),
+            Self::Append => ("the list as it is now", ResultType::list(ResultType::Any)),
+            Self::Delete => ("whether there was one", ResultType::Boolean),
+        }
+    }
+
+    fn inputs(self) -> Vec<InputSpec> {
+        let text = |name, required, about| input(name, InputType::Text, required, about);
+        let key = text("key", true, "The key; `state.<key>` reads it in expressions");
+        let options = ["automation", "shared"].map(str::to_owned).to_vec();
+        let mut scope = input(
+            "scope",
+            InputType::Choice { options },
+            false,
+            "Whose it is: this Automation's own, or shared by all",
+        );
+        scope.default = Some(Value::from("automation"));
+        let ttl = text("ttl", false, "How long it is kept, such as `1d`; for ever if not given");
+        let own = match self {
+            Self::Get => vec![input("default", InputType::Any, false, "What holds where there is no value")],
+            Self::Set => vec![input("value", InputType::Any, true, "The value"), ttl],
+            Self::Increment => {
+                let mut by = input("by", InputType::Number, false, "What is added; may be below zero");
+                by.default = Some(Value::from(1));
+                vec![by, ttl]
+            }
+            Self::Append => {
+                let max = InputType::Integer { min: Some(1), max: Some(100_000) };
+                vec![
+                    input("value", InputType::Any, true, "What is added at the end"),
+                    input("max", max, false, "How long the list may get: the oldest are let go"),
+                    ttl,
+                ]
+            }
+            Self::Delete => Vec::new(),
+        };
+        std::iter::once(key).chain(own).chain([scope]).collect()
+    }
+}
+
+pub(super) fn specs() -> Vec<ActionSpec> {
+    let specs = VERBS.iter().map(|(name, verb)| {
+        let effect = if *verb == Verb::Get { Effect::Read } else { Effect::Write };
+        let mut example = Map::from_iter([("key", Value::from("lastOrder"))]);
+        if matches!(verb, Verb::Set | Verb::Append) {
+            example.insert("value", 17);
+        }
+        spec(&format!("state.{name}"), verb.title(), effect, verb.inputs(), verb.result(), example)
+    });
+    specs.collect()
+}
+
+impl Run {
+    /// The values of the Automation's own state with these keys, those that there are.
+    pub(crate) async fn read_state(&self, keys: &[String]) -> Result<Value, Exit> {
+        let found = self.services.store.read_states(&self.state_scope("automation"), keys).await;
+        let found = found.map_err(|error| self.store_failed(error))?;
+        let now = self.services.clock.now();
+        let mut state = Map::with_capacity(keys.len());
+        for (key, entry) in keys.iter().zip(found) {
+            if let Some(entry) = entry.filter(|entry| is_alive(entry, now)) {
+                state.insert(key.as_str(), entry.value);
+            }
+        }
+        Ok(Value::from(state))
+    }
+
+    pub(super) async fn state_action(&self, verb: Verb, inputs: &Map) -> Result<Value, Exit> {
+        let text = |name| inputs.get(name).and_then(Value::as_str);
+        let (key, scope) = (text("key").unwrap_or_default(), text("scope").unwrap_or("automation"));
+        let scope = self.state_scope(scope);
+        let failed = |error| Exit::Failed(error);
+        if key.is_empty() || key.len() > StateWrite::MAX_NAME_BYTES {
+            let message = format!("a key has from 1 to {} bytes", StateWrite::MAX_NAME_BYTES);
+            return Err(failed(ActionError::new(ErrorKind::Input, message)));
+        }
+        let now = self.services.clock.now();
+        let expires_at = text("ttl").map(|ttl| expiry(ttl, now)).transpose().map_err(failed)?;
+        // Writers of one key follow one another, each up to its commit.
+        let lock = match verb {
+            Verb::Get => None,
+            _ => Some(self.services.state_locks.lock(&format!("{scope}\n{key}")).await),
+        };
+        let entry = self.services.store.read_state(&scope, key).await;
+        let entry = entry.map_err(|error| self.store_failed(error))?;
+        let expected = entry.as_ref().map(|entry| entry.version);
+        let alive = entry.filter(|entry| is_alive(entry, now));
+        let kept_until = alive.as_ref().and_then(|entry| entry.expires_at);
+        let before = alive.map(|entry| entry.value);
+        let (value, result) = match verb {
+            Verb::Get => return Ok(before.or_else(|| inputs.get("default").cloned()).unwrap_or_default()),
+            Verb::Set => {
+                let value = inputs.get("value").cloned().unwrap_or_default();
+                (Some(value.clone()), value)
+            }
+            Verb::Increment => {
+                let sum = sum(before.as_ref(), inputs.get("by")).map_err(failed)?;
+                (Some(sum.clone()), sum)
+            }
+            Verb::Append => {
+                let list = appended(before, inputs).map_err(failed)?;
+                (Some(list.clone()), list)
+            }
+            Verb::Delete => (None, Value::from(before.is_some())),
+        };
+        if expected.is_none() && value.is_none() {
+            return Ok(result);
+        }
+        let too_large = |value: &Value| value.weight(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES;
+        if value.as_ref().is_some_and(too_large) {
+            let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
+            let message = format!("the value would be larger than {limit}; keep less under one key");
+            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        }
+        // A number or a list that is added to lives as long as it was to, unless another time is given.
+        let expires_at = match verb {
+            Verb::Increment | Verb::Append => expires_at.or(kept_until),
+            _ => expires_at,
+        };
+        if let Some(lock) = lock {
+            let write = StateWrite { scope, key: key.to_owned(), expected, value, expires_at };
+            self.journal.write_state(write, lock);
+        }
+        Ok(result)
+    }
+
+    /// Whose values are meant. Those of test executions are kept apart.
+    fn state_scope(&self, scope: &str) -> String {
+        let test = if self.origin.is_test() { "test:" } else { "" };
+        match scope {
+            "shared" => format!("{test}shared"),
+            _ => format!("{test}automation:{}", self.deployed.automation.id),
+        }
+    }
+
+    fn store_failed(&self, error: store::Error) -> Exit {
+        if error.outcome_unknown() {
+            return Exit::Lost(Arc::new(error));
+        }
+        Exit::Failed(ActionError::new(ErrorKind::Internal, format!("the state cannot be read: {error}")))
+    }
+}
+
+fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
+    entry.expires_at.is_none_or(|at| at > now)
+}
+
+fn expiry(ttl: &str, now: Timestamp) -> Result<Timestamp, ActionError> {
+    let wrong = |message: String| ActionError::new(ErrorKind::Input, format!("ttl: {message}"));
+    let ttl = model::units::parse_duration(ttl).map_err(|error| wrong(error.to_string()))?;
+    now.checked_add(ttl).map_err(|error| wrong(error.to_string()))
+}
+
+fn sum(before: Option<&Value>, by: Option<&Value>) -> Result<Value, ActionError> {
+    let wrong = |message: String| ActionError::new(ErrorKind::Input, message);
+    let number = |value: Option<&Value>, otherwise: i64| match value {
+        None | Some(Value::Null) => Ok(Number::from(otherwise)),
+        Some(Value::Number(number)) => Ok(number.clone()),
+        Some(other) => Err(wrong(format!("the value is {}, which nothing can be added to", other.kind()))),
+    };
+    let (before, by) = (number(before, 0)?, number(by, 1)?);
+    if let (Some(before), Some(by)) = (before.as_i64(), by.as_i64()) {
+        let sum = before.checked_add(by).ok_or_else(|| wrong("the sum is beyond 64 bits".to_owned()))?;
+        return Ok(Value::from(sum));
+    }
+    let sum = before.as_f64().unwrap_or_default() + by.as_f64().unwrap_or_default();
+    Number::from_f64(sum).map(Value::Number).ok_or_else(|| wrong("the sum is no number".to_owned()))
+}
+
+fn appended(before: Option<Value>, inputs: &Map) -> Result<Value, ActionError> {
+    let mut list = match before {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::List(list)) => list.0.to_vec(),
+        Some(other) => {
+            let message = format!("the value is {}, not a list", other.kind());
+            return Err(ActionError::new(ErrorKind::Input, message));
+        }
+    };
+    list.push(inputs.get("value").cloned().unwrap_or_default());
+    let max = inputs.get("max").and_then(Value::as_i64).and_then(|max| usize::try_from(max).ok());
+    if let Some(over) = max.and_then(|max| list.len().checked_sub(max)) {
+        list.drain(..over);
+    }
+    Ok(Value::from(list))
+}

@@ -1,0 +1,292 @@
+//! Steps that pause: for what, until when, and what has come for them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::execution::{Event, ExecutionId, Signal, WaitReason, Waiting};
+use store::Wait;
+
+use super::{Journal, State};
+
+/// The most signals that one pause looks at: each is kept in the log.
+const MAX_SIGNALS: usize = 1000;
+
+/// The pauses of one execution.
+#[derive(Default)]
+pub(super) struct Pauses {
+    open: BTreeMap<String, Pause>,
+    /// Whether the store has to be told of another set of pauses, or that the execution rests or does so no more.
+    changed: bool,
+    /// Whether nothing but pauses is left, so that the execution is not held in memory.
+    rests: bool,
+    /// While it rests: the tries that are due, by step; of the whole execution without one.
+    tries: Vec<(String, Timestamp)>,
+    /// Whether it keeps a place among others of its concurrency key while it rests.
+    holds: bool,
+    /// Since when at least one step pauses, and how long that was before.
+    since: Option<Timestamp>,
+    total: Duration,
+}
+
+struct Pause {
+    waiting: Waiting,
+    /// When a time limit around it is up, where that is before its own end.
+    limit: Option<Timestamp>,
+    /// What has come and was not looked at.
+    signals: VecDeque<Signal>,
+    /// The ids of all that has come.
+    known: Vec<String>,
+}
+
+/// What becomes of an execution of which nothing but pauses is left.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// When it goes on at the latest; absent where nothing but a signal makes it go on.
+    pub(crate) wake_at: Option<Timestamp>,
+    /// Whether a signal came meanwhile, so that it goes on at once.
+    pub(crate) awake: bool,
+    /// The executions whose end it waits for.
+    pub(crate) children: Vec<ExecutionId>,
+}
+
+/// What became of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is recorded. `rests` says that the execution has to be woken for it.
+    New {
+        /// Whether nobody looks at it by himself.
+        rests: bool,
+    },
+    /// It had come before.
+    Known,
+    /// The step does not pause.
+    NotWaiting,
+    /// Too many came that the step did not wait for.
+    TooMany,
+}
+
+impl Pauses {
+    pub(super) fn begin(&mut self, step: &str, waiting: Waiting, limit: Option<Timestamp>) {
+        if self.open.is_empty() {
+            self.since = Some(waiting.since);
+        }
+        let pause = Pause { waiting, limit, signals: VecDeque::new(), known: Vec::new() };
+        self.open.insert(step.to_owned(), pause);
+        self.changed = true;
+    }
+
+    pub(super) fn end(&mut self, step: &str, at: Timestamp) {
+        if !self.open.is_empty() && self.open.remove(step).is_some() {
+            self.ended(at);
+        }
+    }
+
+    /// Ends the pauses of all these steps, and gives the executions that they waited for.
+    pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: Timestamp) -> Vec<ExecutionId> {
+        let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
+        let mut children = Vec::new();
+        for step in over {
+            if let Some(WaitReason::Call { execution }) = self.open.get(&step).map(|pause| &pause.waiting.on) {
+                children.push(*execution);
+            }
+            self.end(&step, at);
+        }
+        children
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    fn ended(&mut self, at: Timestamp) {
+        self.changed = true;
+        if self.open.is_empty()
+            && let Some(since) = self.since.take()
+        {
+            self.total += Duration::try_from(since.duration_until(at)).unwrap_or_default();
+        }
+    }
+
+    /// The whole execution begins anew.
+    pub(super) fn clear(&mut self, at: Timestamp) {
+        if !self.open.is_empty() {
+            self.open.clear();
+            self.ended(at);
+        }
+        self.total = Duration::ZERO;
+    }
+
+    pub(super) fn take(&mut self, step: &str, signal: Signal) -> Taken {
+        let rests = self.rests;
+        let Some(pause) = self.open.get_mut(step) else { return Taken::NotWaiting };
+        if pause.known.contains(&signal.id) {
+            return Taken::Known;
+        }
+        if pause.known.len() >= MAX_SIGNALS {
+            return Taken::TooMany;
+        }
+        pause.known.push(signal.id.clone());
+        pause.signals.push_back(signal);
+        Taken::New { rests }
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    pub(super) fn rests(&self) -> bool {
+        self.rests
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    fn children(&self) -> impl Iterator<Item = ExecutionId> + '_ {
+        self.open.values().filter_map(|pause| match &pause.waiting.on {
+            WaitReason::Call { execution } => Some(*execution),
+            _ => None,
+        })
+    }
+}
+
+impl State {
+    /// What the store has to know of the pauses, if that is not what it knows.
+    pub(super) fn waits(&mut self) -> Option<Vec<Wait>> {
+        if !self.pauses.changed {
+            return None;
+        }
+        let pauses = self.pauses.open.iter().map(|(step, pause)| Wait {
+            step: step.clone(),
+            until: [pause.waiting.until, pause.limit].into_iter().flatten().min(),
+            event: match &pause.waiting.on {
+                WaitReason::Event { name } => Some(name.clone()),
+                _ => None,
+            },
+            child: match &pause.waiting.on {
+                WaitReason::Call { execution } => Some(*execution),
+                _ => None,
+            },
+        });
+        let mut waits: Vec<Wait> = pauses.collect();
+        // Once it goes on, tries that are due are nothing that the store has to know of.
+        self.pauses.changed = self.pauses.rests;
+        let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
+        waits.extend(tries.map(|(step, at)| Wait { step: step.clone(), until: Some(*at), event: None, child: None }));
+        Some(waits)
+    }
+}
+
+impl Journal {
+    /// The step's pause, if it pauses.
+    pub(crate) fn pause(&self, step: &str) -> Option<Waiting> {
+        self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
+    }
+
+    /// All pauses, by step.
+    pub(crate) fn pauses(&self) -> Vec<(String, Waiting)> {
+        let state = self.state();
+        state.pauses.open.iter().map(|(step, pause)| (step.clone(), pause.waiting.clone())).collect()
+    }
+
+    /// Records that a step pauses. `limit` is when a time limit around it is up.
+    pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, limit: Option<Timestamp>) {
+        let mut state = self.state();
+        state.pauses.begin(step, waiting.clone(), limit);
+        state.pending.push(Event::Waiting {
+            at: waiting.since,
+            step: step.to_owned(),
+            until: waiting.until,
+            limit,
+            on: waiting.on.clone(),
+        });
+    }
+
+    /// The next signal for a step that it has not looked at.
+    pub(crate) fn next_signal(&self, step: &str) -> Option<Signal> {
+        self.state().pauses.open.get_mut(step)?.signals.pop_front()
+    }
+
+    /// Records what came for a step. It is the caller's to commit.
+    pub(crate) fn signal(&self, step: &str, signal: Signal) -> Taken {
+        let mut state = self.state();
+        if state.outcome.is_some() {
+            return Taken::NotWaiting;
+        }
+        let taken = state.pauses.take(step, signal.clone());
+        if matches!(taken, Taken::New { .. }) {
+            let event = Event::Signalled { at: self.clock.now(), step: step.to_owned(), signal };
+            state.pending.push(event);
+        }
+        taken
+    }
+
+    /// Ends the pauses of steps that will not go on, and gives the executions that they waited for.
+    pub(crate) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) -> Vec<ExecutionId> {
+        let mut state = self.state();
+        if state.pauses.is_empty() {
+            return Vec::new();
+        }
+        state.pauses.end_all(is_abandoned, self.clock.now())
+    }
+
+    /// How long the execution has paused: that does not count against its time limit.
+    pub(crate) fn paused(&self, now: Timestamp) -> Duration {
+        let state = self.state();
+        let open = state.pauses.since.map(|since| since.duration_until(now));
+        state.pauses.total + open.and_then(|open| Duration::try_from(open).ok()).unwrap_or_default()
+    }
+
+    /// Notes that nothing but pauses is left. `holds` says whether it keeps a place among others.
+    pub(crate) fn rest(&self, holds: bool) -> Rest {
+        let mut state = self.state();
+        let awake = state.pauses.open.values().any(|pause| !pause.signals.is_empty());
+        state.pauses.rests = true;
+        let children: Vec<ExecutionId> = state.pauses.children().collect();
+        // Whether a child has ended meanwhile is looked at after a restart, so it is read back then.
+        state.pauses.holds = holds || !children.is_empty();
+        state.pauses.changed = true;
+        let now = self.clock.now();
+        let tries = state.tries.iter().filter_map(|(step, tries)| Some((step.clone(), tries.next_at?)));
+        let tries = tries.chain(state.retry_at.map(|at| (String::new(), at)));
+        // Those that have begun are behind it.
+        let tries: Vec<(String, Timestamp)> = tries.filter(|(_, at)| *at > now).collect();
+        let ends = state.pauses.open.values().flat_map(|pause| [pause.waiting.until, pause.limit]);
+        let wake_at = ends.flatten().chain(tries.iter().map(|(_, at)| *at)).min();
+        state.pauses.tries = tries;
+        Rest { wake_at, awake, children }
+    }
+
+    /// Notes that a resting execution goes on, so that the store lists it as running.
+    pub(crate) fn wake(&self) {
+        let mut state = self.state();
+        state.pauses.rests = false;
+        state.pauses.holds = false;
+        state.pauses.tries.clear();
+        state.pauses.changed = true;
+    }
+}
+
+/// What was stored of pauses, read again.
+#[derive(Default)]
+pub(super) struct Replayed {
+    signals: HashMap<String, Vec<Signal>>,
+}
+
+impl Replayed {
+    pub(super) fn came(&mut self, step: &str, signal: &Signal) {
+        self.signals.entry(step.to_owned()).or_default().push(signal.clone());
+    }
+
+    /// Gives each open pause what came for it.
+    pub(super) fn into(mut self, pauses: &mut Pauses) {
+        for (step, pause) in &mut pauses.open {
+            for signal in self.signals.remove(step).unwrap_or_default() {
+                pause.known.push(signal.id.clone());
+                pause.signals.push_back(signal);
+            }
+        }
+        pauses.changed = false;
+    }
+}

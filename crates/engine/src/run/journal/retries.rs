@@ -1,0 +1,112 @@
+//! Tries of steps, of lists of steps, and of the whole execution.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use model::automation::Automation;
+use model::execution::{Event, StepOutcome};
+
+use super::{Journal, State};
+
+/// The tries of a step that has not ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries {
+    /// How many have failed.
+    pub(crate) failed: u32,
+    /// When the next begins, if one is due.
+    pub(crate) next_at: Option<Timestamp>,
+}
+
+impl Journal {
+    /// The tries that the step has behind it.
+    pub(crate) fn tries(&self, step: &str) -> Tries {
+        if !self.remembers {
+            return Tries::default();
+        }
+        self.state().tries.get(step).copied().unwrap_or_default()
+    }
+
+    /// Records that a try failed and another follows. Failures inside a block are forgotten with it.
+    pub(crate) fn step_retry(&self, automation: &Automation, step: &str, event: Event) {
+        let Event::StepRetry { attempt, next_at, .. } = event else { return };
+        let mut state = self.state();
+        state.interrupted.remove(step);
+        state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: Some(next_at) });
+        if !state.finished.is_empty() || !state.dated.is_empty() {
+            state.forget_failures_inside(step, &Inside::of_all(automation));
+        }
+        state.pending.push(event);
+    }
+
+    /// Records that the whole execution is tried again: what succeeded stays, what failed is forgotten.
+    pub(crate) fn retry_execution(&self, event: Event) {
+        let mut state = self.state();
+        if let Event::Retried { attempt, next_at, .. } = event {
+            state.retry(attempt, next_at);
+        }
+        state.pending.push(event);
+    }
+}
+
+impl State {
+    /// What succeeded stays, what failed is forgotten.
+    pub(super) fn retry(&mut self, attempt: u32, next_at: Timestamp) {
+        self.attempt = attempt + 1;
+        self.retry_at = Some(next_at);
+        self.tries.clear();
+        self.failing.clear();
+        self.interrupted.clear();
+        self.dated.clear();
+        self.pauses.clear(next_at);
+        self.finished.retain(|_, outcome| !matches!(outcome, StepOutcome::Failed { handled: None, .. }));
+    }
+
+    /// Forgets what failed inside a step, since it is tried again.
+    pub(super) fn forget_failures_inside(&mut self, step: &str, inside: &Inside) {
+        let is_inside = inside.of(step);
+        self.dated.retain(|key, _| key != step && !is_inside(key));
+        self.finished.retain(|key, outcome| {
+            !(matches!(outcome, StepOutcome::Failed { handled: None, .. }) && is_inside(key))
+        });
+    }
+}
+
+/// Which steps are inside which.
+pub(crate) struct Inside(HashMap<String, HashSet<String>>);
+
+impl Inside {
+    /// For each step that holds others, the ids of all of those.
+    pub(crate) fn of_all(automation: &Automation) -> Self {
+        let mut found = HashMap::new();
+        automation.walk(&mut |step| {
+            let mut inner = HashSet::new();
+            for list in step.verb.lists() {
+                list.block.walk(&mut |step| {
+                    inner.insert(step.id.to_string());
+                });
+            }
+            if !inner.is_empty() {
+                found.insert(step.id.to_string(), inner);
+            }
+        });
+        Self(found)
+    }
+
+    /// Says of a step whether it is inside `step`, in the same turns of the loops around that.
+    pub(crate) fn of<'a>(&'a self, step: &'a str) -> impl Fn(&str) -> bool + 'a {
+        let (id, turns) = split_turns(step);
+        let inner = self.0.get(id);
+        move |key| {
+            let (key_id, key_turns) = split_turns(key);
+            // What a loop keeps of itself for one of its turns has a mark: `poll[2]#delay`.
+            let own = key_id == id && key_turns.contains('#');
+            (own || inner.is_some_and(|inner| inner.contains(key_id))) && key_turns.starts_with(turns)
+        }
+    }
+}
+
+/// `copy[2][0]` is the step `copy` in the turns `[2][0]`.
+fn split_turns(key: &str) -> (&str, &str) {
+    key.split_at(key.find('[').unwrap_or(key.len()))
+}
+

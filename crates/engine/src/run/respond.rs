@@ -1,0 +1,39 @@
+//! `respond`: the caller's answer.
+
+use model::action::{ActionError, ErrorKind};
+use model::automation::{RespondBody, RespondStep};
+use model::value::Value;
+use trigger::response::{Body, Parts};
+
+use super::scope::Scope;
+use super::verbs::{evaluate, failed};
+use super::{Exit, Run};
+
+impl Run {
+    /// Decides the caller's answer. It is sent once it is committed; what comes after goes on.
+    pub(super) async fn respond(&self, respond: &RespondStep, scope: &Scope) -> Result<Value, Exit> {
+        if self.journal.response().is_some() {
+            let message = "the caller has been answered already; only one `respond` may run";
+            return Err(failed(ActionError::new(ErrorKind::Failed, message)));
+        }
+        let status = evaluate(&respond.status, scope, "respond.status")?;
+        let content_type = respond.content_type.as_ref();
+        let content_type =
+            content_type.map(|template| evaluate(template, scope, "respond.contentType")).transpose()?;
+        let headers = evaluate(&respond.headers, scope, "respond.headers")?;
+        let body = match &respond.body {
+            RespondBody::Empty => Body::Empty,
+            RespondBody::Body(template) => Body::Any(evaluate(template, scope, "respond.body")?),
+            RespondBody::Json(template) => Body::Json(evaluate(template, scope, "respond.json")?),
+            RespondBody::File(template) => Body::File(evaluate(template, scope, "respond.file")?),
+        };
+        let parts = Parts { status, content_type: content_type.unwrap_or_default(), headers, body };
+        let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
+            failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
+        })?;
+        self.journal.respond(response.clone());
+        self.journal.commit().await?;
+        self.progress.send_modify(|progress| progress.response = Some(response));
+        Ok(Value::Null)
+    }
+}

@@ -1,0 +1,48 @@
+//! `call`: runs another Automation.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{AutomationId, CallStep, Verb};
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{AUTOMATION_ID, IDENTIFIER, Key, Shape};
+use crate::load::text::shorten;
+
+pub(super) static CALL: VerbRow = VerbRow {
+    word: "call",
+    what: "a `call` step",
+    about: "Runs another Automation, one with a `manual` trigger. Its result is that one's.",
+    marks: &["call"],
+    keys: &[
+        Key::required("call", Shape::Pattern(AUTOMATION_ID), "Which one: its id."),
+        Key::new(
+            "with",
+            Shape::Named(IDENTIFIER, &Shape::Template),
+            "Its inputs. Values may hold `${{ }}`.",
+        ),
+        Key::new(
+            "async",
+            Shape::Bool,
+            "Whether it goes on by itself: the result is then `{executionId}`, at once. Default: false.",
+        ),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let mut automation = step.text_or_stand_in("call")?;
+    if !automation.name.is_empty() && AutomationId::parse(&automation.name).is_none() {
+        let message = format!("`{}` is no id of an automation", shorten(&automation.name));
+        let diagnostic = Diagnostic::error("invalid-id", message, automation.span)
+            .help("an id has lower-case letters, digits and dashes, and begins with a letter or digit");
+        step.diagnostics().push(diagnostic.nearest(AutomationId::suggest(&automation.name).map(|id| id.to_string())));
+        step.note("call");
+        automation.name.clear();
+    }
+    let with_span = step.key_span("with");
+    let with = step.templates("with");
+    if with.is_none() && step.take("with").is_given() {
+        step.note("with");
+    }
+    let detached = step.take("async").bool().unwrap_or(false);
+    Some(Verb::Call(CallStep { automation, with: with.unwrap_or_default(), with_span, detached }))
+}

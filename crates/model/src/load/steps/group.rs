@@ -1,0 +1,19 @@
+//! `steps` alone: a group, to share a guard, a time limit, tries or an error list.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::Verb;
+use crate::load::keys::{Key, Shape};
+
+pub(super) static GROUP: VerbRow = VerbRow {
+    word: "steps",
+    what: "a group",
+    about: "Runs steps that share an `if`, a `timeout`, a `retry` or an `onError`. Its result is its last step's.",
+    marks: &["steps"],
+    keys: &[Key::required("steps", Shape::Steps, "The steps.")],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    Some(Verb::Group(step.block("steps").unwrap_or_default()))
+}

@@ -1,0 +1,38 @@
+//! `break` and `continue`: the ways out of a loop and of its turn.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::Verb;
+use crate::diagnostic::Diagnostic;
+use crate::load::keys::{Key, Shape};
+
+pub(super) static BREAK: VerbRow = VerbRow {
+    word: "break",
+    what: "a `break` step",
+    about: "Ends the loop around it. The turn leaves no result.",
+    marks: &["break"],
+    keys: &[Key::required("break", Shape::True, "Always `true`; put a condition on it with `if`.")],
+    lower: |step| lower(step, "break", Verb::Break),
+};
+
+pub(super) static CONTINUE: VerbRow = VerbRow {
+    word: "continue",
+    what: "a `continue` step",
+    about: "Ends the turn of the loop around it, and goes on with the next. The turn's result is null.",
+    marks: &["continue"],
+    keys: &[Key::required("continue", Shape::True, "Always `true`; put a condition on it with `if`.")],
+    lower: |step| lower(step, "continue", Verb::Continue),
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>, key: &'static str, verb: Verb) -> Option<Verb> {
+    let field = step.take(key);
+    if field.bool() == Some(false) {
+        let message = format!("`{key}: false` does nothing");
+        step.diagnostics().push(
+            Diagnostic::error("unknown-value", message, field.span().unwrap_or_default())
+                .allowed(["true"])
+                .help(format!("write `{key}: true`, with `if:` beside it for a condition")),
+        );
+    }
+    Some(verb)
+}

@@ -1,0 +1,68 @@
+//! `repeat`: a loop that ends by what its turns find.
+
+use std::time::Duration;
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{RepeatStep, Verb};
+use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::load::policy::{MAX_DELAY, small};
+use crate::load::template::expression;
+use crate::load::text::duration_within;
+
+/// The most turns.
+const MAX_TURNS: i64 = 1_000_000;
+
+static REPEAT_KEYS: Object = Object {
+    what: "a repeat",
+    keys: &[
+        Key::new(
+            "until",
+            Shape::Expression,
+            "Ends the loop after the turn in which it holds; it reads what that turn left. Without it there are `max` turns.",
+        ),
+        Key::required(
+            "max",
+            Shape::Integer(1, MAX_TURNS),
+            "The most turns. Where `until` does not hold after so many, the step fails.",
+        ),
+        Key::new("delay", Shape::Duration, "How long it pauses between turns. Default: not at all."),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) static REPEAT: VerbRow = VerbRow {
+    word: "repeat",
+    what: "a `repeat` step",
+    about: "Runs steps again and again. Its result is the last turn's.",
+    marks: &["repeat"],
+    keys: &[
+        Key::required(
+            "repeat",
+            Shape::Object(&REPEAT_KEYS),
+            "When it ends: `{until: expression, max: 10, delay: 2s}`.",
+        ),
+        Key::required("steps", Shape::Steps, "The steps of a turn; they read its number, from 0, as `index`."),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let (mut until, mut max, mut delay) = (None, 1, Duration::ZERO);
+    let diagnostics = step.diagnostics();
+    match step.object("repeat", &REPEAT_KEYS) {
+        Some(mut reader) => {
+            if let Some(node) = reader.take("until").node() {
+                let written = expression(node, "until", diagnostics);
+                until = Some(written.unwrap_or_else(|| step.unreadable("repeat")));
+            }
+            max = reader.take("max").integer(1..=MAX_TURNS).map_or(1, small);
+            let waits = Duration::ZERO..=MAX_DELAY;
+            delay = duration_within(reader.take("delay"), "delay", &waits, diagnostics).unwrap_or_default();
+            reader.finish();
+        }
+        None => step.note("verb"),
+    }
+    let steps = step.block("steps").unwrap_or_default();
+    Some(Verb::Repeat(RepeatStep { until, max, delay, steps }))
+}

@@ -1,0 +1,211 @@
+//! `wait` and `waitFor`: pauses that outlive the daemon.
+
+use std::time::Duration;
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::{Approval, OnTimeout, Verb, WaitForStep, WaitOn, WaitStep};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::expression::Expression;
+use crate::load::inputs::{INPUT, form};
+use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
+use crate::load::template::{expression, template};
+use crate::load::text::{MAX_NAME, duration_within, shorten};
+use crate::template::Template;
+use crate::yaml::{Field, Kind, MapReader};
+
+/// The longest pause: a year and a day.
+const MAX_WAIT: Duration = Duration::from_secs(366 * 86_400);
+/// The most answers to choose from.
+const MAX_OPTIONS: usize = 20;
+/// The answers where none are given.
+const OPTIONS: [&str; 2] = ["approve", "reject"];
+
+static UNTIL: Object = Object {
+    what: "a wait",
+    keys: &[Key::required(
+        "until",
+        Shape::Expression,
+        "The instant: RFC 3339 text such as `parseDate` gives, or seconds since 1970. One that is past is no wait.",
+    )],
+    choice: Choice::Free,
+};
+
+static APPROVAL: Object = Object {
+    what: "an approval",
+    keys: &[
+        Key::required("message", Shape::Name, "The question; may hold `${{ }}`."),
+        Key::new(
+            "options",
+            Shape::List(&Shape::Name),
+            "The answers to choose from. Default: [approve, reject].",
+        ),
+        Key::new(
+            "form",
+            Shape::Named(IDENTIFIER, &Shape::Object(&INPUT)),
+            "What else to fill in, each with its type: `{reason: {type: text, required: true}}`.",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+static WAIT_FOR_KEYS: Object = Object {
+    what: "a wait",
+    keys: &[
+        Key::new(
+            "event",
+            Shape::Name,
+            "The name of an event that `events.emit`, the resume address or the API sends; may hold `${{ }}`.",
+        ),
+        Key::new(
+            "if",
+            Shape::Expression,
+            "Which events of that name: an expression that reads `event.data` and `event.name`. Default: any.",
+        ),
+        Key::new("approval", Shape::Object(&APPROVAL), "A person's answer, given at `execution.resumeUrl`."),
+    ],
+    choice: Choice::One(&["event", "approval"]),
+};
+
+pub(super) static WAIT: VerbRow = VerbRow {
+    word: "wait",
+    what: "a `wait` step",
+    about: "Pauses, for however long; a restart does not end it. It does not count against the execution's `timeout`.",
+    marks: &["wait"],
+    keys: &[Key::required(
+        "wait",
+        Shape::Either(&[Shape::Duration, Shape::WrappedExpression, Shape::Object(&UNTIL)]),
+        "How long: `10s`, an expression in `${{ }}` that gives such a text, or `{until: expression}`.",
+    )],
+    lower: lower_wait,
+};
+
+pub(super) static WAIT_FOR: VerbRow = VerbRow {
+    word: "waitFor",
+    what: "a `waitFor` step",
+    about: "Pauses until an event or a person's answer comes; `timeout` bounds it. Its result is the event's data, or \
+            the answer `{option, form}`.",
+    marks: &["waitFor"],
+    keys: &[
+        Key::required(
+            "waitFor",
+            Shape::Object(&WAIT_FOR_KEYS),
+            "What it waits for: `{event: name, if: expression}` or `{approval: {message, options, form}}`.",
+        ),
+        Key::new(
+            "onTimeout",
+            Shape::Words(&["fail", "continue"]),
+            "What follows when `timeout` is up: the step fails (default), or its result is null.",
+        ),
+    ],
+    lower: lower_wait_for,
+};
+
+fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let field = step.take("wait");
+    let diagnostics = step.diagnostics();
+    let node = field.node()?;
+    let wait = match &node.kind {
+        Kind::Map(_) => {
+            let mut reader = UNTIL.open(node, diagnostics)?;
+            let until = reader.take("until").node().and_then(|node| expression(node, "until", diagnostics));
+            reader.finish();
+            WaitStep::Until(until.unwrap_or_else(|| step.unreadable("wait")))
+        }
+        Kind::String(text) if text.value.contains("${{") => {
+            WaitStep::Computed(Template::Expression(
+                expression(node, "wait", diagnostics).unwrap_or_else(|| step.unreadable("wait")),
+            ))
+        }
+        _ => {
+            let length = duration_within(field, "wait", &(Duration::ZERO..=MAX_WAIT), diagnostics);
+            WaitStep::For(length.unwrap_or_default())
+        }
+    };
+    Some(Verb::Wait(wait))
+}
+
+fn lower_wait_for(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let diagnostics = step.diagnostics();
+    let on_timeout = step
+        .take("onTimeout")
+        .one_of(&[("fail", OnTimeout::Fail), ("continue", OnTimeout::Continue)])
+        .unwrap_or_default();
+    if step.take("onTimeout").is_given() && !step.take("timeout").is_given() {
+        let message = "`onTimeout` says what follows a timeout, but there is none";
+        let span = step.key_span("onTimeout");
+        diagnostics.push(Diagnostic::error("unused-setting", message, span).help("add `timeout: 2d`"));
+    }
+    let on = match step.object("waitFor", &WAIT_FOR_KEYS) {
+        Some(mut reader) => {
+            let on = wait_on(&mut reader, step, diagnostics);
+            reader.finish();
+            on
+        }
+        None => None,
+    };
+    let on = on.unwrap_or_else(|| {
+        step.note("verb");
+        WaitOn::Event { name: Template::null(), condition: None }
+    });
+    Some(Verb::WaitFor(Box::new(WaitForStep { on, on_timeout })))
+}
+
+fn wait_on(
+    reader: &mut MapReader<'_, '_>,
+    step: &mut StepReader<'_, '_, '_>,
+    diagnostics: &Diagnostics,
+) -> Option<WaitOn> {
+    let condition = reader.take("if");
+    let approval = reader.take("approval").node();
+    if approval.is_some() && condition.is_given() {
+        let message = "`if` chooses among events; an approval has none";
+        let span = reader.key_span("if");
+        diagnostics.push(
+            Diagnostic::error("conflicting-keys", message, span)
+                .help("put a condition on the step itself, beside `waitFor`"),
+        );
+    }
+    if let Some(node) = approval {
+        let mut reader = APPROVAL.open(node, diagnostics)?;
+        let field = reader.take("message");
+        let message = field.node().filter(|_| field.name().is_some());
+        let message = message.map_or_else(Template::null, |node| template(node, diagnostics));
+        let options = options(reader.take("options"), diagnostics);
+        let form = form(reader.take("form"), step.gaps(), diagnostics);
+        reader.finish();
+        return Some(WaitOn::Approval(Approval { message, options, form }));
+    }
+    let field = reader.take("event");
+    let name = field.node().filter(|_| field.name().is_some()).map(|node| template(node, diagnostics))?;
+    let condition: Option<Expression> = condition.node().map(|node| {
+        expression(node, "if", diagnostics).unwrap_or_else(|| step.unreadable("waitFor"))
+    });
+    Some(WaitOn::Event { name, condition })
+}
+
+fn options(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
+    let usual = || OPTIONS.map(str::to_owned).to_vec();
+    let Some(items) = field.items() else { return usual() };
+    let mut options: Vec<String> = Vec::with_capacity(items.len());
+    for item in &items {
+        let Some(text) = item.name() else { continue };
+        let span = item.span().unwrap_or_default();
+        if text.len() > MAX_NAME {
+            let message = format!("the answer `{}` is longer than {MAX_NAME} bytes", shorten(text));
+            diagnostics.push(Diagnostic::error("out-of-range", message, span));
+        } else if options.iter().any(|other| other == text) {
+            let message = format!("the answer `{}` is named twice", shorten(text));
+            diagnostics.push(Diagnostic::warning("duplicate-value", message, span));
+        } else {
+            options.push(text.to_owned());
+        }
+    }
+    if items.is_empty() {
+        field.error("empty-list", "`options` has nothing to choose from");
+    }
+    if options.len() > MAX_OPTIONS {
+        field.error("out-of-range", format!("there may be at most {MAX_OPTIONS} answers to choose from"));
+    }
+    if options.is_empty() { usual() } else { options }
+}
