@@ -175,8 +175,8 @@ fn a_step_that_means_nothing_keeps_its_id_and_what_follows_is_open() {
     check_steps(&format!("- {{id: a, launch: x}}\n{after}"), &["unknown-key launch"]);
     // The names below a key that means nothing may be of steps.
     check_steps(
-        "- {switch: x, cases: {one: [{id: a, set: {z: 1}}]}}\n- {if: steps.a.results, set: {z: 1}}\n",
-        &["unknown-key switch", "unknown-key cases"],
+        "- {launch: x, lists: {one: [{id: a, set: {z: 1}}]}}\n- {if: steps.a.results, set: {z: 1}}\n",
+        &["unknown-key launch", "unknown-key lists"],
     );
 }
 

@@ -170,8 +170,16 @@ impl<'d> Steps<'d> {
             return None;
         };
         let diagnostics = self.diagnostics;
-        let present = present_verbs(map);
-        let row = present.first().copied().or_else(|| meant_verb(map));
+        let mut present = present_verbs(map);
+        let mut row = present.first().copied();
+        if present.iter().all(|verb| std::ptr::eq(*verb, &group::GROUP)) {
+            // `steps` stands in loops too, and the loop's own word may be the misspelt one.
+            let meant = meant_verb(map).filter(|meant| present.is_empty() || is_key_of(meant, "steps"));
+            if meant.is_some() {
+                present.clear();
+            }
+            row = meant.or(row);
+        }
         let what = present.first().map_or("a step", |verb| verb.what);
         let mut reader = MapReader::new(node, what, diagnostics)?;
         declare(&mut reader, row);
@@ -348,6 +356,10 @@ fn meant_verb(map: &Map) -> Option<&'static VerbRow> {
         let near = nearest(&entry.key, free.iter().copied())?;
         VERBS.iter().copied().find(|verb| verb.marks.contains(&near))
     })
+}
+
+fn is_key_of(verb: &VerbRow, name: &str) -> bool {
+    verb.keys.iter().any(|key| key.name == name)
 }
 
 /// Whether steps of some verb have this key.

@@ -2,10 +2,8 @@
 
 use super::VerbRow;
 use super::reader::StepReader;
-use crate::automation::{Named, SwitchStep, Verb};
-use crate::diagnostic::Diagnostic;
+use crate::automation::{SwitchStep, Verb};
 use crate::load::keys::{ANY_NAME, Key, Shape};
-use crate::load::text::shorten;
 
 pub(super) static SWITCH: VerbRow = VerbRow {
     word: "switch",
@@ -36,16 +34,5 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     }
     let cases = cases.unwrap_or_default();
     let default = step.block("default");
-    let same = |case: &Named, other: &Named| case.name == other.name;
-    for (index, (case, _)) in cases.iter().enumerate() {
-        if let Some((first, _)) = cases[..index].iter().find(|(other, _)| same(case, other)) {
-            let message = format!("the case `{}` is there twice", shorten(&case.name));
-            step.diagnostics().push(
-                Diagnostic::error("duplicate-case", message, case.span)
-                    .related(first.span, "the first one")
-                    .help("values are compared as text; make one list of both"),
-            );
-        }
-    }
     Some(Verb::Switch(SwitchStep { value, cases, default }))
 }

@@ -257,6 +257,61 @@ steps:
 ",
     ),
     (
+        "every-way",
+        r"trigger: {manual: {}}
+inputs:
+  kind: {type: choice, options: [new, old], required: true}
+steps:
+  - id: sort
+    switch: inputs.kind
+    cases:
+      new:
+        - set: {days: 3}
+      old:
+        - set: {days: 30}
+    default:
+      - fail: this kind is not known
+  - id: reserve
+    timeout: 1h
+    onError: continue
+    steps:
+      - id: book
+        call: book-room
+        with: {nights: 2}
+        onInterrupt: fail
+        undo:
+          - {call: free-room, async: true}
+  - id: poll
+    repeat: {until: steps.look.results.body.done, max: 10, delay: 2s}
+    steps:
+      - id: look
+        action: http.request
+        retry: 2
+        with: {url: 'https://example.com/jobs/${{ index }}'}
+      - if: index > 5
+        break: true
+  - forEach: [1, 2]
+    steps:
+      - if: item == 1
+        continue: true
+      - {action: log.info, with: {message: second}}
+  - wait: 10s
+  - wait: ${{ vars.days ~ 'd' }}
+  - wait:
+      until: addDuration(now(), '1d')
+  - id: paid
+    waitFor: {event: 'order-${{ inputs.kind }}', if: event.data.ok}
+    timeout: 2d
+    onTimeout: continue
+  - id: ask
+    waitFor:
+      approval:
+        message: Send it to ${{ inputs.kind }}?
+        options: [yes please, not yet]
+        form: {reason: {type: text, required: true}}
+",
+    ),
+    (
         "anchors",
         r"trigger: {webhook: }
 steps:

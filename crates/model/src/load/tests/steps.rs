@@ -16,8 +16,8 @@ fn a_step_has_a_verb() {
     check_steps("- {}\n", &["no-verb 1:3"]);
     // An unknown key was probably meant as the verb.
     check_step("acton: log.info", &["unknown-key 1:3"]);
-    check_step("steps: [{action: log.info}]", &["unknown-key 1:3"]);
-    check_step("switch: a\ncases: {b: []}", &["unknown-key 1:3", "unknown-key 2:3"]);
+    check_step("stepz: [{action: log.info}]", &["unknown-key 1:3"]);
+    check_step("swich: a\ncases: {b: [{action: log.info}]}", &["unknown-key 1:3"]);
 }
 
 #[test]
@@ -284,4 +284,62 @@ fn the_caller_is_answered_once_on_a_path() {
     ] {
         check_with(SYNC, fine, &[]);
     }
+}
+
+#[test]
+fn a_loop_whose_word_is_misspelt_is_no_group() {
+    check_step("forEahc: a\nas: b\nsteps: [{action: log.info}]", &["unknown-key 1:3"]);
+    check_step("repaet: {max: 2}\nsteps: [{action: log.info}]", &["unknown-key 1:3"]);
+    check_step("steps: [{action: log.info}]\nas: b", &["unknown-key 2:3"]);
+}
+
+#[test]
+fn a_switch_has_cases_and_each_value_once() {
+    check_step("switch: a\ncases: {}", &["empty-steps 2:10"]);
+    check_step("switch: a\ncases: {b: []}", &["empty-steps 2:14"]);
+    check_step("switch: a", &["missing-key 1:3"]);
+    let twice = "    x: [{action: log.info}]\n    'x': [{action: log.info}]";
+    check_step(&format!("switch: a\ncases:\n{twice}"), &["yaml-duplicate-key 4:7"]);
+}
+
+#[test]
+fn a_repeat_has_a_bound() {
+    check_step("repeat: {until: a}\nsteps: [{action: log.info}]", &["missing-key 1:12"]);
+    check_step("repeat: {max: 0}\nsteps: [{action: log.info}]", &["out-of-range 1:17"]);
+    check_step("repeat: 3\nsteps: [{action: log.info}]", &["wrong-type 1:11"]);
+    check_step("repeat: {max: 2, delay: 2}\nsteps: [{action: log.info}]", &["invalid-duration 1:27"]);
+    check_step("repeat: {max: 2}", &["missing-key 1:3"]);
+}
+
+#[test]
+fn the_ways_out_of_a_loop_are_always_true() {
+    check_step("break: false", &["unknown-value 1:10"]);
+    check_step("continue: maybe", &["wrong-type 1:13"]);
+}
+
+#[test]
+fn a_call_names_an_automation_by_its_id() {
+    check_step("call: Other Thing", &["invalid-id 1:9"]);
+    check_step("call: ${{ a }}", &["no-expression-here 1:9"]);
+    check_step("call: a\nwith: [1]", &["wrong-type 2:10"]);
+}
+
+#[test]
+fn a_pause_says_for_how_long_or_for_what() {
+    check_step("wait: 10", &["invalid-duration 1:9"]);
+    check_step("wait: soon", &["invalid-duration 1:9"]);
+    check_step("wait: {untill: a}", &["unknown-key 1:10"]);
+    check_step("wait: in ${{ a }}", &["text-around-expression 1:9"]);
+    check_step("waitFor: {}", &["missing-key 1:12"]);
+    check_step("waitFor: {event: a, approval: {message: b}}", &["conflicting-keys 1:23"]);
+    check_step("waitFor: {approval: {message: b}, if: c}", &["conflicting-keys 1:37"]);
+    check_step("waitFor: {approval: {}}", &["missing-key 1:23"]);
+    check_step("waitFor: {approval: {message: b, options: []}}", &["empty-list 1:45"]);
+    check_step("waitFor: {event: a}\nonTimeout: continue", &["unused-setting 2:3"]);
+}
+
+#[test]
+fn what_follows_an_interruption_is_one_of_two_words_and_undoing_has_steps() {
+    check_step("action: log.info\nonInterrupt: stop", &["unknown-value 2:16"]);
+    check_step("action: log.info\nundo: []", &["empty-steps 2:9"]);
 }

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use super::*;
 use crate::diagnostic::Span;
-use crate::expression::Expression;
+use crate::expression::{Expression, Moment};
 use crate::value::{File, Map};
 
 mod data;
@@ -25,12 +28,26 @@ fn scope() -> Value {
     Value::from(entries.into_iter().collect::<Map>())
 }
 
+/// The first instant of 2026, and a UUID for each time that one is asked for.
+struct NewYear(AtomicU8);
+
+impl Moment for NewYear {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::civil::date(2026, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).expect("a date").timestamp()
+    }
+
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::from_bytes([self.0.fetch_add(1, Ordering::Relaxed); 16])
+    }
+}
+
 fn evaluate_over(expression: &str, scope: &Value) -> String {
     let compiled = match Expression::compile(expression, Span::default()) {
         Ok(compiled) => compiled,
         Err(error) => return format!("refused: {error}"),
     };
-    match compiled.evaluate(scope) {
+    let moment: Arc<dyn Moment> = Arc::new(NewYear(AtomicU8::new(0)));
+    match compiled.evaluate_at(scope, Some(&moment)) {
         Ok(value) => value.to_json(),
         Err(error) => format!("error: {}", error.message),
     }
