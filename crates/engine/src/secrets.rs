@@ -81,7 +81,7 @@ impl Secrets {
         let references = template.references();
         let mut secrets = Map::new();
         let mut env = Map::new();
-        for Reference { path, optional } in &references {
+        for Reference { path, optional, .. } in &references {
             let [root, name, ..] = path.as_slice() else { continue };
             match root.as_str() {
                 "secrets" => match self.secret(name) {

@@ -10,6 +10,7 @@ mod jsonpath;
 mod known;
 mod moment;
 mod path;
+mod reading;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::value::Value;
 
 pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE};
 pub use moment::Moment;
+pub use reading::{Link, Reference, Whole};
 
 /// A compiled expression. Cheap to clone.
 #[derive(Clone)]
@@ -40,15 +42,6 @@ enum Code {
     JsonPath(jsonpath::Query),
     /// Stands for what could not be compiled, in a file that has errors. Has no value.
     Unreadable,
-}
-
-/// A path that an expression reads, as far as it is known before it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    /// The names from the root on: `["steps", "createPage", "results", "id"]`.
-    pub path: Vec<String>,
-    /// Whether the expression provides for its absence (`default`, `is defined`, a query that may be empty).
-    pub optional: bool,
 }
 
 /// Why an expression cannot be compiled.
@@ -89,11 +82,10 @@ impl Expression {
             return Err(SyntaxError { message: "the expression is empty".into(), at: 0..text.len() });
         }
         let (code, references) = if trimmed.starts_with('$') {
-            let query = jsonpath::Query::compile(trimmed).map_err(shift)?;
-            let references = query.references();
+            let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
             (Code::JsonPath(query), references)
         } else if let Some(path) = path::Path::parse(trimmed) {
-            let references = vec![Reference { path: path.names(), optional: false }];
+            let references = vec![Reference::of(path.links(), false)];
             (Code::Path(path), references)
         } else {
             let (program, references) = jinja::Program::compile(trimmed).map_err(shift)?;
@@ -124,6 +116,21 @@ impl Expression {
     #[must_use]
     pub fn references(&self) -> &[Reference] {
         &self.inner.references
+    }
+
+    /// What its value is, if it is nothing but what it reads.
+    #[must_use]
+    pub fn whole(&self) -> Option<Whole<'_>> {
+        // What the value is made of comes first among what is read.
+        let first = self.inner.references.first()?;
+        match &self.inner.code {
+            Code::Path(_) => Some(Whole::One(first)),
+            Code::Jinja(program) => program.is_whole().then_some(Whole::One(first)),
+            Code::JsonPath(query) if !query.is_whole() => None,
+            Code::JsonPath(query) if query.is_singular() => Some(Whole::One(first)),
+            Code::JsonPath(_) => Some(Whole::Every(first)),
+            Code::Unreadable => None,
+        }
     }
 
     /// Its value over `scope`, a map of the names in force.

@@ -2,6 +2,7 @@
 
 mod actions;
 mod references;
+mod results;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub(crate) fn automation(
     };
     diagnostics.extend(actions::check(automation, gaps, around));
     diagnostics.extend(references::check(automation, gaps, &plan));
+    diagnostics.extend(results::check(automation, gaps, around.registry));
     Verdict { plan, schedule, report: together(said, diagnostics) }
 }
 

@@ -116,7 +116,8 @@ async fn on_error_continues_or_runs_steps_that_see_the_error() {
 
 #[tokio::test]
 async fn missing_data_fails_the_step_and_names_the_path() {
-    let found = outcome_of(&manual("  - set: {a: 1}\n  - set: {b: \"${{ vars.a.b.c }}\"}\n")).await;
+    let found =
+        outcome_of(&manual("  - set: {a: \"${{ 1 + 0 }}\"}\n  - set: {b: \"${{ vars.a.b.c }}\"}\n")).await;
     assert!(found.contains("`vars.a.b` is missing"), "{found}");
 }
 

@@ -10,11 +10,13 @@ use serde::Serialize;
 use super::{InputSpec, InputType};
 use crate::value::Value;
 
+/// The most types that one may be one of; of more nothing is known.
+const MAX_ALTERNATIVES: usize = 16;
 /// How many problems of one value [`ResultType::misfits`] tells.
 const MAX_MISFITS: usize = 20;
 
 /// The type of a result or of a part of one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum ResultType {
     /// Anything: nothing is known of it.
@@ -57,7 +59,7 @@ pub enum ResultType {
 }
 
 /// A map with known entries.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectType {
     /// What its connector calls it, such as `Page`.
@@ -71,7 +73,7 @@ pub struct ObjectType {
 }
 
 /// One entry of an [`ObjectType`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultField {
     /// Its key.
@@ -88,6 +90,10 @@ pub struct ResultField {
 }
 
 impl ResultType {
+    /// The most parts that a type may have, shared ones counted each time: whoever prints or compares types goes through
+    /// all of them.
+    pub const MAX_PARTS: usize = 5_000;
+
     /// A list of this type.
     #[must_use]
     pub fn list(items: Self) -> Self {
@@ -111,12 +117,13 @@ impl ResultType {
     pub fn one_of(types: impl IntoIterator<Item = Self>) -> Self {
         let mut distinct: Vec<Self> = Vec::new();
         for kind in types {
-            match kind {
-                Self::Any => return Self::Any,
-                Self::OneOf { types } => {
-                    types.iter().for_each(|kind| push_new(&mut distinct, kind.clone()));
+            for kind in kind.alternatives() {
+                if !distinct.contains(kind) {
+                    distinct.push(kind.clone());
                 }
-                kind => push_new(&mut distinct, kind),
+            }
+            if kind == Self::Any || distinct.len() > MAX_ALTERNATIVES {
+                return Self::Any;
             }
         }
         match distinct.len() {
@@ -130,6 +137,12 @@ impl ResultType {
     #[must_use]
     pub fn or_null(self) -> Self {
         Self::one_of([self, Self::Null])
+    }
+
+    /// Whether it has at most [`MAX_PARTS`](Self::MAX_PARTS) parts.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        count(self, Self::MAX_PARTS).is_some()
     }
 
     /// The types that it may be: itself, unless it is one of several.
@@ -253,9 +266,16 @@ impl ResultField {
     }
 }
 
-fn push_new(types: &mut Vec<ResultType>, kind: ResultType) {
-    if !types.contains(&kind) {
-        types.push(kind);
+/// What is left of `budget` once every part of a type is counted; nothing if it does not suffice.
+fn count(kind: &ResultType, budget: usize) -> Option<usize> {
+    let left = budget.checked_sub(1)?;
+    match kind {
+        ResultType::List { items: inner } | ResultType::Map { values: inner } => count(inner, left),
+        ResultType::Object(object) => {
+            object.fields.iter().try_fold(left, |left, field| count(&field.kind, left))
+        }
+        ResultType::OneOf { types } => types.iter().try_fold(left, |left, kind| count(kind, left)),
+        _ => Some(left),
     }
 }
 

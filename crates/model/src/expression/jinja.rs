@@ -17,6 +17,7 @@ use super::functions;
 use super::known;
 use super::moment::{self, Moment};
 use super::path::{self, Segment};
+use super::reading::{self, Link as Reading};
 use super::{Reference, SyntaxError};
 use crate::value::Value;
 use crate::value::{NotAValue, from_expression};
@@ -47,6 +48,8 @@ pub(super) struct Program {
     /// Whether it asks for the moment, and whether for its time.
     dated: bool,
     reads_clock: bool,
+    /// Whether its value is what its first reference reads, and nothing else.
+    whole: bool,
     compiled: OnceLock<minijinja::Expression<'static, 'static>>,
 }
 
@@ -58,15 +61,39 @@ impl Program {
             return Err(SyntaxError { message, at: whole });
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
-        let mut rewriter = Rewriter { text, edits: Vec::new(), references: Vec::new(), unknown: None, dated: false, reads_clock: false };
+        let whole = reading::whole(&parsed).map(|links| Reference::of(links, false));
+        let mut rewriter = Rewriter {
+            text,
+            edits: Vec::new(),
+            references: Vec::new(),
+            unknown: None,
+            dated: false,
+            reads_clock: false,
+        };
         rewriter.visit(&parsed, false);
         if let Some(unknown) = rewriter.unknown {
             return Err(unknown);
         }
         let rewritten = rewriter.rewritten();
         ENVIRONMENT.compile_expression(&rewritten).map_err(|error| syntax_error(&error, text))?;
-        let program = Self { rewritten: rewritten.into(), dated: rewriter.dated, reads_clock: rewriter.reads_clock, compiled: OnceLock::new() };
-        Ok((program, rewriter.references))
+        let program = Self {
+            rewritten: rewritten.into(),
+            whole: whole.is_some(),
+            dated: rewriter.dated,
+            reads_clock: rewriter.reads_clock,
+            compiled: OnceLock::new(),
+        };
+        let mut references = rewriter.references;
+        if let Some(whole) = whole {
+            references.retain(|other| *other != whole);
+            references.insert(0, whole);
+        }
+        Ok((program, references))
+    }
+
+    /// Whether its value is what its first reference reads.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// Whether it reads the clock.
@@ -201,7 +228,9 @@ impl Rewriter<'_> {
             self.unknown = known::check(&ENVIRONMENT, expr, self.text);
         }
         match expr {
-            Expr::Var(var) => self.references.push(Reference { path: vec![var.id.to_owned()], optional }),
+            Expr::Var(var) => {
+                self.references.push(Reference::of(vec![Reading::Name(var.id.to_owned())], optional))
+            }
             Expr::Const(_) => {}
             Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr, optional),
             Expr::Slice(slice) => {
@@ -229,6 +258,9 @@ impl Rewriter<'_> {
                 }
             }
             Expr::Filter(filter) => {
+                if let Some(links) = reading::attribute(filter) {
+                    self.references.push(Reference::of(links, optional));
+                }
                 if let Some(inner) = &filter.expr {
                     self.visit(inner, matches!(filter.name, "default" | "d"));
                 }
@@ -299,7 +331,7 @@ impl Rewriter<'_> {
             }
             return;
         };
-        let mut path = vec![root.id.to_owned()];
+        let mut path = vec![Reading::Name(root.id.to_owned())];
         let mut fixed = true;
         let start = root.span().start_offset as usize;
         let mut end = root.span().end_offset as usize;
@@ -311,20 +343,19 @@ impl Rewriter<'_> {
             };
             edits.extend(edit);
             end = *link_end;
-            match link {
-                Link::Name(name) if fixed => path.push((*name).to_owned()),
-                Link::Item(Expr::Const(constant)) if fixed && constant.value.as_str().is_some() => {
-                    path.push(constant.value.as_str().unwrap_or_default().to_owned());
-                }
-                _ => fixed = false,
-            }
+            let read = match link {
+                Link::Name(name) => Some(Reading::Name((*name).to_owned())),
+                Link::Item(item) => reading::subscript(item),
+            };
+            fixed &= read.is_some();
+            path.extend(read.filter(|_| fixed));
         }
         let function = if optional { FIND } else { NEED };
         let root_end = root.span().end_offset as usize;
         self.edits.push((start..root_end, format!("{function}({}, '{}'", root.id, root.id)));
         self.edits.extend(edits);
         self.edits.push((end..end, ")".to_owned()));
-        self.references.push(Reference { path, optional });
+        self.references.push(Reference::of(path, optional));
         for (_, link) in &links {
             if let Link::Item(item) = link {
                 self.visit(item, false);

@@ -1,6 +1,6 @@
 //! JSONPath (RFC 9535) on `jsonpath-rust`.
 
-mod inner;
+mod reading;
 mod types;
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
@@ -15,14 +15,16 @@ pub(super) struct Query {
     query: JpQuery,
     /// The whole query where it names one place at most: walked like a plain path, so that a miss names it.
     singular: Option<Vec<Step>>,
-    names: Vec<String>,
+    /// Whether its own path is known to its end.
+    whole: bool,
 }
 
 /// Longer queries are refused before the parser sees them.
 const MAX_LENGTH: usize = 4096;
 
 impl Query {
-    pub(super) fn compile(text: &str) -> Result<Self, SyntaxError> {
+    /// The query, and the paths that it reads, its own first.
+    pub(super) fn compile(text: &str) -> Result<(Self, Vec<Reference>), SyntaxError> {
         let error = |message: String| SyntaxError { message, at: 0..text.len() };
         if text.len() > MAX_LENGTH {
             return Err(error(format!("a JSONPath query may have at most {MAX_LENGTH} bytes")));
@@ -36,16 +38,21 @@ impl Query {
             .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
         types::check(&query).map_err(|message| error(format!("not a JSONPath query: {message}")))?;
         let steps: Vec<Option<Step>> = query.segments.iter().map(step).collect();
-        let names = inner::names(steps.iter().map(Option::as_ref));
-        let singular = steps.into_iter().collect();
-        Ok(Self { query, singular, names })
+        let singular: Option<Vec<Step>> = steps.into_iter().collect();
+        let references = reading::references(&query, singular.is_some());
+        let begins = matches!(query.segments.first(), Some(Segment::Selector(Selector::Name(_))));
+        let whole = begins && query.segments.iter().all(|segment| matches!(segment, Segment::Selector(_)));
+        Ok((Self { query, singular, whole }, references))
     }
 
-    /// What it reads; without a name (`$..id`) everything. A query inside it finds nothing where there is nothing.
-    pub(super) fn references(&self) -> Vec<Reference> {
-        let mut references = vec![Reference { path: self.names.clone(), optional: self.singular.is_none() }];
-        inner::visit(&self.query.segments, &mut |path| references.push(Reference { path, optional: true }));
-        references
+    /// Whether it names one place at most.
+    pub(super) fn is_singular(&self) -> bool {
+        self.singular.is_some()
+    }
+
+    /// Whether its own path is known to its end.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
     }
 
     pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {

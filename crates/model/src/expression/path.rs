@@ -1,5 +1,6 @@
 //! Plain paths, the commonest expression by far: `trigger.results.body.data.orderId`, `item.tags[0]`.
 
+use super::reading::Link;
 use crate::value::Value;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +42,13 @@ impl Path {
         (!literal).then_some(Self(segments))
     }
 
-    /// The names from the root on, up to the first index.
-    pub(super) fn names(&self) -> Vec<String> {
-        let names = self.0.iter().map_while(|segment| match segment {
-            Segment::Name(name) => Some(name.clone()),
-            Segment::Index(_) => None,
-        });
-        names.collect()
+    /// The path as it is checked before anything runs.
+    pub(super) fn links(&self) -> Vec<Link> {
+        let link = |segment: &Segment| match segment {
+            Segment::Name(name) => Link::Name(name.clone()),
+            Segment::Index(_) => Link::Item,
+        };
+        self.0.iter().map(link).collect()
     }
 
     pub(super) fn walk(&self, scope: &Value) -> Result<Value, String> {

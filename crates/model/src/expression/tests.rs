@@ -88,22 +88,90 @@ fn a_singular_query_gives_its_value_and_any_other_a_list() {
     check("$..sku", r#"["a","b"]"#);
 }
 
+/// The paths that an expression reads: `[0]` for an item, `[*]` for every one, `?` where it provides for absence.
+fn references(text: &str) -> String {
+    let compiled = Expression::compile(text, Span::default()).expect("it compiles");
+    compiled.references().iter().map(written).collect::<Vec<_>>().join(" ")
+}
+
+fn written(reference: &Reference) -> String {
+    let mut text = reference.path.join(".");
+    for link in &reference.rest {
+        match link {
+            Link::Name(name) => text.push_str(&format!(".{name}")),
+            Link::Item => text.push_str("[0]"),
+            Link::Every => text.push_str("[*]"),
+        }
+    }
+    if reference.optional { format!("{text}?") } else { text }
+}
+
 #[test]
 fn references_are_known_before_it_runs() {
-    let references = |text: &str| {
+    let check = |text: &str, expected: &str| assert_eq!(references(text), expected, "{text}");
+    check("steps.a.results.id", "steps.a.results.id");
+    check("steps.a.results[0].id", "steps.a.results[0].id");
+    check("steps.a.results['id'] | default(vars.x)", "steps.a.results.id? vars.x");
+    check("[item, steps.b.results[index].id]", "item steps.b.results index");
+    check("steps.a.results[-1].id ~ 'x'", "steps.a.results[0].id");
+    check("(steps.a.results | first).id", "steps.a.results[0].id steps.a.results");
+    check("steps.a.results | map(attribute='b.c') | join", "steps.a.results[*].b.c steps.a.results");
+    check(
+        "steps.a.results | selectattr('b', 'equalto', vars.x)",
+        "steps.a.results steps.a.results[*].b vars.x",
+    );
+    check("steps.a.results | map('upper')", "steps.a.results");
+}
+
+#[test]
+fn references_of_a_query_are_its_own_path_and_those_of_its_filters() {
+    let check = |text: &str, expected: &str| assert_eq!(references(text), expected, "{text}");
+    check("$.steps.a.results[0].id", "steps.a.results[0].id");
+    check("$.steps.a.results[*].id", "steps.a.results[*].id?");
+    check("$.steps.a.results[1:].id", "steps.a.results[*].id?");
+    check("$.steps.a.results..id", "steps.a.results?");
+    // It reads everything.
+    check("$..id", "?");
+    let inner = "$.steps.a.results..[?@.id == $.vars.id && count($.inputs.ids[*]) > 1, 0]";
+    check(inner, "steps.a.results? vars.id? inputs.ids[*]?");
+    check(
+        "$.steps.a.results[?@.status == 'current' && @.tags[0] == $.vars.tag].id",
+        "steps.a.results[*].id? steps.a.results[*].status? steps.a.results[*].tags[0]? vars.tag?",
+    );
+    check(
+        "$.steps.a.results[?@.a && !(@.b)]",
+        "steps.a.results[*]? steps.a.results[*].a? steps.a.results[*].b?",
+    );
+    check("$.steps.a.results[?length(@.name) > 3]", "steps.a.results[*]? steps.a.results[*].name?");
+}
+
+#[test]
+fn an_expression_that_only_reads_is_what_it_reads() {
+    let check = |text: &str, expected: &str| {
         let compiled = Expression::compile(text, Span::default()).expect("it compiles");
-        let written = |reference: &Reference| {
-            format!("{}{}", reference.path.join("."), if reference.optional { "?" } else { "" })
-        };
-        compiled.references().iter().map(written).collect::<Vec<_>>().join(" ")
+        let found = compiled.whole().map(|whole| match whole {
+            Whole::One(reference) => written(reference),
+            Whole::Every(reference) => format!("every {}", written(reference)),
+        });
+        assert_eq!(found.as_deref().unwrap_or("no"), expected, "{text}");
     };
-    assert_eq!(references("steps.a.results.id"), "steps.a.results.id");
-    assert_eq!(references("$.steps.a.results[*].id"), "steps.a.results?");
-    assert_eq!(references("steps.a.results['id'] | default(vars.x)"), "steps.a.results.id? vars.x");
-    let inner = "$.steps.a.results[?@.id == $.vars.id && count($.inputs.ids[*]) > 1]";
-    assert_eq!(references(inner), "steps.a.results? vars.id? inputs.ids?");
-    assert_eq!(references("$..id"), "?", "it reads everything");
-    assert_eq!(references("[item, steps.b.results[index]]"), "item steps.b.results index");
+    check("steps.a.results[0].id", "steps.a.results[0].id");
+    check("steps.a.results | selectattr('b') | list | first", "steps.a.results[0]");
+    check("(steps.a.results | first).id", "steps.a.results[0].id");
+    check("$.steps.a.results[0]", "steps.a.results[0]");
+    check("$.steps.a.results[?@.b].id", "every steps.a.results[*].id?");
+    for text in [
+        "steps.a.results | length",
+        "a.b ~ c",
+        "a.b | default(1)",
+        "$..id",
+        "$[*].a",
+        "a[b]",
+        "'text'",
+        "range(2)",
+    ] {
+        check(text, "no");
+    }
 }
 
 #[test]

@@ -64,6 +64,12 @@ impl Gaps {
         self.steps.get(step).is_some_and(|keys| keys.contains(key))
     }
 
+    /// Whether anything of a step is unknown.
+    #[must_use]
+    pub fn touches(&self, step: &str) -> bool {
+        self.steps.contains_key(step)
+    }
+
     /// Whether anything of a step is unknown that decides whether it runs and what follows.
     #[must_use]
     pub fn is_unsure(&self, step: &str) -> bool {

@@ -14,10 +14,6 @@ use model::yaml::{Field, MapReader, Node};
 const SIMPLE: [&str; 7] = ["any", "null", "text", "integer", "number", "boolean", "file"];
 /// The types that need further keys.
 const COMPOUND: [&str; 4] = ["choice", "list", "map", "object"];
-/// The most parts that a type may have, those of the types that it names counted each time: whoever prints or compares
-/// types goes through all of them.
-const MAX_PARTS: usize = 5_000;
-
 /// The `types` at the head of a manifest.
 pub(super) struct Types<'n, 'd> {
     declared: Vec<Declared<'n>>,
@@ -96,8 +92,9 @@ impl<'n, 'd> Types<'n, 'd> {
             }
             kind => kind,
         };
-        if count(&kind, MAX_PARTS).is_none() {
-            let message = format!("the type `{}` has more than {MAX_PARTS} parts", declared.name);
+        if !kind.is_bounded() {
+            let message =
+                format!("the type `{}` has more than {} parts", declared.name, ResultType::MAX_PARTS);
             let help = "write `any` for what need not be known";
             self.diagnostics.push(Diagnostic::error("type-too-large", message, declared.span).help(help));
             kind = ResultType::Any;
@@ -200,18 +197,5 @@ fn check_name(name: &str, span: Span, diagnostics: &Diagnostics) {
         let message =
             format!("`{name}` is no name of a type; use letters and digits, a capital letter first");
         diagnostics.push(Diagnostic::error("invalid-name", message, span));
-    }
-}
-
-/// What is left of `budget` once every part of a type is counted; nothing if it does not suffice.
-fn count(kind: &ResultType, budget: usize) -> Option<usize> {
-    let left = budget.checked_sub(1)?;
-    match kind {
-        ResultType::List { items: inner } | ResultType::Map { values: inner } => count(inner, left),
-        ResultType::Object(object) => {
-            object.fields.iter().try_fold(left, |left, field| count(&field.kind, left))
-        }
-        ResultType::OneOf { types } => types.iter().try_fold(left, |left, kind| count(kind, left)),
-        _ => Some(left),
     }
 }

@@ -1,0 +1,39 @@
+//! What is given to an action against what it takes.
+
+use model::{InputType, ResultType};
+
+/// Whether nothing of the one type can be given where the other is wanted, whatever the values are. It knows what is
+/// bent when a step runs (`connector::input`): digits become numbers, numbers texts, one value a list of it.
+pub(super) fn clash(wanted: &InputType, given: &ResultType) -> bool {
+    // Null counts as not given.
+    let mut values = given.alternatives().iter().filter(|kind| **kind != ResultType::Null).peekable();
+    values.peek().is_some() && values.all(|kind| clashes(wanted, kind))
+}
+
+fn clashes(wanted: &InputType, given: &ResultType) -> bool {
+    let is_text = matches!(given, ResultType::Text | ResultType::Choice { .. });
+    let is_number = matches!(given, ResultType::Integer | ResultType::Number);
+    let is_map = matches!(given, ResultType::Map { .. } | ResultType::Object(_));
+    let is_list = matches!(given, ResultType::List { .. });
+    let is_file = *given == ResultType::File;
+    if *given == ResultType::Any {
+        return false;
+    }
+    match wanted {
+        InputType::Any => false,
+        InputType::Text => !is_text && !is_number && !is_file,
+        InputType::Integer { .. } | InputType::Number => match given {
+            ResultType::Choice { options } => options.iter().all(|option| option.parse::<f64>().is_err()),
+            _ => !is_text && !is_number,
+        },
+        InputType::Boolean => *given != ResultType::Boolean,
+        InputType::Choice { options } => match given {
+            ResultType::Choice { options: given } => !given.iter().any(|one| options.contains(one)),
+            _ => !is_text && !is_number,
+        },
+        // A text may be `a,b`.
+        InputType::List { items } => !is_list && !is_text && clash(items, given),
+        InputType::Object { .. } | InputType::Map { .. } => !is_map,
+        InputType::File => !is_text && !is_file,
+    }
+}

@@ -1,0 +1,238 @@
+//! The types of results: what expressions read of them, and where they are given.
+//!
+//! Whatever is said here is certain: of what is not known (an answer without a declared type, a value that is computed,
+//! a file that could be read only in part) nothing is said. Codes: `unknown-field`, `no-list`, `wrong-input`.
+
+mod inputs;
+mod place;
+#[cfg(test)]
+mod tests;
+mod types;
+mod walk;
+
+use std::collections::HashSet;
+
+use connector::Registry;
+use model::automation::{ActionStep, Automation, Step, Verb};
+use model::diagnostic::{Diagnostic, Span};
+use model::expression::{Link, Reference};
+use model::load::Gaps;
+use model::{Expression, InputType, ResultType, Template};
+
+use self::types::Types;
+use self::walk::Miss;
+
+/// Checks what the file does with the results of its steps.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -> Vec<Diagnostic> {
+    let types = Types::of(automation, gaps, registry);
+    let mut checker = Checker { automation, registry, types, said: HashSet::new(), found: Vec::new() };
+    checker.all();
+    checker.found
+}
+
+struct Checker<'a> {
+    automation: &'a Automation,
+    registry: &'a Registry,
+    types: Types<'a>,
+    /// What was said already: an expression may read a path twice.
+    said: HashSet<(Span, &'static str)>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'a> Checker<'a> {
+    fn all(&mut self) {
+        let automation = self.automation;
+        let mut steps = Vec::new();
+        automation.walk(&mut |step| steps.push(step));
+        for step in steps {
+            let mut expressions = Vec::new();
+            step.expressions(&mut |expression| expressions.push(expression));
+            for expression in expressions {
+                self.expression(expression, Some(step));
+            }
+            match &step.verb {
+                Verb::Action(call) => self.inputs(call, step),
+                Verb::ForEach(each) => self.items(&each.items, step),
+                _ => {}
+            }
+        }
+        let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
+        for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
+            template.expressions(&mut |expression| self.expression(expression, None));
+        }
+        if let Some(condition) = &automation.trigger_if {
+            self.expression(condition, None);
+        }
+    }
+
+    fn expression(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
+        for reference in expression.references() {
+            let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
+            let links: Vec<Link> = reference.links().collect();
+            let Err(miss) = walk::walk(&kind, &links[depth..]) else { continue };
+            if !self.provides(expression, reference, at) {
+                let diagnostic = self.unknown_field(expression, &links, depth + miss.at, &miss);
+                self.say(diagnostic, at);
+            }
+        }
+    }
+
+    /// Whether the author provides for the absence of what the file itself may or may not put there.
+    fn provides(&self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) -> bool {
+        let is_query = expression.text().starts_with('$');
+        reference.optional && !is_query && self.types.is_own(&reference.path, at)
+    }
+
+    fn unknown_field(
+        &self,
+        expression: &Expression,
+        links: &[Link],
+        depth: usize,
+        miss: &Miss,
+    ) -> Diagnostic {
+        let (span, exact) = place::of(&self.automation.source, expression, links, depth);
+        let parent = written(&links[..depth]);
+        let error = |message: String| Diagnostic::error("unknown-field", message, span);
+        let names = walk::names(&miss.parent);
+        match &links[depth] {
+            Link::Name(name) if !names.is_empty() => {
+                let diagnostic = error(format!("{parent} has no field `{name}`"));
+                if exact {
+                    return diagnostic.expected_names(name, names);
+                }
+                let near = model::diagnostic::nearest(name, names.iter().copied());
+                let diagnostic = diagnostic.allowed(names);
+                near.into_iter()
+                    .fold(diagnostic, |diagnostic, near| diagnostic.help(format!("did you mean `{near}`?")))
+            }
+            Link::Name(name) if is_list(&miss.parent) => error(format!(
+                "{parent} is a list, which has no field `{name}`"
+            ))
+            .help(format!("take one item with `[0]`, or this of all with `| map(attribute='{name}')`")),
+            Link::Name(name) => {
+                error(format!("{parent} is {}, which has no field `{name}`", a(&miss.parent)))
+            }
+            Link::Item | Link::Every => {
+                let diagnostic = error(format!("{parent} is {}, not a list", a(&miss.parent)));
+                match lists_in(&miss.parent).as_slice() {
+                    [] => diagnostic,
+                    lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
+                }
+            }
+        }
+    }
+
+    /// What a loop goes over has to be a list.
+    fn items(&mut self, items: &'a Template, step: &'a Step) {
+        let Template::Expression(expression) = items else { return };
+        let kind = self.types.expression(expression, Some(step));
+        let may_be = |kind: &ResultType| matches!(kind, ResultType::Any | ResultType::List { .. });
+        if kind.alternatives().iter().any(may_be) || kind == ResultType::Null {
+            return;
+        }
+        let message = format!("`forEach` goes over a list, but `{}` is {}", expression.text(), a(&kind));
+        let diagnostic = Diagnostic::error("no-list", message, expression.span());
+        let diagnostic = match lists_in(&kind).as_slice() {
+            [] => diagnostic,
+            [list] => diagnostic.help(format!("did you mean `{}.{list}`?", expression.text())),
+            lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
+        };
+        self.say(diagnostic, Some(step));
+    }
+
+    /// What is given to an action has to be of the type that it takes.
+    fn inputs(&mut self, call: &'a ActionStep, step: &'a Step) {
+        let Some(action) = self.registry.action(&call.action.name) else { return };
+        for (name, template) in &call.with {
+            if let Some(input) = action.spec().input(&name.name) {
+                self.input(&input.kind, template, &input.name, step);
+            }
+        }
+    }
+
+    fn input(&mut self, wanted: &InputType, given: &'a Template, name: &str, step: &'a Step) {
+        match (wanted, given) {
+            (_, Template::Expression(expression)) => {
+                let kind = self.types.expression(expression, Some(step));
+                if inputs::clash(wanted, &kind) {
+                    let message = format!(
+                        "input `{name}` takes {}, but `{}` is {}",
+                        wanted.words(),
+                        expression.text(),
+                        a(&kind)
+                    );
+                    self.say(Diagnostic::error("wrong-input", message, expression.span()), Some(step));
+                }
+            }
+            (InputType::Object { fields }, Template::Map(entries)) => {
+                for (key, value) in entries {
+                    if let Some(field) = fields.iter().find(|field| field.name == **key) {
+                        self.input(&field.kind, value, &format!("{name}.{key}"), step);
+                    }
+                }
+            }
+            (InputType::Map { values }, Template::Map(entries)) => {
+                for (key, value) in entries {
+                    self.input(values, value, &format!("{name}.{key}"), step);
+                }
+            }
+            (InputType::List { items }, Template::List(values)) => {
+                values.iter().for_each(|value| self.input(items, value, name, step));
+            }
+            _ => {}
+        }
+    }
+
+    fn say(&mut self, diagnostic: Diagnostic, at: Option<&Step>) {
+        if self.said.insert((diagnostic.span, diagnostic.code)) {
+            self.found.push(match at {
+                Some(step) => diagnostic.step(step.id.as_ref()),
+                None => diagnostic,
+            });
+        }
+    }
+}
+
+/// A path as messages call it.
+fn written(links: &[Link]) -> String {
+    let mut text = String::new();
+    for link in links {
+        match link {
+            Link::Name(name) if text.is_empty() => text.push_str(name),
+            Link::Name(name) => text.extend([".", name]),
+            Link::Item | Link::Every => text.push_str("[…]"),
+        }
+    }
+    format!("`{text}`")
+}
+
+/// A type as it stands behind "is".
+fn a(kind: &ResultType) -> String {
+    let one = |kind: &ResultType| match kind {
+        ResultType::Null => "null".to_owned(),
+        ResultType::Text => "text".to_owned(),
+        ResultType::Boolean => "true or false".to_owned(),
+        ResultType::Choice { .. } => format!("text, {}", kind.words()),
+        ResultType::Object(_) => "a map".to_owned(),
+        kind => format!("a {}", kind.words()),
+    };
+    kind.alternatives().iter().map(one).collect::<Vec<_>>().join(" or ")
+}
+
+fn is_list(kind: &ResultType) -> bool {
+    kind.alternatives().iter().any(|kind| matches!(kind, ResultType::List { .. }))
+}
+
+/// The fields of a map that are lists.
+fn lists_in(kind: &ResultType) -> Vec<&str> {
+    let objects = kind.alternatives().iter().filter_map(|kind| match kind {
+        ResultType::Object(object) => Some(object),
+        _ => None,
+    });
+    let lists = objects.flat_map(|object| object.fields.iter().filter(|field| is_list(&field.kind)));
+    lists.map(|field| field.name.as_str()).collect()
+}
+
+fn ticked(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+}
