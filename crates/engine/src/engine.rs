@@ -304,10 +304,9 @@ impl Engine {
     /// # Errors
     /// There is no such execution, or the store failed.
     pub async fn standing(&self, id: ExecutionId) -> Result<Standing, Error> {
-        if let Some(standing) = self.services.intake.standing(id) {
-            return Ok(standing);
-        }
-        Ok(Standing { pauses: self.services.pending(id).await?, ..Standing::default() })
+        // One that something came for waits for a slot, and may pause in other steps meanwhile.
+        let standing = self.services.intake.standing(id).unwrap_or_default();
+        Ok(Standing { pauses: self.services.pending(id).await?, ..standing })
     }
 
     /// The execution that the token of a resume address stands for, if it is one of ours.
@@ -321,7 +320,12 @@ impl Engine {
     ///
     /// # Errors
     /// Nobody waits for it, or it does not fit.
-    pub async fn answer(&self, id: ExecutionId, step: Option<&str>, answer: Answer) -> Result<(), SignalError> {
+    pub async fn answer(
+        &self,
+        id: ExecutionId,
+        step: Option<&str>,
+        answer: Answer,
+    ) -> Result<(), SignalError> {
         self.services.answer(id, step, answer).await
     }
 
@@ -430,6 +434,7 @@ impl Services {
     /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
     /// is for the next start to read (guarantee G21).
     pub(crate) fn lost(&self, error: &store::Error) {
+        eprintln!("DBG lost {error:?}");
         if !error.outcome_unknown() {
             tracing::error!(%error, "the store refused a write");
             return;

@@ -18,6 +18,7 @@ mod native;
 mod run;
 mod scheduler;
 mod secrets;
+mod waits;
 mod watch;
 
 mod engine;
@@ -28,6 +29,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
 pub use intake::{Answer, Pending, SignalError};
+pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use settings::{Limits, Settings};
 pub use validate::{Checked, check_project, check_text};
+pub use waits::{Pause, Pauses};

@@ -24,6 +24,9 @@ const PRUNE_BATCH: u32 = 1000;
 /// How long the keys of deleted executions are remembered: longer than any sender repeats itself, and the watermark
 /// of a schedule is past its instants long before.
 const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// How long a value that has expired stays, though nobody sees it: whoever writes over one named its version a moment
+/// ago.
+const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 
 /// Reloads whenever something changed, until the engine stops.
 pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
@@ -153,6 +156,7 @@ async fn prune_once(services: &Services) {
         }
     }
     prune_keys(services).await;
+    prune_state(services).await;
     if gone > 0 {
         services.forget_stored_definitions();
         tracing::info!(executions = gone, "cleared away what is older than it is kept");
@@ -163,6 +167,17 @@ async fn prune_keys(services: &Services) {
     let Ok(before) = services.clock.now().checked_sub(KEYS_KEPT) else { return };
     loop {
         match services.store.prune_keys(before, PRUNE_BATCH).await {
+            Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
+            Ok(_) => return,
+            Err(error) => return services.lost(&error),
+        }
+    }
+}
+
+async fn prune_state(services: &Services) {
+    let Ok(before) = services.clock.now().checked_sub(EXPIRED_KEPT) else { return };
+    loop {
+        match services.store.prune_state(before, PRUNE_BATCH).await {
             Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
             Ok(_) => return,
             Err(error) => return services.lost(&error),

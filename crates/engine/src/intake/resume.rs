@@ -72,7 +72,7 @@ impl Services {
     }
 
     /// The definition with this hash, in force or kept.
-    async fn deployed(&self, hash: DefinitionHash) -> Result<Arc<Deployed>, String> {
+    pub(crate) async fn deployed(&self, hash: DefinitionHash) -> Result<Arc<Deployed>, String> {
         let catalog = self.catalog.load_full();
         if let Some(found) = catalog.by_definition(hash) {
             return Ok(found.clone());

@@ -5,6 +5,7 @@
 
 mod events;
 mod state;
+mod values;
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use model::value::{Map, Value};
 
 use crate::run::{Exit, Run};
 
+pub use values::{StateScope, StateValue};
+
 /// An action of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Native {
@@ -24,10 +27,13 @@ pub(crate) enum Native {
 
 /// Adds the engine's own actions to the connectors'.
 pub(crate) fn add(registry: Registry) -> Registry {
-    let actions = |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
-    registry
-        .with_native("state", "State", actions(state::specs()).collect())
-        .with_native("events", "Events", actions(events::specs()).collect())
+    let actions =
+        |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
+    registry.with_native("state", "State", actions(state::specs()).collect()).with_native(
+        "events",
+        "Events",
+        actions(events::specs()).collect(),
+    )
 }
 
 /// The engine's action of this name.

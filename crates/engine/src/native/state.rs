@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
+use model::automation::AutomationId;
 use model::value::{Map, Number, Value};
 use store::{StateEntry, StateWrite};
 
@@ -120,16 +121,13 @@ impl Run {
         let (key, scope) = (text("key").unwrap_or_default(), text("scope").unwrap_or("automation"));
         let scope = self.state_scope(scope);
         let failed = |error| Exit::Failed(error);
-        if key.is_empty() || key.len() > StateWrite::MAX_NAME_BYTES {
-            let message = format!("a key has from 1 to {} bytes", StateWrite::MAX_NAME_BYTES);
-            return Err(failed(ActionError::new(ErrorKind::Input, message)));
-        }
+        check_key(key).map_err(|message| failed(ActionError::new(ErrorKind::Input, message)))?;
         let now = self.services.clock.now();
         let expires_at = text("ttl").map(|ttl| expiry(ttl, now)).transpose().map_err(failed)?;
         // Writers of one key follow one another, each up to its commit.
         let lock = match verb {
             Verb::Get => None,
-            _ => Some(self.services.state_locks.lock(&format!("{scope}\n{key}")).await),
+            _ => Some(self.services.state_locks.lock(&lock_name(&scope, key)).await),
         };
         let entry = self.services.store.read_state(&scope, key).await;
         let entry = entry.map_err(|error| self.store_failed(error))?;
@@ -156,11 +154,8 @@ impl Run {
         if expected.is_none() && value.is_none() {
             return Ok(result);
         }
-        let too_large = |value: &Value| value.weight(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES;
-        if value.as_ref().is_some_and(too_large) {
-            let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
-            let message = format!("the value would be larger than {limit}; keep less under one key");
-            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        if let Some(value) = &value {
+            check_size(value).map_err(|message| failed(ActionError::new(ErrorKind::Limit, message)))?;
         }
         // A number or a list that is added to lives as long as it was to, unless another time is given.
         let expires_at = match verb {
@@ -176,11 +171,8 @@ impl Run {
 
     /// Whose values are meant. Those of test executions are kept apart.
     fn state_scope(&self, scope: &str) -> String {
-        let test = if self.origin.is_test() { "test:" } else { "" };
-        match scope {
-            "shared" => format!("{test}shared"),
-            _ => format!("{test}automation:{}", self.deployed.automation.id),
-        }
+        let owner = (scope != "shared").then_some(&self.deployed.automation.id);
+        scope_name(owner, self.origin.is_test())
     }
 
     fn store_failed(&self, error: store::Error) -> Exit {
@@ -191,8 +183,40 @@ impl Run {
     }
 }
 
-fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
+/// What the store calls the values of an Automation, or those that all share.
+pub(super) fn scope_name(owner: Option<&AutomationId>, test: bool) -> String {
+    let test = if test { "test:" } else { "" };
+    match owner {
+        None => format!("{test}shared"),
+        Some(id) => format!("{test}automation:{id}"),
+    }
+}
+
+/// What writers of one value wait for.
+pub(super) fn lock_name(scope: &str, key: &str) -> String {
+    format!("{scope}\n{key}")
+}
+
+/// Whether a value has not expired.
+pub(super) fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
     entry.expires_at.is_none_or(|at| at > now)
+}
+
+/// That a key has a length that the store takes.
+pub(super) fn check_key(key: &str) -> Result<(), String> {
+    if key.is_empty() || key.len() > StateWrite::MAX_NAME_BYTES {
+        return Err(format!("a key has from 1 to {} bytes", StateWrite::MAX_NAME_BYTES));
+    }
+    Ok(())
+}
+
+/// That a value is no larger than the store takes.
+pub(super) fn check_size(value: &Value) -> Result<(), String> {
+    if value.weight(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
+        let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
+        return Err(format!("the value would be larger than {limit}; keep less under one key"));
+    }
+    Ok(())
 }
 
 fn expiry(ttl: &str, now: Timestamp) -> Result<Timestamp, ActionError> {

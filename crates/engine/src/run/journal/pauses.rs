@@ -87,7 +87,8 @@ impl Pauses {
         let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
         let mut children = Vec::new();
         for step in over {
-            if let Some(WaitReason::Call { execution }) = self.open.get(&step).map(|pause| &pause.waiting.on) {
+            if let Some(WaitReason::Call { execution }) = self.open.get(&step).map(|pause| &pause.waiting.on)
+            {
                 children.push(*execution);
             }
             self.end(&step, at);
@@ -173,7 +174,12 @@ impl State {
         // Once it goes on, tries that are due are nothing that the store has to know of.
         self.pauses.changed = self.pauses.rests;
         let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
-        waits.extend(tries.map(|(step, at)| Wait { step: step.clone(), until: Some(*at), event: None, child: None }));
+        waits.extend(tries.map(|(step, at)| Wait {
+            step: step.clone(),
+            until: Some(*at),
+            event: None,
+            child: None,
+        }));
         Some(waits)
     }
 }
@@ -275,6 +281,11 @@ pub(super) struct Replayed {
 }
 
 impl Replayed {
+    /// What came for an earlier pause of the step, before it was tried again, is not for this one.
+    pub(super) fn begins(&mut self, step: &str) {
+        self.signals.remove(step);
+    }
+
     pub(super) fn came(&mut self, step: &str, signal: &Signal) {
         self.signals.entry(step.to_owned()).or_default().push(signal.clone());
     }

@@ -41,7 +41,8 @@ impl Journal {
         };
         *journal.transit.get_mut() = Transit::after(u32::try_from(events.len()).unwrap_or(u32::MAX));
         let state = journal.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut replay = Replay { automation, ordered: journal.ordered, inside: None, pauses: Replayed::default() };
+        let mut replay =
+            Replay { automation, ordered: journal.ordered, inside: None, pauses: Replayed::default() };
         for event in events {
             replay.event(state, event);
         }
@@ -92,6 +93,7 @@ impl Replay<'_> {
             }
             Event::Waiting { at, step, until, limit, on } => {
                 let waiting = Waiting { since: *at, until: *until, on: on.clone() };
+                self.pauses.begins(step);
                 state.pauses.begin(step, waiting, *limit);
             }
             Event::Signalled { step, signal, .. } => self.pauses.came(step, signal),
