@@ -434,7 +434,6 @@ impl Services {
     /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
     /// is for the next start to read (guarantee G21).
     pub(crate) fn lost(&self, error: &store::Error) {
-        eprintln!("DBG lost {error:?}");
         if !error.outcome_unknown() {
             tracing::error!(%error, "the store refused a write");
             return;

@@ -95,7 +95,14 @@ impl Services {
                 self.intake.count_scheduled(&automation.id, &origin);
                 if begins {
                     let journal = Journal::new(id, automation, self.surroundings());
-                    let run = self.live(Live { deployed, journal, payload, started_at: now, origin, results: terms.results });
+                    let run = self.live(Live {
+                        deployed,
+                        journal,
+                        payload,
+                        started_at: now,
+                        origin,
+                        results: terms.results,
+                    });
                     self.spawn(run, permit);
                 } else {
                     self.intake.enqueue(Queued { id, came_from: CameFrom::ThisProcess });
@@ -188,11 +195,12 @@ impl Services {
     pub(super) fn spawn(self: &Arc<Self>, run: Arc<Run>, permit: Option<OwnedSemaphorePermit>) {
         let automation = &run.deployed.automation.id;
         let span = tracing::info_span!("execution", id = %run.journal.id(), %automation);
-        let services = self.clone();
+        // Here and not in the task: who comes first has the place.
+        let mut place = Place::new(self.clone(), run);
+        let enters = place.enter();
         self.tracker.spawn(
             async move {
-                let mut place = Place::new(services, run);
-                if place.enter() {
+                if enters {
                     place.carry_on().await;
                 }
                 // The slot is free before anybody who waits for it is woken.

@@ -58,7 +58,7 @@ impl Place {
         let mut state = self.services.intake.state();
         let gate = state.gates.entry(name.clone()).or_default();
         if gate.holders.contains(&id) {
-            // It has kept its place while it rested.
+            // It has kept its place while it rested, or was given one.
             self.gated = Some(name);
             return true;
         }
@@ -102,6 +102,34 @@ impl Place {
     }
 }
 
+impl super::Intake {
+    /// Gives back the place of an execution that cannot be read back, or has ended meanwhile.
+    pub(super) fn give_up_place(&self, id: ExecutionId) {
+        let mut state = self.state();
+        let held = state.gates.iter().find(|(_, gate)| gate.holders.contains(&id));
+        if let Some(name) = held.map(|(name, _)| name.clone()) {
+            state.leave_gate(&name, id);
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+}
+
+impl super::State {
+    /// Gives the place of an execution to the next one that waits for it.
+    fn leave_gate(&mut self, name: &(AutomationId, String), id: ExecutionId) {
+        let Some(gate) = self.gates.get_mut(name) else { return };
+        gate.holders.retain(|holder| *holder != id);
+        let next = gate.waiting.pop_front();
+        // The place is the next one's from now on, whoever comes before it is read back.
+        gate.holders.extend(next);
+        if gate.holders.is_empty() && gate.waiting.is_empty() {
+            self.gates.remove(name);
+        }
+        self.backlog.extend(next.map(|id| Queued { id, came_from: CameFrom::ThisProcess }));
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let id = self.run.journal.id();
@@ -122,15 +150,8 @@ impl Drop for Place {
             intake.moved.notify_waiters();
             return;
         }
-        if let Some(name) = self.gated.take()
-            && let Some(gate) = state.gates.get_mut(&name)
-        {
-            gate.holders.retain(|holder| *holder != id);
-            let next = gate.waiting.pop_front();
-            if gate.holders.is_empty() && gate.waiting.is_empty() && next.is_none() {
-                state.gates.remove(&name);
-            }
-            state.backlog.extend(next.map(|id| Queued { id, came_from: CameFrom::ThisProcess }));
+        if let Some(name) = self.gated.take() {
+            state.leave_gate(&name, id);
         }
         let automation = &self.run.deployed.automation.id;
         if matches!(self.run.origin, Origin::Schedule { .. })

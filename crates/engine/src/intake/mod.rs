@@ -69,7 +69,13 @@ struct State {
 impl Intake {
     pub(crate) fn new(in_flight: usize) -> Self {
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { slots, state: Mutex::new(State::default()), wake: Notify::new(), rest: Notify::new(), moved: Notify::new() }
+        Self {
+            slots,
+            state: Mutex::new(State::default()),
+            wake: Notify::new(),
+            rest: Notify::new(),
+            moved: Notify::new(),
+        }
     }
 
     pub(crate) fn in_flight(&self) -> usize {

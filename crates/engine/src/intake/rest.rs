@@ -71,7 +71,9 @@ impl Services {
                     }
                     return;
                 }
-                Err(error) => tracing::error!(%id, %child, %error, "whether a called execution has ended cannot be read"),
+                Err(error) => {
+                    tracing::error!(%id, %child, %error, "whether a called execution has ended cannot be read")
+                }
             }
         }
     }
@@ -136,8 +138,8 @@ impl Services {
             moved.as_mut().enable();
             let live = self.intake.state().live.get(&id).map(|run| run.progress.subscribe());
             if let Some(mut progress) = live {
-                let there =
-                    progress.wait_for(|progress| progress.outcome.is_some() || progress.parked || progress.rests);
+                let there = progress
+                    .wait_for(|progress| progress.outcome.is_some() || progress.parked || progress.rests);
                 match there.await {
                     Ok(progress) if progress.outcome.is_some() => return Ok(progress.outcome.clone()),
                     Ok(progress) if progress.parked => return Err(Error::Closing),

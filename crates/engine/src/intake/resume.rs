@@ -43,8 +43,9 @@ impl Services {
                 }
                 self.spawn(run, permit);
             }
-            Ok(None) => {}
+            Ok(None) => self.intake.give_up_place(id),
             Err(message) => {
+                self.intake.give_up_place(id);
                 tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
             }
         }
@@ -137,8 +138,13 @@ impl Services {
             let Some(permit) = permit else { return };
             let next = self.intake.state().backlog.pop_front();
             if let Some(queued) = next {
-                let services = self.clone();
-                self.tracker.spawn(services.load_and_run(queued, Some(permit), None));
+                let running = self.clone().load_and_run(queued, Some(permit), None);
+                if queued.came_from == CameFrom::ThisProcess {
+                    self.tracker.spawn(running);
+                } else {
+                    // One after the other: those of another process come to their concurrency keys in their order.
+                    running.await;
+                }
             }
         }
     }

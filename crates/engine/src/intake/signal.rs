@@ -71,7 +71,9 @@ pub enum SignalError {
     #[error("{0}")]
     Answer(String),
     /// More came than a step looks at.
-    #[error("the step has been sent too many events that it does not wait for; put what tells them apart into the event's name")]
+    #[error(
+        "the step has been sent too many events that it does not wait for; put what tells them apart into the event's name"
+    )]
     TooMany,
     /// The engine could not do it.
     #[error(transparent)]
@@ -129,7 +131,8 @@ impl Services {
         let id = ExecutionId::from_bytes(id.try_into().ok()?);
         let right = self.secret.derive(&[b"resume", id.as_bytes()]);
         // Every byte is compared, whatever the first ones are.
-        let same = mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
+        let same =
+            mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
         same.then_some(id)
     }
 
@@ -140,7 +143,9 @@ impl Services {
             Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
             None => match self.load(Queued { id, came_from: CameFrom::ThisProcess }).await {
                 Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
-                Ok(None) if self.store.execution(id).await?.is_none() => return Err(Error::NoSuchExecution(id)),
+                Ok(None) if self.store.execution(id).await?.is_none() => {
+                    return Err(Error::NoSuchExecution(id));
+                }
                 Ok(None) => return Ok(Vec::new()),
                 Err(message) => return Err(Error::Input(message)),
             },
@@ -195,7 +200,9 @@ impl Services {
             moved.as_mut().enable();
             match self.intake.find(id) {
                 Found::Live(run) => return self.deliver_live(&run, step, signal).await,
-                Found::Taken(queued, wake_at) => return self.deliver_at_rest(queued, wake_at, step, signal).await,
+                Found::Taken(queued, wake_at) => {
+                    return self.deliver_at_rest(queued, wake_at, step, signal).await;
+                }
                 Found::Nowhere => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
                     match row {
@@ -286,7 +293,8 @@ impl Services {
             (Arc::from("form"), Value::from(form)),
         ]);
         // One answer counts, whoever gives it first.
-        let signal = Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
+        let signal =
+            Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
         match self.deliver(id, pending.step, signal).await? {
             true => Ok(()),
             false => Err(SignalError::NotWaiting),

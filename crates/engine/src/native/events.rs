@@ -19,11 +19,15 @@ pub(super) fn specs() -> Vec<ActionSpec> {
         title,
         Effect::Write,
         inputs,
-        ("`{delivered}`: how many steps it was sent to", ResultType::object([("delivered", ResultType::Integer)])),
+        (
+            "`{delivered}`: how many steps it was sent to",
+            ResultType::object([("delivered", ResultType::Integer)]),
+        ),
         example,
     );
     emit.description = Some(
-        "Only those that wait already get it. Sent again after a crash, it counts once for each of them.".to_owned(),
+        "Only those that wait already get it. Sent again after a crash, it counts once for each of them."
+            .to_owned(),
     );
     vec![emit]
 }

@@ -56,8 +56,8 @@ impl Run {
         let mut inputs = Map::with_capacity(call.with.len());
         for (name, template) in &call.with {
             let value = scope.evaluate(template);
-            let value = value
-                .map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
+            let value =
+                value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
             inputs.insert(name.name.as_str(), value);
         }
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
@@ -70,7 +70,8 @@ impl Run {
             _ => 1,
         };
         if depth > MAX_DEPTH {
-            let message = format!("`{id}` would be the {depth}th call inside one another, more than {MAX_DEPTH}");
+            let message =
+                format!("`{id}` would be the {depth}th call inside one another, more than {MAX_DEPTH}");
             return Err(refuse(ErrorKind::Limit, message));
         }
         // What it is given may depend on all before it.

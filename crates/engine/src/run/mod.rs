@@ -186,7 +186,7 @@ impl Run {
             }
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
             let steps = &self.deployed.automation.steps;
-            let walked = self.block(steps, &mut scope, &self.context(0)).await;
+            let walked = self.block(steps, &mut scope, &self.context()).await;
             let outcome = match self.outcome(walked, &mut scope).await? {
                 Outcome::Failed { error } => {
                     if self.journal.closing().is_none() && self.tries_again(&error).await? {
@@ -346,13 +346,13 @@ impl Run {
     }
 
     /// The context of the main steps: the deadline counts from the acceptance, whatever happened since.
-    fn context(&self, depth: u32) -> Context {
+    fn context(&self) -> Context {
         let until = match self.journal.attempt() {
             1 => self.started_at,
             _ => self.journal.retry_at().unwrap_or(self.started_at),
         };
         let until = until.checked_add(self.deployed.automation.timeout).unwrap_or(Timestamp::MAX);
-        Context::new(until, depth)
+        Context::new(until)
     }
 
     /// Comes back when the execution is cancelled; never in the closing steps, which come after that.

@@ -50,13 +50,7 @@ pub(crate) struct StepMoment {
 
 impl StepMoment {
     pub(super) fn new(secret: Secret, execution: ExecutionId, step: &str, at: Timestamp) -> Arc<Self> {
-        Arc::new(Self {
-            secret,
-            execution,
-            step: step.to_owned(),
-            at,
-            uuids: AtomicU32::new(0),
-        })
+        Arc::new(Self { secret, execution, step: step.to_owned(), at, uuids: AtomicU32::new(0) })
     }
 }
 

@@ -123,14 +123,17 @@ impl Run {
             WaitOn::Event { name, .. } => {
                 let name = super::verbs::evaluate(name, scope, "waitFor.event")?.to_text();
                 if name.is_empty() || name.len() > MAX_EVENT_NAME {
-                    let message =
-                        format!("an event's name has from 1 to {MAX_EVENT_NAME} bytes, this one {}", name.len());
+                    let message = format!(
+                        "an event's name has from 1 to {MAX_EVENT_NAME} bytes, this one {}",
+                        name.len()
+                    );
                     return Err(failed(ActionError::new(ErrorKind::Input, message)));
                 }
                 WaitReason::Event { name }
             }
             WaitOn::Approval(approval) => WaitReason::Approval {
-                message: super::verbs::evaluate(&approval.message, scope, "waitFor.approval.message")?.to_text(),
+                message: super::verbs::evaluate(&approval.message, scope, "waitFor.approval.message")?
+                    .to_text(),
                 options: approval.options.clone(),
             },
         };
@@ -145,18 +148,20 @@ impl Run {
 
     /// When the nearest time limit around a pause is up. The execution's own does not count: it stands still meanwhile.
     pub(super) fn limit(&self, context: &Context) -> Option<Timestamp> {
-        let (at, depth) = context.deadline;
-        (depth > 0 || context.closing).then_some(at)
+        let step = context.deadline.map(|(at, _)| at);
+        let closing = context.closing.then_some(context.end);
+        step.into_iter().chain(closing).min()
     }
 
-    /// When the nearest time limit of a step is up, and the depth at which it was set.
+    /// When the nearest time limit of a step is up, and the depth at which it was set: 0 for that of the whole.
     pub(super) fn deadline(&self, context: &Context) -> (Timestamp, u32) {
-        let (at, depth) = context.deadline;
-        if depth > 0 || context.closing {
-            return (at, depth);
-        }
-        let paused = self.journal.paused(self.services.clock.now());
-        (at.checked_add(paused).unwrap_or(Timestamp::MAX), depth)
+        let end = if context.closing {
+            context.end
+        } else {
+            let paused = self.journal.paused(self.services.clock.now());
+            context.end.checked_add(paused).unwrap_or(Timestamp::MAX)
+        };
+        context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
 
     /// Ends the pauses of steps that will not go on, with the executions that they waited for.
@@ -167,7 +172,8 @@ impl Run {
     }
 
     pub(super) fn cancel_child(&self, child: ExecutionId) {
-        let reason = format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
+        let reason =
+            format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
         self.services.intake.cancel(&self.services, child, &reason);
     }
 }
@@ -184,7 +190,8 @@ fn until(wait: &WaitStep, now: Timestamp, scope: &Scope) -> Result<Timestamp, Ac
             after(model::units::parse_duration(&text).map_err(|error| wrong(format!("wait: {error}")))?)
         }
         WaitStep::Until(expression) => {
-            let value = scope.evaluate_expression(expression).map_err(|error| expression_error(&error, "until"))?;
+            let value =
+                scope.evaluate_expression(expression).map_err(|error| expression_error(&error, "until"))?;
             instant(&value).ok_or_else(|| {
                 let found = value.to_text();
                 wrong(format!(

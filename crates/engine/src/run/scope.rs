@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
-use model::payload::Payload;
 use model::expression::{EvaluationError, Expression, Moment};
+use model::payload::Payload;
 use model::template::Template;
 use model::value::{Map, Value};
 
@@ -88,11 +88,7 @@ impl Scope {
 
     /// The same names for a branch that runs beside others; what it adds is noted for [`Scope::merge`].
     pub(super) fn fork(&self) -> Self {
-        Self {
-            root: self.root.clone(),
-            changes: Some(Changes::default()),
-            moment: self.moment.clone(),
-        }
+        Self { root: self.root.clone(), changes: Some(Changes::default()), moment: self.moment.clone() }
     }
 
     /// Takes over what a branch added.

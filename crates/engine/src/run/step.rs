@@ -20,20 +20,22 @@ use crate::plan::Reads;
 pub(crate) struct Context {
     /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
     turns: Arc<str>,
-    /// The nearest deadline, and the depth at which it was set.
-    pub(super) deadline: (Timestamp, u32),
+    /// When the time limit of the whole is up, the time of pauses left out.
+    pub(super) end: Timestamp,
+    /// When the nearest time limit of a step around is up, and the depth at which it was set.
+    pub(super) deadline: Option<(Timestamp, u32)>,
     depth: u32,
     /// Whether the execution's end is behind it, so that a cancellation no longer counts.
     pub(super) closing: bool,
 }
 
 impl Context {
-    pub(super) fn new(deadline: Timestamp, depth: u32) -> Self {
-        Self { turns: "".into(), deadline: (deadline, depth), depth, closing: false }
+    pub(super) fn new(end: Timestamp) -> Self {
+        Self { turns: "".into(), end, deadline: None, depth: 0, closing: false }
     }
 
-    pub(super) fn closing(deadline: Timestamp) -> Self {
-        Self { closing: true, ..Self::new(deadline, 0) }
+    pub(super) fn closing(end: Timestamp) -> Self {
+        Self { closing: true, ..Self::new(end) }
     }
 
     /// The same, in the turns of another place.
@@ -49,11 +51,9 @@ impl Context {
     /// One step further in, with that step's own deadline if it is nearer.
     fn inner(&self, now: Timestamp, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
-        let own = timeout.map(|timeout| now.checked_add(timeout).unwrap_or(Timestamp::MAX));
-        let deadline = match own {
-            Some(own) if own < self.deadline.0 => (own, depth),
-            _ => self.deadline,
-        };
+        let own = timeout.map(|timeout| (now.checked_add(timeout).unwrap_or(Timestamp::MAX), depth));
+        let nearer = |own: &(Timestamp, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
+        let deadline = own.filter(nearer).or(self.deadline);
         Self { depth, deadline, ..self.clone() }
     }
 
@@ -360,7 +360,7 @@ impl Run {
             return Err(Exit::Cancelled);
         }
         let now = self.services.clock.now();
-        if now >= context.deadline.0 {
+        if now >= context.end || context.deadline.is_some_and(|(at, _)| now >= at) {
             let (at, depth) = self.deadline(context);
             if now >= at {
                 return Err(Exit::Expired(depth));
@@ -370,7 +370,11 @@ impl Run {
     }
 
     async fn keep_journal_light(&self) -> Result<(), Exit> {
-        if self.journal.is_heavy() || self.journal.writes_state() { self.journal.commit().await } else { Ok(()) }
+        if self.journal.is_heavy() || self.journal.writes_state() {
+            self.journal.commit().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends what pauses inside a step of which a try has failed.

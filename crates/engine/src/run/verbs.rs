@@ -63,12 +63,7 @@ impl Run {
         }
     }
 
-    async fn switch(
-        &self,
-        switch: &SwitchStep,
-        scope: &mut Scope,
-        context: &Context,
-    ) -> Result<Value, Exit> {
+    async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
         let value = scope.evaluate_expression(&switch.value);
         let value = value.map_err(|error| failed(expression_error(&error, "switch")))?;
         let text = match &value {

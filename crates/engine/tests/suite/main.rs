@@ -13,5 +13,7 @@ mod durability;
 mod executions;
 mod flow;
 mod hooks;
+mod pauses;
 mod reload;
 mod schedules;
+mod verbs;

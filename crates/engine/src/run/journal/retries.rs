@@ -109,4 +109,3 @@ impl Inside {
 fn split_turns(key: &str) -> (&str, &str) {
     key.split_at(key.find('[').unwrap_or(key.len()))
 }
-

@@ -1,0 +1,382 @@
+//! Pauses: they hold no slot, outlive restarts, and end by time, by an event or by an answer.
+
+use std::time::Duration;
+
+use engine::{Answer, Engine, Notice, SignalError};
+use model::Status;
+use model::execution::ExecutionId;
+use model::value::{Map, Value};
+
+use crate::common::{Peer, Project, call, json, show, soon, start_with, steps_of, stop};
+
+fn manual(steps: &str) -> String {
+    format!("trigger: {{manual: {{}}}}\ninputs: {{name: {{}}}}\nsteps:\n{steps}")
+}
+
+/// Ends an engine as a crash would, as far as its journal is concerned.
+async fn crash(engine: Engine) {
+    soon(engine.shutdown(Duration::ZERO)).await;
+    engine.store().close().await.expect("the store closes");
+}
+
+/// Starts the Automation and comes back once it rests.
+async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId {
+    let mut notices = engine.subscribe();
+    let id = start_with(engine, inputs).await;
+    soon(async {
+        loop {
+            if let Notice::ExecutionEvents { id: of, status: Status::Waiting, .. } =
+                notices.recv().await.expect("notices come")
+                && of == id
+            {
+                break;
+            }
+        }
+        while engine.status().resting == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    id
+}
+
+async fn end(engine: &Engine, id: ExecutionId) -> String {
+    show(&soon(engine.wait(id)).await.expect("it ends"))
+}
+
+#[tokio::test]
+async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {
+    let mut project = Project::with(&manual("  - wait: 1h\n  - set: {x: \"${{ now() }}\"}\n"));
+    project.settings.limits.in_flight = 1;
+    let engine = project.start().await;
+    let first = start_and_rest(&engine, "{}").await;
+    assert_eq!((engine.status().in_flight, engine.status().resting), (0, 1));
+    let row = engine.store().execution(first).await.expect("it is read").expect("it exists");
+    assert_eq!(row.status, Status::Waiting);
+    let second = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(3600);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(3600));
+    assert_eq!(end(&engine, first).await, r#"{"x":"2026-03-02T09:00:00.000Z"}"#);
+    assert_eq!(end(&engine, second).await, r#"{"x":"2026-03-02T09:00:00.000Z"}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a")
+        + "  - wait: {until: \"'2026-03-03T08:00:00Z'\"}\n"
+        + &call("b", &peer.base, "/b");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let mut notices = engine.subscribe();
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    soon(async {
+        while !matches!(notices.recv().await, Ok(Notice::ExecutionEvents { status: Status::Waiting, .. })) {}
+    })
+    .await;
+    crash(engine).await;
+    project.clock.advance(Duration::from_secs(3600));
+    let engine = project.start().await;
+    let due = "2026-03-03T08:00:00Z".parse().expect("an instant");
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    assert!(peer.asked_already().is_none());
+    project.clock.advance(Duration::from_secs(23 * 3600));
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /b");
+    asked.answer(200, "2").await;
+    assert!(end(&engine, id).await.contains(r#""body":2"#));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_instant_that_is_past_is_no_wait_and_one_that_is_none_fails() {
+    use crate::common::outcome_of;
+    assert_eq!(outcome_of(&manual("  - wait: {until: \"'2020-01-01T00:00:00Z'\"}\n")).await, "null");
+    assert_eq!(outcome_of(&manual("  - wait: {until: '17'}\n")).await, "null", "seconds since 1970");
+    let wrong = outcome_of(&manual("  - wait: {until: \"'tomorrow'\"}\n")).await;
+    assert!(wrong.starts_with("failed: until: `tomorrow` is no instant"), "{wrong}");
+    let wrong = outcome_of(&manual("  - set: {d: soon}\n  - wait: \"${{ vars.d }}\"\n")).await;
+    assert!(wrong.starts_with("failed: wait:"), "{wrong}");
+}
+
+#[tokio::test]
+async fn the_time_of_a_pause_does_not_count_against_the_execution_s_time_limit_but_against_one_around_it() {
+    let day = Duration::from_secs(86_400);
+    let project = Project::with(&format!("timeout: 1m\n{}", manual("  - wait: 1d\n  - set: {x: 1}\n")));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    project.clock.advance(day);
+    assert_eq!(end(&engine, id).await, r#"{"x":1}"#);
+    stop(engine).await;
+
+    let project = Project::with(&manual(
+        "  - id: group\n    timeout: 1h\n    steps: [{wait: 1d}]\n    onError: [{set: {said: \"${{ error.message }}\"}}]\n",
+    ));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    project.clock.advance(Duration::from_secs(3600));
+    assert_eq!(end(&engine, id).await, r#"{"said":"step `group` took longer than its timeout of 1h"}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
+    let project = Project::with(&manual(
+        "  - id: paid\n    waitFor: {event: \"order-${{ inputs.name }}\", if: event.data.amount > 10}\n  - set: {got: \"${{ steps.paid.results }}\"}\n",
+    ));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, r#"{"name": "7"}"#).await;
+    assert_eq!(engine.emit("order-8", json(r#"{"amount": 99}"#), None).await.expect("it is sent"), 0);
+    assert_eq!(engine.emit("order-7", json(r#"{"amount": 3}"#), None).await.expect("it is sent"), 1);
+    soon(async {
+        while engine.status().resting == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(
+        engine.standing(id).await.expect("it is known").pauses.len(),
+        1,
+        "it does not let that through"
+    );
+    assert_eq!(engine.emit("order-7", json(r#"{"amount": 30}"#), None).await.expect("it is sent"), 1);
+    assert_eq!(end(&engine, id).await, r#"{"got":{"amount":30}}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_event_that_came_is_there_after_a_restart() {
+    let project = Project::with(&manual("  - id: paid\n    waitFor: {event: paid}\n"));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    crash(engine).await;
+    let engine = project.start().await;
+    assert_eq!(engine.emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent"), 1);
+    // Whether or not it was taken up before the end, what came is durable.
+    crash(engine).await;
+    let engine = project.start().await;
+    assert_eq!(end(&engine, id).await, r#"{"n":1}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn one_execution_sends_an_event_to_another_once() {
+    let project = Project::with(&manual("  - waitFor: {event: paid}\n"));
+    project.write(
+        "automations/sender.yaml",
+        "trigger: {manual: {}}\nsteps:\n  - action: events.emit\n    with: {name: paid, data: {from: sender}}\n",
+    );
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    let sender = model::AutomationId::parse("sender").expect("an id");
+    let start = engine::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
+    let sent = engine.run(&sender, start).await.expect("it starts");
+    assert_eq!(end(&engine, sent).await, r#"{"delivered":1}"#);
+    assert_eq!(end(&engine, id).await, r#"{"from":"sender"}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn nobody_came_in_time_fails_the_step_or_gives_null_as_it_says() {
+    for (on_timeout, expected) in
+        [("", "failed: nobody answered within 1h"), ("    onTimeout: continue\n", r#"{"x":null}"#)]
+    {
+        let project = Project::with(&manual(&format!(
+            "  - id: ask\n    waitFor: {{approval: {{message: Go?}}}}\n    timeout: 1h\n{on_timeout}  - set: {{x: \"${{{{ steps.ask.results }}}}\"}}\n"
+        )));
+        let engine = project.start().await;
+        let id = start_and_rest(&engine, "{}").await;
+        project.clock.advance(Duration::from_secs(1800));
+        crash(engine).await;
+        let engine = project.start().await;
+        let due = engine::Clock::now(&project.clock) + Duration::from_secs(1800);
+        soon(project.clock.somebody_sleeps_until(due)).await;
+        project.clock.advance(Duration::from_secs(1800));
+        assert_eq!(end(&engine, id).await, expected);
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
+    let project = Project::with(&manual(
+        "  - id: ask\n    waitFor:\n      approval:\n        message: Send ${{ inputs.name }}?\n        options: [send, keep]\n        form: {copies: {type: integer, required: true}, note: {type: text, default: none}}\n",
+    ));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, r#"{"name": "it"}"#).await;
+    let pending = engine.standing(id).await.expect("it is known").pauses.remove(0);
+    let shown = serde_json::to_value(&pending).expect("it is shown");
+    assert_eq!(
+        shown["on"],
+        serde_json::json!({"kind": "approval", "message": "Send it?", "options": ["send", "keep"]})
+    );
+    let answer = |option: &str, form: &str| Answer {
+        option: option.to_owned(),
+        form: json(form).as_map().expect("a map").clone(),
+        by: Some("a test".to_owned()),
+    };
+    for (option, form, expected) in [
+        ("sned", r#"{"copies": 1}"#, "`sned` is none of the answers: send, keep"),
+        ("send", "{}", "input `copies` is required (whole number)"),
+        ("send", r#"{"copies": "many"}"#, "input `copies`:"),
+        ("send", r#"{"copies": 1, "copeis": 1}"#, "the form has no input `copeis`; did you mean `copies`?"),
+    ] {
+        let error = engine.answer(id, None, answer(option, form)).await.expect_err(option);
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+    engine.answer(id, Some("ask"), answer("send", r#"{"copies": 2}"#)).await.expect("it is taken");
+    assert_eq!(end(&engine, id).await, r#"{"option":"send","form":{"copies":2,"note":"none"}}"#);
+    let late = engine.answer(id, None, answer("keep", r#"{"copies": 2}"#)).await;
+    assert!(matches!(late, Err(SignalError::NotWaiting)), "{late:?}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn of_two_answers_at_one_time_one_counts() {
+    let project =
+        Project::with(&manual("  - id: ask\n    waitFor: {approval: {message: Go?, options: [a, b]}}\n"));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    let answer = |option: &str| Answer { option: option.to_owned(), form: Map::new(), by: None };
+    let (first, second) =
+        tokio::join!(engine.answer(id, None, answer("a")), engine.answer(id, None, answer("b")));
+    assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
+    let expected = if first.is_ok() { "a" } else { "b" };
+    assert_eq!(end(&engine, id).await, format!(r#"{{"option":"{expected}","form":{{}}}}"#));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_resume_address_stands_for_its_execution_and_no_other_text_does() {
+    let project = Project::with(&manual(
+        "  - id: say\n    set: {url: \"${{ execution.resumeUrl }}\"}\n  - waitFor: {event: a}\n",
+    ));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    let said = steps_of(&engine, id).await.remove(0);
+    let token = said.rsplit('/').next().expect("a token").trim_end_matches("\"}").to_owned();
+    assert_eq!(engine.resumed_by(&token), Some(id));
+    for at in 0..token.len() {
+        let mut changed = token.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).expect("it is text");
+        // The last character has bits that mean nothing.
+        assert!(engine.resumed_by(&changed) != Some(id) || at + 1 == token.len(), "{at}");
+    }
+    assert_eq!(engine.resumed_by(""), None);
+    assert_eq!(engine.resumed_by(&token[..22]), None);
+    crash(engine).await;
+    let engine = project.start().await;
+    assert_eq!(engine.resumed_by(&token), Some(id), "the address outlives the process");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
+    let mut peer = Peer::new().await;
+    let steps = format!(
+        "  - id: both\n    parallel:\n      left:\n        - waitFor: {{event: left}}\n      right:\n        - action: http.request\n          with: {{method: POST, url: \"{}/right\"}}\n        - waitFor: {{event: right}}\n",
+        peer.base
+    );
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    // One branch pauses while the other is in its step: what comes reaches it there.
+    soon(async {
+        while engine.emit("left", json("1"), None).await.expect("it is sent") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    held.answer(200, "0").await;
+    soon(async {
+        while engine.emit("right", json("2"), None).await.expect("it is sent") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(end(&engine, id).await, r#"{"left":1,"right":2}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_resting_execution_can_be_cancelled() {
+    let project = Project::with(&manual("  - waitFor: {event: never}\n"));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    assert!(engine.cancel(id, "not needed any more").await.expect("it is asked"));
+    assert_eq!(end(&engine, id).await, "cancelled: not needed any more");
+    assert_eq!(engine.status().resting, 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
+    let text = format!("concurrency: {{limit: 1}}\n{}", manual("  - waitFor: {event: go}\n"));
+    let project = Project::with(&text);
+    let engine = project.start().await;
+    let first = start_and_rest(&engine, "{}").await;
+    let second = start_with(&engine, "{}").await;
+    soon(async {
+        while engine.standing(second).await.expect("it is known").turn.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let turn = engine.standing(second).await.expect("it is known").turn.expect("it waits its turn");
+    assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "it says who has the place");
+    crash(engine).await;
+
+    let engine = project.start().await;
+    soon(async {
+        while engine.standing(second).await.expect("it is known").turn.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(
+        engine.emit("go", Value::Null, None).await.expect("it is sent"),
+        1,
+        "only the first waits for it"
+    );
+    assert_eq!(end(&engine, first).await, "null");
+    soon(async {
+        while engine.emit("go", Value::from(2), None).await.expect("it is sent") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(end(&engine, second).await, "2");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_pause_between_turns_outlives_a_restart_and_turns_do_not_run_again() {
+    let mut peer = Peer::new().await;
+    let steps = format!(
+        "  - id: poll\n    repeat: {{until: steps.look.results.body.done, max: 3, delay: 10m}}\n    steps:\n      - id: look\n        action: http.request\n        with: {{method: POST, url: \"{}/${{{{ index }}}}\"}}\n",
+        peer.base
+    );
+    let project = Project::with(&manual(&steps));
+    let mut engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    for turn in 0..3 {
+        let asked = peer.asked().await;
+        assert_eq!(asked.line, format!("POST /{turn}"));
+        asked.answer(200, if turn == 2 { r#"{"done": true}"# } else { r#"{"done": false}"# }).await;
+        if turn < 2 {
+            let due = engine::Clock::now(&project.clock) + Duration::from_secs(600);
+            soon(project.clock.somebody_sleeps_until(due)).await;
+            crash(engine).await;
+            engine = project.start().await;
+            soon(project.clock.somebody_sleeps_until(due)).await;
+            project.clock.advance(Duration::from_secs(600));
+        }
+    }
+    assert!(end(&engine, id).await.contains(r#""done":true"#));
+    stop(engine).await;
+}
