@@ -88,8 +88,8 @@ pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> any
         return Ok(found);
     }
     let is_it = |broken: &&Broken| broken.path == wanted || (!is_file && stem(&broken.path) == wanted);
-    if let Some(broken) = catalog.broken().iter().find(is_it) {
-        output::reports([&broken.report]);
+    if let Some(broken) = catalog.broken().into_iter().find(is_it) {
+        output::reports([&*broken.report]);
         anyhow::bail!("`{}` does not load", broken.path);
     }
     if is_file {

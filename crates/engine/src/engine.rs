@@ -1,14 +1,11 @@
 //! The handle: what the rest of Cogwork can ask of the engine.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use model::action::InputSpec;
 use model::automation::{Automation, AutomationId};
@@ -16,14 +13,15 @@ use model::execution::{Event, ExecutionId, LogLine, Origin, Outcome, Signal};
 use model::payload::Payload;
 use model::value::{Map, Value};
 use serde::Serialize;
-use store::{Address, Store};
+use store::Store;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::{Catalog, Folder, Parts, Reload, assemble};
+use crate::catalog::{Catalog, Look, Reload};
 use crate::clock::Clock;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
+use crate::reload::Loader;
 use crate::run::Secret;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
@@ -58,9 +56,7 @@ pub(crate) struct Services {
     pub(crate) abort: CancellationToken,
     pub(crate) tracker: TaskTracker,
     pub(crate) generation: watch::Sender<u64>,
-    builtin: Arc<connector::Registry>,
-    folder: tokio::sync::Mutex<Folder>,
-    addresses: Mutex<HashMap<AutomationId, Address>>,
+    pub(crate) loader: Loader,
     store_lost: AtomicBool,
     fatal: watch::Sender<Option<String>>,
     pub(crate) started_at: Timestamp,
@@ -242,9 +238,13 @@ impl Engine {
 
     /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
     pub async fn reload(&self) -> Reload {
+        self.reload_at(Look::Everywhere).await
+    }
+
+    pub(crate) async fn reload_at(&self, look: Look) -> Reload {
         // In a task of its own: a caller that goes away must not leave a folder read and not taken.
         let services = self.services.clone();
-        let reload = services.tracker.spawn(services.clone().reload());
+        let reload = services.tracker.spawn(services.clone().reload(look));
         reload.await.unwrap_or_default()
     }
 
@@ -397,8 +397,7 @@ impl Services {
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
         let store_secret = store.put_secret(random()).await?;
-        let addresses = store.addresses().await?.into_iter();
-        let addresses = addresses.map(|address| (address.automation.clone(), address)).collect();
+        let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
@@ -408,16 +407,14 @@ impl Services {
             secrets: Secrets::new(settings.dir.join("secrets")),
             secret: Secret::new(store_secret),
             state_locks: KeyedLocks::default(),
-            catalog: ArcSwap::from_pointee(Catalog::empty(builtin.clone())),
+            catalog: ArcSwap::from_pointee(Catalog::empty(builtin)),
             notices,
             intake: Intake::new(settings.limits.in_flight),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),
             generation,
-            builtin,
-            folder: tokio::sync::Mutex::new(Folder::new(settings.dir.clone())),
-            addresses: Mutex::new(addresses),
+            loader,
             store_lost: AtomicBool::new(false),
             fatal,
             started_at: clock.now(),
@@ -442,71 +439,6 @@ impl Services {
             tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");
             self.fatal.send_replace(Some(error.to_string()));
         }
-    }
-
-    async fn reload(self: Arc<Self>) -> Reload {
-        let mut folder = self.folder.lock().await;
-        let services = self.clone();
-        // Reading and checking is work for a thread of its own.
-        let assembled = {
-            let mut taken = std::mem::replace(&mut *folder, Folder::new(Path::new("")));
-            let work = tokio::task::spawn_blocking(move || {
-                let assembled = services.assemble(&mut taken);
-                (taken, assembled)
-            });
-            match work.await {
-                Ok((taken, assembled)) => {
-                    *folder = taken;
-                    assembled
-                }
-                Err(error) => {
-                    tracing::error!(%error, "loading the project failed; what was in force stays");
-                    *folder = Folder::new(self.settings.dir.clone());
-                    None
-                }
-            }
-        };
-        let Some((catalog, reload, fresh)) = assembled else {
-            return Reload { generation: self.catalog.load().generation(), ..Reload::default() };
-        };
-        if !fresh.is_empty() {
-            // An address that people are shown must outlive a crash.
-            if let Err(error) = self.store.put_addresses(fresh.clone()).await {
-                self.lost(&error);
-                return Reload { generation: self.catalog.load().generation(), ..Reload::default() };
-            }
-            let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            addresses.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
-        }
-        self.catalog.store(Arc::new(catalog));
-        self.generation.send_replace(reload.generation);
-        let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
-        tell(&reload);
-        reload
-    }
-
-    fn assemble(&self, folder: &mut Folder) -> Option<(Catalog, Reload, Vec<Address>)> {
-        let previous = self.catalog.load_full();
-        let surroundings = folder.surroundings;
-        let changed: BTreeSet<String> = folder.scan().into_iter().collect();
-        if changed.is_empty() && previous.generation() > 0 {
-            return None;
-        }
-        let known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut fresh = Vec::new();
-        let mut address = |id: &AutomationId, webhook: bool| {
-            let known = known.get(id).cloned();
-            known.or_else(|| webhook.then(|| new_address(id)).inspect(|address| fresh.push(address.clone())))
-        };
-        let (catalog, reload) = assemble(Parts {
-            previous: &previous,
-            folder,
-            changed: &changed,
-            builtin: &self.builtin,
-            surroundings_changed: folder.surroundings != surroundings,
-            address: &mut address,
-        });
-        Some((catalog, reload, fresh))
     }
 }
 
@@ -537,28 +469,4 @@ pub(crate) fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Re
         }
     }
     Ok(())
-}
-
-/// Two tokens of 256 random bits, base64url without padding (webhook security 2.6).
-fn new_address(automation: &AutomationId) -> Address {
-    let token = || URL_SAFE_NO_PAD.encode(random::<32>());
-    Address { automation: automation.clone(), live: token(), test: token() }
-}
-
-fn tell(reload: &Reload) {
-    for (word, ids) in [("added", &reload.added), ("changed", &reload.changed), ("removed", &reload.removed)]
-    {
-        // The first load of a large project is one line elsewhere, not one for each file.
-        if reload.generation > 1 {
-            for id in ids {
-                tracing::info!(automation = %id, "{word}");
-            }
-        }
-    }
-    for id in &reload.stale {
-        tracing::warn!(automation = %id, "its file does not load; the last good version stays in force");
-    }
-    for report in reload.reports.iter().filter(|report| report.has_errors()) {
-        tracing::error!(file = report.source().path(), "\n{}", report.render(false));
-    }
 }

@@ -10,11 +10,13 @@ mod settings;
 
 mod catalog;
 mod check;
+mod parallel;
 mod plan;
 mod validate;
 
 mod intake;
 mod native;
+mod reload;
 mod run;
 mod scheduler;
 mod secrets;

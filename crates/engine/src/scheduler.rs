@@ -33,7 +33,9 @@ pub(crate) async fn run(services: Arc<Services>) {
     let mut generation = services.generation.subscribe();
     loop {
         generation.mark_unchanged();
-        timetable.adopt(&services, &services.catalog.load_full()).await;
+        // What is decided upon from here on is told by another generation.
+        let decided = services.loader.take_decided();
+        timetable.adopt(&services, &services.catalog.load_full(), decided).await;
         loop {
             let next = timetable.next();
             tokio::select! {
@@ -85,19 +87,22 @@ impl Timetable {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// Takes over the schedules of a snapshot. One that says the same as before keeps its timeline.
-    async fn adopt(&mut self, services: &Arc<Services>, catalog: &Catalog) {
+    /// Takes over the schedules of these Automations from a snapshot. One that says the same as before keeps its timeline.
+    async fn adopt(&mut self, services: &Arc<Services>, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let now = services.clock.now();
         let mut fresh = Vec::new();
-        let mut kept = HashMap::new();
-        for deployed in catalog.automations() {
-            let Some(schedule) = deployed.schedule.as_ref().filter(|_| deployed.automation.enabled) else {
+        for id in ids {
+            let before = self.entries.remove(&id);
+            if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
+                self.order.remove(&(at, id.clone()));
+            }
+            let Some(deployed) = catalog.get(&id).filter(|deployed| deployed.automation.enabled) else {
                 continue;
             };
-            let id = &deployed.automation.id;
+            let Some(schedule) = &deployed.schedule else { continue };
             let fingerprint = schedule.fingerprint();
-            let before = self.entries.remove(id).filter(|entry| entry.fingerprint == fingerprint);
-            let stored = self.stored.remove(id).filter(|watermark| watermark.schedule == fingerprint);
+            let before = before.filter(|entry| entry.fingerprint == fingerprint);
+            let stored = self.stored.remove(&id).filter(|watermark| watermark.schedule == fingerprint);
             let done = match (before, stored) {
                 (Some(entry), _) => entry.done,
                 (None, Some(watermark)) => watermark.instant,
@@ -111,10 +116,9 @@ impl Timetable {
                 }
             };
             let next = schedule.next_after(done);
-            kept.insert(id.clone(), Entry { deployed: deployed.clone(), fingerprint, done, next });
+            self.order.extend(next.map(|at| (at, id.clone())));
+            self.entries.insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next });
         }
-        self.entries = kept;
-        self.order = self.entries.iter().filter_map(|(id, entry)| Some((entry.next?, id.clone()))).collect();
         // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
         stream::iter(fresh)
             .for_each_concurrent(AT_ONCE, |watermark| async {

@@ -1,14 +1,13 @@
 //! What `validate` asks: the files of a folder, or a text, checked as the daemon would, without anything running.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::Registry;
 use model::diagnostic::{Report, Source};
 
-use crate::catalog::{Catalog, FileKind, Folder, Parts, assemble};
-use crate::check::{Surroundings, automation, builtin, connection};
+use crate::catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
+use crate::check::{builtin, connection};
 
 /// What `validate` found.
 pub struct Checked {
@@ -35,24 +34,24 @@ impl Checked {
 pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Error> {
     let builtin = Arc::new(builtin()?);
     let mut folder = Folder::new(dir);
-    let changed: BTreeSet<String> = folder.scan().into_iter().collect();
-    let parts = Parts {
-        previous: &Catalog::empty(builtin.clone()),
-        folder: &folder,
-        changed: &changed,
+    let changed = folder.look(&Look::Everywhere);
+    let previous = Catalog::empty(builtin.clone());
+    let (catalog, _) = assemble(Parts {
+        previous: &previous,
+        folder,
+        changed: changed.clone(),
         builtin: &builtin,
-        surroundings_changed: true,
         address: &mut |_, _| None,
-    };
-    let (catalog, _) = assemble(parts);
+    });
     let wanted = |path: &str| {
         paths.is_empty()
             || paths
                 .iter()
                 .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
-    let files = folder.files().filter(|(path, _)| wanted(path)).count();
-    let reports = catalog.reports().iter().filter(|report| wanted(report.source().path())).cloned().collect();
+    let files = changed.iter().filter(|path| wanted(path)).count();
+    let wanted = |report: &&Arc<Report>| wanted(report.source().path());
+    let reports = catalog.reports().filter(wanted).map(|report| Report::clone(report)).collect();
     Ok(Checked { reports, files, catalog })
 }
 
@@ -60,11 +59,9 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     let source = Arc::new(Source::new(path, text));
-    let stem = path.rsplit('/').next().unwrap_or(path);
-    let stem = stem.strip_suffix(".yaml").or_else(|| stem.strip_suffix(".yml")).unwrap_or(stem);
     match FileKind::of(Path::new(path)) {
         Some(FileKind::Connection) => {
-            let loaded = model::load::connection(source, stem);
+            let loaded = model::load::connection(source, stem(path));
             match loaded.to_check() {
                 Some((value, gaps)) => connection(value, gaps, &loaded.report, catalog.registry()),
                 None => loaded.report,
@@ -76,15 +73,7 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
             own.unwrap_or_else(|| Report::new(source, []))
         }
         Some(FileKind::Automation) | None => {
-            let loaded = model::load::automation(source, stem);
-            let around = Surroundings {
-                registry: catalog.registry(),
-                connection: &|name| catalog.find_connection(name),
-            };
-            match loaded.to_check() {
-                Some((value, gaps)) => automation(value, gaps, &loaded.report, &around).report,
-                None => loaded.report,
-            }
+            catalog.judge_draft(path, File::draft(source, FileKind::Automation))
         }
     }
 }

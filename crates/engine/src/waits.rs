@@ -89,7 +89,7 @@ impl Engine {
     pub async fn pauses(&self, row: &ExecutionRow) -> Result<Pauses, Error> {
         let waits = self.services().store.waits(row.id).await?;
         // A definition that this version does not load leaves the kinds a little vague, and nothing else.
-        let deployed = self.services().deployed(row.definition).await.ok();
+        let deployed = self.services().deployed(&row.automation, row.definition).await.ok();
         Ok(Pauses::new(deployed.as_ref().map(|deployed| deployed.automation.as_ref()), waits))
     }
 

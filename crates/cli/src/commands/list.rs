@@ -203,7 +203,7 @@ impl Files {
                 last_execution: None,
             }
         });
-        let broken = checked.catalog.broken().iter();
+        let broken = checked.catalog.broken().into_iter();
         Ok(Listing {
             daemon: false,
             automations: automations.collect(),

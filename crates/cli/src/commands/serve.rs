@@ -1,12 +1,13 @@
 //! `cogwork serve`
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use engine::{Catalog, Engine, SystemClock};
+use model::diagnostic::Report;
 use server::{Addresses, Server};
 use store::{SqliteStore, Store as _};
 
@@ -184,26 +185,33 @@ fn loaded(catalog: &Catalog) -> String {
 struct Reporter {
     /// Where the log is for programs, they are in the log alone.
     silent: bool,
-    shown: BTreeSet<String>,
+    /// By path.
+    shown: BTreeMap<String, Arc<Report>>,
 }
 
 impl Reporter {
     fn new(format: LogFormat) -> Self {
-        Self { silent: format == LogFormat::Json, shown: BTreeSet::new() }
+        Self { silent: format == LogFormat::Json, shown: BTreeMap::new() }
     }
 
     fn tell(&mut self, catalog: &Catalog) {
         if self.silent {
             return;
         }
-        let grave =
-            catalog.reports().iter().filter(|report| report.has_errors() || report.warning_count() > 0);
-        let texts: BTreeSet<String> = grave.map(|report| report.render(true)).collect();
-        for text in texts.difference(&self.shown) {
-            output::say(format_args!("{}\n", text.trim_end()));
+        let grave = catalog.reports().filter(|report| report.has_errors() || report.warning_count() > 0);
+        let grave: BTreeMap<String, Arc<Report>> =
+            grave.map(|report| (report.source().path().to_owned(), report.clone())).collect();
+        for (path, report) in &grave {
+            // A file that was checked again has another report, which may say the same.
+            let said = self.shown.get(path).is_some_and(|shown| {
+                Arc::ptr_eq(shown, report) || shown.render(false) == report.render(false)
+            });
+            if !said {
+                output::say(format_args!("{}\n", report.render(true).trim_end()));
+            }
         }
         let had_some = !self.shown.is_empty();
-        self.shown = texts;
+        self.shown = grave;
         if had_some && self.shown.is_empty() {
             output::say(paint(GOOD, "no problem is left in any file"));
         }

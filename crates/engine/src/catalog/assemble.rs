@@ -1,212 +1,384 @@
-//! From the files of a folder to the next snapshot.
+//! From the files of a folder to the next snapshot: what changed is checked, what it concerns is checked again, and
+//! everything else is taken over as it is, without being looked at.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use connector::Registry;
-use model::automation::Automation;
-use model::diagnostic::{Diagnostic, Report, Source};
+use model::automation::{Automation, AutomationId, Trigger};
+use model::diagnostic::{Report, Source};
 use model::load::Loaded;
-use model::{AutomationId, Connection};
 use store::Address;
 
-use super::folder::{Content, FileKind, Folder};
+use super::around::{Judged, taken};
+use super::file::{Content, FileKind, stem};
+use super::folder::Folder;
+use super::relations::Says;
 use super::{Broken, Catalog, Deployed, Mounted, Reload};
-use crate::check;
+use crate::{check, parallel};
+
+/// The most rounds of checks. More than one are needed where files fail that others call, one for each call between the
+/// first of them and the last that is concerned; calls go no deeper than this.
+const MAX_ROUNDS: usize = 100;
 
 /// What the next snapshot is made of.
 pub(crate) struct Parts<'a> {
     /// The snapshot in force.
     pub(crate) previous: &'a Catalog,
     /// The files as they are now.
-    pub(crate) folder: &'a Folder,
-    /// The paths that changed since `previous`.
-    pub(crate) changed: &'a BTreeSet<String>,
+    pub(crate) folder: Folder,
+    /// The paths that changed since `previous`, those of files that are gone among them.
+    pub(crate) changed: BTreeSet<Arc<str>>,
     /// The connectors that come with Cogwork.
     pub(crate) builtin: &'a Arc<Registry>,
-    /// Whether a manifest or a connection changed since `previous`, so that every file is checked again.
-    pub(crate) surroundings_changed: bool,
-    /// Gives the address of an Automation that is started by one.
-    pub(crate) address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Address>,
+    /// Gives the address of an Automation; of one that has none yet a new one, if it is started by a request.
+    pub(crate) address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
 }
+
+type Paths = BTreeSet<Arc<str>>;
 
 /// Makes the next snapshot and says what it changes.
 pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
-    let mut next = Catalog::empty(parts.previous.registry.clone());
-    next.generation = parts.previous.generation + 1;
-    let mut reports: BTreeMap<String, Report> = BTreeMap::new();
-
-    if parts.surroundings_changed || parts.previous.generation == 0 {
-        let manifests = sources(parts.folder, FileKind::Manifest);
-        let (registry, said) = Registry::clone(parts.builtin).with_manifests(manifests);
-        next.registry = Arc::new(registry);
-        keep_reports(&mut reports, said);
-    } else {
-        keep_reports(&mut reports, manifest_reports(parts.previous));
+    let Parts { previous, folder, changed, builtin, address } = parts;
+    let mut next = Catalog { folder, generation: previous.generation + 1, ..previous.clone() };
+    let mut work = Work { previous, next: &mut next, address, checked: Paths::new(), known: BTreeMap::new() };
+    let of_kind = |kind| -> Paths {
+        changed.iter().filter(|path| FileKind::of(Path::new(&***path)) == Some(kind)).cloned().collect()
+    };
+    let everything = work.manifests(&of_kind(FileKind::Manifest), builtin);
+    let mut stale = work.connections(&of_kind(FileKind::Connection), everything);
+    stale.extend(work.concerned_by(&of_kind(FileKind::Automation)));
+    if everything {
+        stale.extend(work.next.folder.files(FileKind::Automation).map(|(path, _)| path.clone()));
     }
-    connections(&parts, &mut next, &mut reports);
-    let mut reload = Reload { generation: next.generation, ..Reload::default() };
-    automations(parts, &mut next, &mut reports, &mut reload);
-    next.reports = reports.into_values().filter(|report| !report.is_empty()).collect();
+    // One round is enough unless a file fails that others call: these are checked again, and whoever calls them.
+    for _ in 0..MAX_ROUNDS {
+        if stale.is_empty() {
+            break;
+        }
+        stale = work.round(stale);
+    }
+    let checked = work.checked;
+    let reload = describe(previous, &next, &checked, &changed);
     (next, reload)
 }
 
-fn sources(folder: &Folder, kind: FileKind) -> Vec<Arc<Source>> {
-    folder.files().filter(|(_, file)| file.kind == kind).map(|(_, file)| file.source.clone()).collect()
+struct Work<'a> {
+    previous: &'a Catalog,
+    next: &'a mut Catalog,
+    address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
+    /// The files of Automations that were decided upon, those that are gone among them.
+    checked: Paths,
+    /// Whether the Automations are in force that were decided upon in earlier rounds.
+    known: BTreeMap<AutomationId, bool>,
 }
 
-fn manifest_reports(previous: &Catalog) -> Vec<Report> {
-    let manifest = |report: &&Report| {
-        FileKind::of(std::path::Path::new(report.source().path())) == Some(FileKind::Manifest)
-    };
-    previous.reports.iter().filter(manifest).cloned().collect()
-}
+impl Work<'_> {
+    /// Reads the manifests if one of them changed, or for the first time. Gives whether, since then everything is
+    /// checked again.
+    fn manifests(&mut self, changed: &Paths, builtin: &Arc<Registry>) -> bool {
+        if changed.is_empty() && self.previous.generation > 0 {
+            return false;
+        }
+        for path in changed {
+            self.next.reports.remove_mut(path);
+        }
+        let sources: Vec<Arc<Source>> =
+            self.next.folder.files(FileKind::Manifest).map(|(_, file)| file.source.clone()).collect();
+        let (registry, said) = Registry::clone(builtin).with_manifests(sources);
+        self.next.registry = Arc::new(registry);
+        for report in said {
+            let path = report.source().path().into();
+            self.say(&path, Arc::new(report));
+        }
+        true
+    }
 
-fn keep_reports(reports: &mut BTreeMap<String, Report>, said: Vec<Report>) {
-    reports.extend(said.into_iter().map(|report| (report.source().path().to_owned(), report)));
-}
+    /// Takes the connections that changed, or all. Gives the files that use them.
+    fn connections(&mut self, changed: &Paths, everything: bool) -> Paths {
+        let mut paths = changed.clone();
+        if everything {
+            paths.extend(self.next.folder.files(FileKind::Connection).map(|(path, _)| path.clone()));
+        }
+        let mut concerned = Paths::new();
+        for path in &paths {
+            let name = stem(path);
+            let was_there = self.next.has_connection(name);
+            self.connection(path, name);
+            concerned.extend(self.next.relations.who(Says::Connects, name).cloned());
+            // Whoever misses one may be told a nearer name.
+            if was_there != self.next.has_connection(name) {
+                concerned.extend(self.next.relations.who_misses(Says::MissesConnection).cloned());
+            }
+        }
+        concerned
+    }
 
-fn connections(parts: &Parts<'_>, next: &mut Catalog, reports: &mut BTreeMap<String, Report>) {
-    for (path, file) in parts.folder.files() {
-        let Content::Connection(loaded) = &file.content else { continue };
+    fn connection(&mut self, path: &Arc<str>, name: &str) {
+        let next = &mut *self.next;
+        next.reports.remove_mut(path);
+        next.connections.remove_mut(name);
+        next.broken_connections.remove_mut(name);
+        let Some(Content::Connection(loaded)) = next.folder.get(path).map(|file| &file.content) else {
+            return;
+        };
         let said = match loaded.to_check() {
             Some((connection, gaps)) => check::connection(connection, gaps, &loaded.report, &next.registry),
             None => loaded.report.clone(),
         };
         let value = loaded.value.clone().filter(|_| !said.has_errors());
         // A connection that no longer loads stays in force as it last did.
-        let name = super::folder::stem(path);
-        let kept: Option<Arc<Connection>> = value.or_else(|| parts.previous.connections.get(name).cloned());
-        match kept {
-            Some(connection) => {
-                next.connections.insert(name.to_owned(), connection);
+        match value.or_else(|| self.previous.connections.get(name).cloned()) {
+            Some(connection) => next.connections.insert_mut(name.to_owned(), connection),
+            None => next.broken_connections.insert_mut(name.to_owned()),
+        }
+        self.say(path, Arc::new(said));
+    }
+
+    /// Takes in what the files say that changed. Gives the files to check: these, and those that what they say concerns.
+    fn concerned_by(&mut self, changed: &Paths) -> Paths {
+        let (before, now) = (&self.previous.folder, &self.next.folder);
+        let relations = &mut self.next.relations;
+        let mut ids: BTreeSet<Arc<str>> = BTreeSet::new();
+        for path in changed {
+            for (file, is_there) in [(before.get(path), false), (now.get(path), true)] {
+                let Some(file) = file else { continue };
+                ids.extend(file.claims().map(|id| Arc::from(id.as_str())));
+                if is_there { relations.enter(path, file) } else { relations.leave(path, file) }
+            }
+        }
+        let mut concerned = changed.clone();
+        for id in relations.find_circles(ids.clone(), now) {
+            concerned.extend(relations.who(Says::IsIt, &id).cloned());
+        }
+        for id in ids {
+            let (old, new) = (self.previous.signature(&id), self.next.signature(&id));
+            if old.is_some() != new.is_some() {
+                // Whoever misses one may be told a nearer id.
+                concerned.extend(self.next.relations.who_misses(Says::MissesAutomation).cloned());
+            }
+            let was_in_force = AutomationId::parse(&id).is_some_and(|id| self.previous.get(&id).is_some());
+            let same_to_callers = was_in_force == self.outlook(&concerned).in_force(&id)
+                && old.map(|(_, signature)| signature) == new.map(|(_, signature)| signature);
+            if !same_to_callers {
+                concerned.extend(self.next.relations.who(Says::Calls, &id).cloned());
+            }
+        }
+        concerned
+    }
+
+    /// Checks these files and puts into force what can be. Gives the files that have been told otherwise of what they call
+    /// than it has turned out.
+    fn round(&mut self, stale: Paths) -> Paths {
+        let stale = self.entangled(stale);
+        let loaded =
+            |path: &Arc<str>| Some((path.clone(), self.next.folder.get(path)?.automation()?.clone()));
+        let files: Vec<_> = stale.iter().filter_map(loaded).collect();
+        let outlook = self.outlook(&stale);
+        let decisions =
+            parallel::map(&files, |(_, loaded)| outlook.next.decide(loaded, &|id| outlook.in_force(id)));
+        let mut told: BTreeMap<AutomationId, [bool; 2]> = BTreeMap::new();
+        for path in &stale {
+            let claimed = self.next.folder.get(path).and_then(|file| file.claims());
+            for id in claimed.into_iter().chain(self.previous.held_by(path)) {
+                let to_others = self.next.get(&id).is_some();
+                told.insert(id.clone(), [outlook.in_force(id.as_str()), to_others]);
+            }
+        }
+        stale.iter().for_each(|path| self.take_out(path));
+        for ((path, _), decision) in files.into_iter().zip(decisions) {
+            self.settle(path, decision);
+        }
+        let mut misled = Paths::new();
+        for (id, [to_these, to_others]) in told {
+            let in_force = self.next.get(&id).is_some();
+            let wrong =
+                |path: &&Arc<str>| in_force != if stale.contains(*path) { to_these } else { to_others };
+            misled.extend(self.next.relations.who(Says::Calls, id.as_str()).filter(wrong).cloned());
+            self.known.insert(id, in_force);
+        }
+        self.checked.extend(stale);
+        misled
+    }
+
+    /// With the files whose fate is tied to theirs: all that want the same id.
+    fn entangled(&self, stale: Paths) -> Paths {
+        let mut queue: Vec<Arc<str>> = stale.iter().cloned().collect();
+        let mut all = stale;
+        while let Some(path) = queue.pop() {
+            let claimed = self.next.folder.get(&path).and_then(|file| file.claims());
+            for id in claimed.into_iter().chain(self.previous.held_by(&path)) {
+                let rivals = self.next.relations.who(Says::IsIt, id.as_str()).cloned();
+                let holder = self.next.get(&id).map(|deployed| deployed.automation.source.path().into());
+                for rival in rivals.chain(holder) {
+                    if all.insert(rival.clone()) {
+                        queue.push(rival);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn outlook<'w>(&'w self, stale: &'w Paths) -> Outlook<'w> {
+        Outlook { next: self.next, known: &self.known, stale }
+    }
+
+    /// Takes whatever a file holds out of force, until it is decided upon, and forgets what was said of it.
+    fn take_out(&mut self, path: &Arc<str>) {
+        let next = &mut *self.next;
+        let held: Vec<_> = next.held_by(path).into_iter().chain(self.previous.held_by(path)).collect();
+        for id in held {
+            let Some(deployed) = next.automations.get(&id) else { continue };
+            if deployed.automation.source.path() != &**path {
+                continue;
+            }
+            if let Some(address) = deployed.address.clone() {
+                next.tokens.remove_mut(address.live.as_str());
+                next.tokens.remove_mut(address.test.as_str());
+            }
+            next.automations.remove_mut(&id);
+        }
+        next.stale.remove_mut(path);
+        next.broken.remove_mut(path);
+        next.reports.remove_mut(path);
+    }
+
+    /// Puts a file's version into force, or leaves its last good one.
+    fn settle(&mut self, path: Arc<str>, decision: Decision) {
+        let Decision { deployed, mut report, misses } = decision;
+        for (says, misses) in misses {
+            self.next.relations.misses(says, &path, misses);
+        }
+        if let Some(mut deployed) = deployed {
+            let automation = &deployed.automation;
+            match self.next.get(&automation.id).map(|other| other.automation.source.path()) {
+                Some(other) => report = Arc::new(check::together(&report, vec![taken(automation, other)])),
+                None => {
+                    let by_request = matches!(automation.trigger, Trigger::Webhook(_));
+                    deployed.address = (self.address)(&automation.id, by_request);
+                    self.say(&path, report);
+                    return self.put(Arc::new(deployed));
+                }
+            }
+        }
+        self.say(&path, report.clone());
+        let last_good = self.previous.held_by(&path).filter(|id| self.next.get(id).is_none());
+        match last_good.as_ref().and_then(|id| self.previous.get(id)) {
+            Some(old) => {
+                self.next.stale.insert_mut(path, old.automation.id.clone());
+                self.put(Arc::new(Deployed { stale: Some(report), ..Deployed::clone(old) }));
             }
             None => {
-                next.broken_connections.insert(name.to_owned());
+                let broken = Broken { path: path.to_string(), report };
+                self.next.broken.insert_mut(path, broken);
             }
         }
-        reports.insert(path.to_owned(), said);
+    }
+
+    fn put(&mut self, deployed: Arc<Deployed>) {
+        if let Some(address) = &deployed.address {
+            for (token, test) in [(&address.live, false), (&address.test, true)] {
+                let mounted = Mounted { deployed: deployed.clone(), test };
+                self.next.tokens.insert_mut(token.as_str().into(), mounted);
+            }
+        }
+        self.next.automations.insert_mut(deployed.automation.id.clone(), deployed);
+    }
+
+    fn say(&mut self, path: &Arc<str>, report: Arc<Report>) {
+        if !report.is_empty() {
+            self.next.reports.insert_mut(path.clone(), report);
+        }
     }
 }
 
-fn automations(
-    parts: Parts<'_>,
-    next: &mut Catalog,
-    reports: &mut BTreeMap<String, Report>,
-    reload: &mut Reload,
-) {
-    let before: HashMap<&str, &Arc<Deployed>> = parts
-        .previous
-        .automations
-        .values()
-        .map(|deployed| (deployed.automation.source.path(), deployed))
-        .collect();
-    for (path, file) in parts.folder.files() {
-        let Content::Automation { loaded, definition } = &file.content else { continue };
-        let old = before.get(path).copied();
-        let unchanged = old.filter(|old| {
-            old.stale.is_none()
-                && !parts.surroundings_changed
-                && !parts.changed.contains(path)
-                && *definition == Some(old.automation.definition)
+/// What is known of the next snapshot while some files are still to be decided upon.
+struct Outlook<'a> {
+    next: &'a Catalog,
+    known: &'a BTreeMap<AutomationId, bool>,
+    /// The files that are to be decided upon.
+    stale: &'a Paths,
+}
+
+impl Outlook<'_> {
+    /// Whether a version of an Automation is in force. It is taken for granted of one whose file is to be decided upon and
+    /// was read whole, until it turns out otherwise.
+    fn in_force(&self, id: &str) -> bool {
+        let Some(id) = AutomationId::parse(id) else { return false };
+        if let Some(in_force) = self.known.get(&id) {
+            return *in_force;
+        }
+        let is_whole = |path: &Arc<str>| {
+            let loaded = self.next.folder.get(path).and_then(|file| file.automation());
+            self.stale.contains(path) && loaded.is_some_and(|loaded| loaded.value.is_some())
+        };
+        self.next.get(&id).is_some() || self.next.relations.who(Says::IsIt, id.as_str()).any(is_whole)
+    }
+}
+
+/// What is to become of a file.
+struct Decision {
+    /// What can be put into force, if anything.
+    deployed: Option<Deployed>,
+    report: Arc<Report>,
+    /// Whether it names something that there is none of.
+    misses: [(Says, bool); 2],
+}
+
+impl Catalog {
+    /// Checks a file, also one that could not be read whole: its report then has everything there is to say at once.
+    fn decide(&self, loaded: &Loaded<Arc<Automation>>, in_force: &dyn Fn(&str) -> bool) -> Decision {
+        let Some((automation, gaps)) = loaded.to_check() else {
+            let misses = [(Says::MissesAutomation, false), (Says::MissesConnection, false)];
+            return Decision { deployed: None, report: Arc::new(loaded.report.clone()), misses };
+        };
+        let Judged { verdict, misses } = self.judge(automation, gaps, &loaded.report, in_force);
+        let report = Arc::new(verdict.report);
+        // Only what was read whole can be in force.
+        let whole = loaded.value.clone().filter(|_| !report.has_errors());
+        let deployed = whole.map(|automation| Deployed {
+            automation,
+            plan: Arc::new(verdict.plan),
+            address: None,
+            schedule: verdict.schedule.map(Arc::new),
+            stale: None,
+            warnings: report.clone(),
         });
-        if let Some(old) = unchanged.filter(|old| !next.automations.contains_key(&old.automation.id)) {
-            if !old.warnings.is_empty() {
-                reports.insert(path.to_owned(), old.warnings.clone());
-            }
-            put(next, old.clone());
-            continue;
-        }
-        match deploy(loaded, next) {
-            Ok(mut deployed) => {
-                let webhook = matches!(deployed.automation.trigger, model::Trigger::Webhook(_));
-                deployed.address = (parts.address)(&deployed.automation.id, webhook);
-                if !deployed.warnings.is_empty() {
-                    reports.insert(path.to_owned(), deployed.warnings.clone());
-                }
-                put(next, Arc::new(deployed));
-            }
-            Err(report) => {
-                reports.insert(path.to_owned(), report.clone());
-                match old.filter(|old| !next.automations.contains_key(&old.automation.id)) {
-                    Some(old) => put(next, Arc::new(old.stale(report.clone()))),
-                    None => next.broken.push(Broken { path: path.to_owned(), report: report.clone() }),
-                }
-            }
-        }
+        Decision { deployed, report, misses }
     }
-    describe(parts.previous, next, parts.changed, reports, reload);
 }
 
-/// Checks a file, also one that could not be read whole: its report then has everything there is to say at once.
-fn deploy(loaded: &Loaded<Arc<Automation>>, next: &Catalog) -> Result<Deployed, Report> {
-    let Some((automation, gaps)) = loaded.to_check() else { return Err(loaded.report.clone()) };
-    let around =
-        check::Surroundings { registry: &next.registry, connection: &|name| next.find_connection(name) };
-    let checked = check::automation(automation, gaps, &loaded.report, &around);
-    let mut report = checked.report;
-    if let Some(other) = next.automations.get(&automation.id) {
-        let message = format!("the id `{}` is taken by `{}`", automation.id, other.automation.source.path());
-        let diagnostic = Diagnostic::error("duplicate-automation", message, automation.id_span)
-            .help("give one of the two files another `id`");
-        report = check::together(&report, vec![diagnostic]);
-    }
-    // Only what was read whole can be in force.
-    let Some(automation) = loaded.value.as_ref().filter(|_| !report.has_errors()) else { return Err(report) };
-    Ok(Deployed {
-        automation: automation.clone(),
-        plan: Arc::new(checked.plan),
-        address: None,
-        schedule: checked.schedule.map(Arc::new),
-        stale: None,
-        warnings: report,
-    })
-}
-
-fn put(next: &mut Catalog, deployed: Arc<Deployed>) {
-    if let Some(address) = &deployed.address {
-        for (token, test) in [(&address.live, false), (&address.test, true)] {
-            next.tokens.insert(token.as_str().into(), Mounted { deployed: deployed.clone(), test });
-        }
-    }
-    next.definitions.insert(deployed.automation.definition, deployed.clone());
-    next.automations.insert(deployed.automation.id.clone(), deployed);
-}
-
-fn describe(
-    previous: &Catalog,
-    next: &Catalog,
-    changed: &BTreeSet<String>,
-    reports: &BTreeMap<String, Report>,
-    reload: &mut Reload,
-) {
-    for (id, deployed) in &next.automations {
-        match previous.automations.get(id) {
-            None => reload.added.push(id.clone()),
-            Some(old) if old.automation.definition != deployed.automation.definition => {
+/// What a reload changed, from the files that it decided upon.
+fn describe(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Paths) -> Reload {
+    let mut reload = Reload { generation: next.generation, ..Reload::default() };
+    let held = checked.iter().flat_map(|path| [previous.held_by(path), next.held_by(path)]);
+    let decided: BTreeSet<AutomationId> = held.flatten().collect();
+    for id in decided.iter() {
+        let (old, new) = (previous.get(id), next.get(id));
+        let is_stale =
+            |deployed: Option<&Arc<Deployed>>| deployed.is_some_and(|deployed| deployed.stale.is_some());
+        match (old, new) {
+            (None, Some(_)) => reload.added.push(id.clone()),
+            (Some(_), None) => reload.removed.push(id.clone()),
+            (Some(old), Some(new)) if old.automation.definition != new.automation.definition => {
                 reload.changed.push(id.clone());
             }
-            Some(_) => {}
+            (Some(_), Some(_)) if is_stale(old) && !is_stale(new) => reload.restored.push(id.clone()),
+            _ => {}
         }
-        if deployed.stale.is_some() && changed.contains(deployed.automation.source.path()) {
+        let told = new.is_some_and(|new| !changed.contains(new.automation.source.path()));
+        if is_stale(new) && !(told && is_stale(old)) {
             reload.stale.push(id.clone());
         }
     }
-    reload.removed =
-        previous.automations.keys().filter(|id| !next.automations.contains_key(id)).cloned().collect();
-    reload.reports = changed.iter().filter_map(|path| reports.get(path)).cloned().collect();
-}
-
-impl Deployed {
-    /// The same version, marked as no longer what the file says.
-    fn stale(&self, report: Report) -> Self {
-        Self {
-            automation: self.automation.clone(),
-            plan: self.plan.clone(),
-            address: self.address.clone(),
-            schedule: self.schedule.clone(),
-            stale: Some(report),
-            warnings: self.warnings.clone(),
-        }
-    }
+    let news = |path: &&Arc<str>| {
+        let (old, new) = (previous.reports.get(*path), next.reports.get(*path));
+        changed.contains(*path) || old.map(|old| old.diagnostics()) != new.map(|new| new.diagnostics())
+    };
+    let reports = checked.union(changed).filter(news).filter_map(|path| next.reports.get(path));
+    reload.reports = reports.map(|report| Report::clone(report)).collect();
+    reload.decided = decided.into_iter().collect();
+    reload
 }

@@ -1,166 +1,150 @@
-//! The files of a project folder, read again only where they have changed.
+//! The files of a project folder as they were last read: read again only where they have changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use model::automation::Automation;
-use model::diagnostic::{Diagnostic, Report, Source, Span};
-use model::load::{self, Loaded};
-use model::{Connection, DefinitionHash};
+use rpds::RedBlackTreeMapSync;
+
+use super::file::{File, FileKind};
+use crate::parallel;
 
 /// How deep folders below `automations/` are looked into.
 const MAX_DEPTH: usize = 8;
 /// The most files of a project (interfaces, "Limits").
 const MAX_FILES: usize = 12_000;
-/// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
-const MAX_BYTES: u64 = 512 << 10;
 
-/// What kind of file it is, told by its folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum FileKind {
-    Manifest,
-    Connection,
-    Automation,
+/// Where to look for changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Everywhere.
+    Everywhere,
+    /// At these paths alone, relative to the project folder: something was seen to happen there.
+    At(BTreeSet<PathBuf>),
 }
 
-impl FileKind {
-    const FOLDERS: [(&'static str, Self); 3] = [
-        ("connectors", Self::Manifest),
-        ("connections", Self::Connection),
-        ("automations", Self::Automation),
-    ];
-
-    /// The kind of a file at this path relative to the project folder.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let folder = path.components().next()?.as_os_str();
-        let name = path.file_name()?.to_str()?;
-        let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-        let kept =
-            yaml && !name.starts_with('.') && !name.ends_with(".test.yaml") && !name.ends_with(".test.yml");
-        Self::FOLDERS.iter().find(|(word, _)| kept && folder == *word).map(|(_, kind)| *kind)
-    }
-}
-
-/// The files as they were last read.
+/// The files as they were last read. A copy is cheap and shares every file with the one it was made of, so that each
+/// snapshot keeps the files it was made from.
+#[derive(Clone)]
 pub(crate) struct Folder {
-    dir: PathBuf,
-    files: BTreeMap<String, File>,
-    /// Counts the scans that found a manifest or a connection changed.
-    pub(crate) surroundings: u64,
-}
-
-pub(crate) struct File {
-    pub(crate) kind: FileKind,
-    stamp: Stamp,
-    pub(crate) source: Arc<Source>,
-    pub(crate) content: Content,
+    dir: Arc<Path>,
+    files: RedBlackTreeMapSync<Arc<str>, Arc<File>>,
 }
 
 /// What the file system says of a file: while it stays the same the file is not read again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
 }
 
-#[derive(Clone)]
-pub(crate) enum Content {
-    Automation { loaded: Arc<Loaded<Arc<Automation>>>, definition: Option<DefinitionHash> },
-    Connection(Arc<Loaded<Arc<Connection>>>),
-    Manifest,
-}
+type Found = BTreeMap<Arc<str>, (FileKind, Stamp)>;
 
 impl Folder {
-    pub(crate) fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), files: BTreeMap::new(), surroundings: 0 }
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
     }
 
-    /// Every file by its path relative to the project folder.
-    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &File)> {
-        self.files.iter().map(|(path, file)| (path.as_str(), file))
+    /// The files of a kind by their paths relative to the project folder, in the order of these.
+    pub(crate) fn files(&self, kind: FileKind) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
+        self.below(kind.folder())
     }
 
-    /// Looks at the folder again and reads what changed. Gives the paths that did.
-    pub(crate) fn scan(&mut self) -> Vec<String> {
-        let found = self.list();
-        let mut changed = Vec::new();
-        self.files.retain(|path, file| {
-            let kept = found.contains_key(path);
-            if !kept {
-                changed.push(path.clone());
-                self.surroundings += u64::from(file.kind != FileKind::Automation);
-            }
-            kept
-        });
-        let stale: Vec<_> = found
-            .into_iter()
-            .filter(|(path, (_, stamp))| self.files.get(path).is_none_or(|file| file.stamp != *stamp))
-            .collect();
-        for (path, file) in read_all(&self.dir, stale) {
-            let same = self.files.get(&path).is_some_and(|old| old.source.text() == file.source.text());
-            if same {
-                // Touched, not changed: what was loaded from it stays.
-                if let Some(old) = self.files.get_mut(&path) {
-                    old.stamp = file.stamp;
-                }
-                continue;
-            }
-            self.surroundings += u64::from(file.kind != FileKind::Automation);
-            changed.push(path.clone());
-            self.files.insert(path, file);
-        }
-        changed.sort();
-        changed
+    /// The file at a path relative to the project folder.
+    pub(crate) fn get(&self, path: &str) -> Option<&Arc<File>> {
+        self.files.get(path)
     }
 
-    fn list(&self) -> BTreeMap<String, (FileKind, Stamp)> {
-        let mut found = BTreeMap::new();
-        for (folder, kind) in FileKind::FOLDERS {
-            list_folder(&self.dir, Path::new(folder), kind, MAX_DEPTH, &mut found);
-        }
-        found
+    /// Puts a file in the place of what was at its path, without looking at the disk.
+    pub(super) fn put(&mut self, path: Arc<str>, file: File) {
+        self.files.insert_mut(path, Arc::new(file));
     }
-}
 
-fn list_folder(
-    root: &Path,
-    below: &Path,
-    kind: FileKind,
-    depth: usize,
-    found: &mut BTreeMap<String, (FileKind, Stamp)>,
-) {
-    let Ok(entries) = fs::read_dir(root.join(below)) else { return };
-    for entry in entries.flatten() {
-        let path = below.join(entry.file_name());
-        // Follows links, as editors and config maps use them; devices and pipes are not regular files.
-        let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
-        if metadata.is_dir() {
-            let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if depth > 0 && !hidden {
-                list_folder(root, &path, kind, depth - 1, found);
-            }
-            continue;
-        }
-        let Some(name) = path.to_str().filter(|_| metadata.is_file() && FileKind::of(&path).is_some()) else {
-            continue;
+    /// Looks again, reads what changed, and gives the paths that did. A file that is gone has changed.
+    pub(crate) fn look(&mut self, look: &Look) -> BTreeSet<Arc<str>> {
+        let found = match look {
+            Look::Everywhere => None,
+            Look::At(paths) => self.look_at(paths),
         };
-        if found.len() >= MAX_FILES {
-            tracing::error!(
-                limit = MAX_FILES,
-                "the project has more files than are read; the rest is left out"
-            );
-            return;
+        found.unwrap_or_else(|| self.look_everywhere())
+    }
+
+    fn look_everywhere(&mut self) -> BTreeSet<Arc<str>> {
+        let mut found = Found::new();
+        for kind in FileKind::ALL {
+            list_folder(&self.dir, Path::new(kind.folder()), kind, MAX_DEPTH, &mut found);
         }
-        found.insert(name.to_owned(), (kind, Stamp::of(&metadata)));
+        let gone = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
+        found.retain(|path, (_, stamp)| self.get(path).is_none_or(|file| file.stamp != *stamp));
+        self.take(found, gone)
+    }
+
+    /// As [`Folder::look_everywhere`], at these paths alone. `None` where they may hold more than one file each, as
+    /// folders and links to them do.
+    fn look_at(&mut self, paths: &BTreeSet<PathBuf>) -> Option<BTreeSet<Arc<str>>> {
+        let (mut found, mut gone) = (Found::new(), Vec::new());
+        for path in paths {
+            let Some(name) = slashed(path) else { continue };
+            let metadata = fs::metadata(self.dir.join(path)).ok();
+            let was_folder = self.below(&name).next().is_some();
+            if was_folder || metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+                return None;
+            }
+            let kind = FileKind::of(path).filter(|_| can_be_listed(path));
+            match (kind, metadata.filter(fs::Metadata::is_file)) {
+                (Some(kind), Some(metadata)) if self.get(&name).is_some() || self.has_room(&found) => {
+                    // Read also where the stamp is the same: within one tick of the file system's clock it stays.
+                    found.insert(name, (kind, Stamp::of(&metadata)));
+                }
+                (_, None) if self.get(&name).is_some() => gone.push(name),
+                _ => {}
+            }
+        }
+        Some(self.take(found, gone))
+    }
+
+    fn has_room(&self, found: &Found) -> bool {
+        has_room(self.files.size() + found.len())
+    }
+
+    /// The files below a folder.
+    fn below(&self, folder: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
+        let start: Arc<str> = format!("{folder}/").into();
+        let within = start.clone();
+        self.files.range(start..).take_while(move |(path, _)| path.starts_with(&*within))
+    }
+
+    /// Reads what was found, and forgets what is gone.
+    fn take(&mut self, found: Found, gone: Vec<Arc<str>>) -> BTreeSet<Arc<str>> {
+        let found: Vec<_> = found.into_iter().collect();
+        let read = parallel::map(&found, |(path, (kind, stamp))| {
+            Arc::new(File::read(&self.dir, path, *kind, *stamp))
+        });
+        for path in &gone {
+            self.files.remove_mut(path);
+        }
+        let mut changed: BTreeSet<Arc<str>> = gone.into_iter().collect();
+        for ((path, _), mut file) in found.into_iter().zip(read) {
+            match self.get(&path).filter(|old| old.source.text() == file.source.text()) {
+                // Touched, not changed: what was loaded from it stays.
+                Some(old) => file = Arc::new(File { stamp: file.stamp, ..File::clone(old) }),
+                None => {
+                    changed.insert(path.clone());
+                }
+            }
+            self.files.insert_mut(path, file);
+        }
+        changed
     }
 }
 
 impl Stamp {
+    /// Of a text that is in no file.
+    pub(super) const NONE: Self = Self { modified: None, length: 0, inode: 0 };
+
     fn of(metadata: &fs::Metadata) -> Self {
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(metadata);
@@ -170,71 +154,117 @@ impl Stamp {
     }
 }
 
-/// Reads and loads many files, on as many threads as there are cores.
-fn read_all(root: &Path, files: Vec<(String, (FileKind, Stamp))>) -> Vec<(String, File)> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len() / 16 + 1);
-    if threads <= 1 {
-        return files.into_iter().map(|(path, (kind, stamp))| read_one(root, path, kind, stamp)).collect();
-    }
-    let share = files.len().div_ceil(threads);
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = files
-            .chunks(share)
-            .map(|part| {
-                scope.spawn(move || {
-                    let part = part.iter().cloned();
-                    part.map(|(path, (kind, stamp))| read_one(root, path, kind, stamp)).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        parts.into_iter().flat_map(|part| part.join().unwrap_or_default()).collect()
-    })
-}
-
-fn read_one(root: &Path, path: String, kind: FileKind, stamp: Stamp) -> (String, File) {
-    let text = read_text(&root.join(&path));
-    let stem = stem(&path).to_owned();
-    let (text, problem) = match text {
-        Ok(text) => (text, None),
-        Err(message) => (String::new(), Some(message)),
-    };
-    let source = Arc::new(Source::new(path.clone(), text));
-    let content = match kind {
-        FileKind::Manifest => Content::Manifest,
-        FileKind::Connection => {
-            let loaded = shared(load::connection(source.clone(), &stem), problem, &source);
-            Content::Connection(Arc::new(loaded))
+fn list_folder(root: &Path, below: &Path, kind: FileKind, depth: usize, found: &mut Found) {
+    let Ok(entries) = fs::read_dir(root.join(below)) else { return };
+    for entry in entries.flatten() {
+        let path = below.join(entry.file_name());
+        // Follows links, as editors and config maps use them; devices and pipes are not regular files.
+        let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
+        if metadata.is_dir() {
+            if depth > 0 && !is_hidden(&path) {
+                list_folder(root, &path, kind, depth - 1, found);
+            }
+            continue;
         }
-        FileKind::Automation => {
-            let loaded = shared(load::automation(source.clone(), &stem), problem, &source);
-            let definition = loaded.value.as_ref().map(|automation| automation.definition);
-            Content::Automation { loaded: Arc::new(loaded), definition }
+        let Some(name) = slashed(&path).filter(|_| metadata.is_file() && FileKind::of(&path).is_some())
+        else {
+            continue;
+        };
+        if !has_room(found.len()) {
+            return;
         }
-    };
-    (path, File { kind, stamp, source, content })
-}
-
-fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
-    match problem {
-        None => loaded.map(Arc::new),
-        Some(message) => {
-            let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
-            Loaded::refused(Report::new(source.clone(), [diagnostic]))
-        }
+        found.insert(name, (kind, Stamp::of(&metadata)));
     }
 }
 
-/// The file's name without folder and ending.
-pub(crate) fn stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
+fn has_room(files: usize) -> bool {
+    if files < MAX_FILES {
+        return true;
+    }
+    tracing::error!(limit = MAX_FILES, "the project has more files than are read; the rest is left out");
+    false
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|error| format!("the file cannot be read: {error}"))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES)
-        .read_to_end(&mut bytes)
-        .map_err(|error| format!("the file cannot be read: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
+/// Whether a look everywhere would come to a file at this path.
+fn can_be_listed(path: &Path) -> bool {
+    let folders =
+        path.parent().into_iter().flat_map(Path::ancestors).filter(|folder| folder.parent().is_some());
+    let mut deep = 0;
+    folders.inspect(|_| deep += 1).all(|folder| !is_hidden(folder)) && deep <= MAX_DEPTH + 1
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+}
+
+/// A path relative to the project folder as it is shown and compared; `None` for one that is not UTF-8 or leads out.
+fn slashed(path: &Path) -> Option<Arc<str>> {
+    let names: Option<Vec<&str>> = path
+        .components()
+        .map(|component| match component {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect();
+    names.map(|names| names.join("/").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_can_be_listed_where_a_look_everywhere_would_come_to_it() {
+        let deep = |folders: usize| format!("automations/{}x.yaml", "a/".repeat(folders));
+        assert!(can_be_listed(Path::new("automations/x.yaml")));
+        assert!(can_be_listed(Path::new(&deep(MAX_DEPTH))));
+        assert!(!can_be_listed(Path::new(&deep(MAX_DEPTH + 1))));
+        assert!(!can_be_listed(Path::new("automations/.git/x.yaml")));
+    }
+
+    #[test]
+    fn looking_at_one_path_finds_what_looking_everywhere_finds() {
+        let project = tempfile::tempdir().expect("a folder");
+        let dir = project.path();
+        fs::create_dir_all(dir.join("automations/sub/.hidden")).expect("folders");
+        let texts = [
+            "automations/a.yaml",
+            "automations/sub/b.yml",
+            "automations/sub/.hidden/c.yaml",
+            "automations/a.txt",
+        ];
+        let mut watched = Folder::new(dir);
+        watched.look(&Look::Everywhere);
+        for path in texts {
+            fs::write(dir.join(path), "trigger: {manual: {}}\nsteps: []\n").expect("written");
+        }
+        let all = texts.iter().map(PathBuf::from).collect();
+        let seen = watched.look(&Look::At(all));
+        assert_eq!(seen, Folder::new(dir).look(&Look::Everywhere));
+        assert_eq!(seen.len(), 2);
+        fs::remove_file(dir.join(texts[0])).expect("removed");
+        let gone = watched.look(&Look::At(BTreeSet::from([texts[0].into()])));
+        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[0].into()]);
+        // A folder that goes takes its files with it.
+        fs::remove_dir_all(dir.join("automations/sub")).expect("removed");
+        let gone = watched.look(&Look::At(BTreeSet::from(["automations/sub".into()])));
+        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[1].into()]);
+        assert!(watched.files(FileKind::Automation).next().is_none());
+    }
+
+    #[test]
+    fn a_file_whose_text_is_the_same_has_not_changed() {
+        let project = tempfile::tempdir().expect("a folder");
+        fs::create_dir(project.path().join("automations")).expect("a folder");
+        let path = project.path().join("automations/a.yaml");
+        let mut folder = Folder::new(project.path());
+        fs::write(&path, "steps: []\n").expect("written");
+        assert_eq!(folder.look(&Look::Everywhere).len(), 1);
+        let read = folder.get("automations/a.yaml").expect("read").source.clone();
+        fs::remove_file(&path).and_then(|()| fs::write(&path, "steps: []\n")).expect("written");
+        assert!(folder.look(&Look::Everywhere).is_empty());
+        assert!(Arc::ptr_eq(&read, &folder.get("automations/a.yaml").expect("read").source));
+        fs::write(&path, "steps: {}\n").expect("written");
+        assert_eq!(folder.look(&Look::At(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
+    }
 }

@@ -1,36 +1,49 @@
 //! The immutable snapshot of everything in force, and how one follows another: scan, load and check, diff, swap.
 
+mod around;
 mod assemble;
+mod file;
 mod folder;
+mod relations;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 use connector::Registry;
 use jiff::Timestamp;
 use model::automation::{Automation, Trigger};
 use model::diagnostic::Report;
-use model::{AutomationId, Connection, DefinitionHash};
+use model::{AutomationId, Connection};
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
 use trigger::schedule::Schedule;
 
-use crate::check::Found;
 use crate::plan::Plan;
 
 pub(crate) use assemble::{Parts, assemble};
-pub(crate) use folder::{FileKind, Folder};
+pub(crate) use file::{File, FileKind, stem};
+pub(crate) use folder::{Folder, Look};
+use relations::Relations;
 
-/// Everything in force at one moment. Never changes: a reload puts another in its place.
+/// Everything in force at one moment. Never changes: a reload puts another in its place, which shares with it whatever
+/// stays the same. A copy is cheap.
+#[derive(Clone)]
 pub struct Catalog {
-    automations: BTreeMap<AutomationId, Arc<Deployed>>,
-    connections: BTreeMap<String, Arc<Connection>>,
+    automations: RedBlackTreeMapSync<AutomationId, Arc<Deployed>>,
+    connections: RedBlackTreeMapSync<String, Arc<Connection>>,
     /// The names of connection files that do not load and have no last good version in force.
-    broken_connections: BTreeSet<String>,
+    broken_connections: RedBlackTreeSetSync<String>,
     registry: Arc<Registry>,
-    broken: Vec<Broken>,
-    reports: Vec<Report>,
-    tokens: HashMap<Arc<str>, Mounted>,
-    definitions: HashMap<DefinitionHash, Arc<Deployed>>,
+    /// By path.
+    broken: RedBlackTreeMapSync<Arc<str>, Broken>,
+    /// By path, where there is something to say.
+    reports: RedBlackTreeMapSync<Arc<str>, Arc<Report>>,
+    tokens: HashTrieMapSync<Arc<str>, Mounted>,
+    /// The files whose last good version is in force though they no longer load, and which Automation that is.
+    stale: RedBlackTreeMapSync<Arc<str>, AutomationId>,
+    /// The files that it was made from.
+    folder: Folder,
+    relations: Relations,
     generation: u64,
 }
 
@@ -43,19 +56,20 @@ pub(crate) struct Mounted {
 }
 
 /// An Automation in force.
+#[derive(Clone)]
 pub struct Deployed {
     /// Its checked form.
     pub automation: Arc<Automation>,
     /// Its step graph.
     pub plan: Arc<Plan>,
     /// The tokens of its addresses, once it has some.
-    pub address: Option<Address>,
+    pub address: Option<Arc<Address>>,
     /// Its schedule, if it has one.
     pub schedule: Option<Arc<Schedule>>,
     /// Set when the file on disk no longer loads: this is its last good version, and why.
-    pub stale: Option<Report>,
+    pub stale: Option<Arc<Report>>,
     /// What there is to say of it that is no error.
-    pub warnings: Report,
+    pub warnings: Arc<Report>,
 }
 
 /// A file that does not load and has no last good version in force.
@@ -63,8 +77,8 @@ pub struct Deployed {
 pub struct Broken {
     /// The file, relative to the project folder.
     pub path: String,
-    /// The Automation that was in force from it until it was refused, if any.
-    pub report: Report,
+    /// Why.
+    pub report: Arc<Report>,
 }
 
 /// What a reload changed.
@@ -78,17 +92,22 @@ pub struct Reload {
     pub changed: Vec<AutomationId>,
     /// No longer in force.
     pub removed: Vec<AutomationId>,
-    /// Kept in their last good version since their file does not load.
+    /// Kept in their last good version since their file does not load, or no longer fits what it calls.
     pub stale: Vec<AutomationId>,
-    /// What there is to say, one report for each file that changed and has something to say.
+    /// In force in the same definition as before, which is again what the file says.
+    pub restored: Vec<AutomationId>,
+    /// What there is to say that was not said before, one report a file.
     pub reports: Vec<Report>,
+    /// Everything that was decided upon, whether or not it is as before.
+    pub(crate) decided: Vec<AutomationId>,
 }
 
 impl Reload {
     /// Whether nothing changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() && self.stale.is_empty()
+        let lists = [&self.added, &self.changed, &self.removed, &self.stale, &self.restored];
+        lists.iter().all(|ids| ids.is_empty())
     }
 }
 
@@ -97,14 +116,16 @@ impl Catalog {
     #[must_use]
     pub fn empty(registry: Arc<Registry>) -> Self {
         Self {
-            automations: BTreeMap::new(),
-            connections: BTreeMap::new(),
-            broken_connections: BTreeSet::new(),
+            automations: RedBlackTreeMapSync::new_sync(),
+            connections: RedBlackTreeMapSync::new_sync(),
+            broken_connections: RedBlackTreeSetSync::new_sync(),
             registry,
-            broken: Vec::new(),
-            reports: Vec::new(),
-            tokens: HashMap::new(),
-            definitions: HashMap::new(),
+            broken: RedBlackTreeMapSync::new_sync(),
+            reports: RedBlackTreeMapSync::new_sync(),
+            tokens: HashTrieMapSync::new_sync(),
+            stale: RedBlackTreeMapSync::new_sync(),
+            folder: Folder::new(Path::new("")),
+            relations: Relations::none(),
             generation: 0,
         }
     }
@@ -150,39 +171,21 @@ impl Catalog {
         &self.registry
     }
 
-    /// Files that do not load and have no last good version in force.
+    /// Files that do not load and have no last good version in force, in the order of their paths.
     #[must_use]
-    pub fn broken(&self) -> &[Broken] {
-        &self.broken
+    pub fn broken(&self) -> Vec<&Broken> {
+        self.broken.values().collect()
     }
 
     /// What there is to say of every file that has something to say, in the order of their paths.
-    #[must_use]
-    pub fn reports(&self) -> &[Report] {
-        &self.reports
+    pub fn reports(&self) -> impl ExactSizeIterator<Item = &Arc<Report>> {
+        self.reports.values()
     }
 
     /// Which snapshot this is, counted from 1.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
-    }
-
-    /// The connection called `name`, or why there is none.
-    pub(crate) fn find_connection(&self, name: &str) -> Found {
-        match self.connections.get(name) {
-            Some(connection) => Found::Loaded(connection.clone()),
-            None if self.broken_connections.contains(name) => Found::Broken,
-            None => {
-                let names = self.connections.keys().chain(&self.broken_connections).map(String::as_str);
-                let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
-                Found::Missing { nearest }
-            }
-        }
-    }
-
-    pub(crate) fn by_definition(&self, hash: DefinitionHash) -> Option<&Arc<Deployed>> {
-        self.definitions.get(&hash)
     }
 
     pub(crate) fn mounted(&self, token: &str) -> Option<&Mounted> {
@@ -194,7 +197,7 @@ impl Deployed {
     /// A definition that is no longer in force, for the executions that still run on it.
     pub(crate) fn old(automation: Arc<Automation>, warnings: Report) -> Self {
         let (plan, _) = Plan::build(&automation);
-        let plan = Arc::new(plan);
+        let (plan, warnings) = (Arc::new(plan), Arc::new(warnings));
         Self { automation, plan, address: None, schedule: None, stale: None, warnings }
     }
 

@@ -43,36 +43,48 @@ fn check_call(
     };
     let spec = action.spec();
     check_connection(call, spec, unread, around, found);
-    let names: Vec<&str> = spec.inputs.iter().map(|input| input.name.as_str()).collect();
-    let mut given = Vec::with_capacity(call.with.len());
-    for (name, template) in &call.with {
-        let read_as = read_as(name, &call.with, &names, found, || {
-            format!("`{}` has no input `{}`", spec.name, name.name)
-        });
-        let Some(input) = read_as.and_then(|name| spec.input(name)) else { continue };
-        given.push(input.name.as_str());
-        check_template(&input.kind, template, name.span, &format!("input `{}`", input.name), found);
-    }
-    if unread("with") {
-        return;
-    }
-    let given = |input: &InputSpec| given.contains(&input.name.as_str());
-    let missing =
-        spec.inputs.iter().filter(|input| input.required && input.default.is_none() && !given(input));
-    for input in missing {
-        let meaning = input.description.as_deref().unwrap_or("required");
-        found.push(
-            Diagnostic::error(
-                "missing-input",
-                format!("`{}` needs the input `{}`", spec.name, input.name),
-                if call.with.is_empty() { call.action.span } else { call.with_span },
-            )
-            .help(format!(
-                "add `{}:` below `with` ({}; {meaning})",
-                input.name,
-                input.kind.words()
-            )),
-        );
+    let place = if call.with.is_empty() { call.action.span } else { call.with_span };
+    let (inputs, unread) = (&spec.inputs, unread("with"));
+    Given { callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
+}
+
+/// What a step gives to what it calls.
+pub(super) struct Given<'a> {
+    /// What it calls.
+    pub(super) callee: &'a str,
+    /// What that takes.
+    pub(super) inputs: &'a [InputSpec],
+    pub(super) with: &'a [(Named, Template)],
+    /// Where to tell of an input that is missing.
+    pub(super) place: Span,
+    /// Whether not all of `with` could be read.
+    pub(super) unread: bool,
+}
+
+impl Given<'_> {
+    pub(super) fn check(&self, found: &mut Vec<Diagnostic>) {
+        let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+        let mut given = Vec::with_capacity(self.with.len());
+        for (name, template) in self.with {
+            let read_as = read_as(name, self.with, &names, found, || {
+                format!("`{}` has no input `{}`", self.callee, name.name)
+            });
+            let Some(input) = self.inputs.iter().find(|input| read_as == Some(&input.name)) else { continue };
+            given.push(input.name.as_str());
+            check_template(&input.kind, template, name.span, &format!("input `{}`", input.name), found);
+        }
+        let missing = |input: &&InputSpec| {
+            input.required && input.default.is_none() && !given.contains(&input.name.as_str())
+        };
+        for input in self.inputs.iter().filter(missing).filter(|_| !self.unread) {
+            let meaning = input.description.as_deref().unwrap_or("required");
+            let (name, kind) = (&input.name, input.kind.words());
+            let message = format!("`{}` needs the input `{name}`", self.callee);
+            found.push(
+                Diagnostic::error("missing-input", message, self.place)
+                    .help(format!("add `{name}:` below `with` ({kind}; {meaning})")),
+            );
+        }
     }
 }
 

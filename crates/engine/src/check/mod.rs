@@ -1,6 +1,7 @@
 //! The one checker behind `validate`, the daemon and the API: a file against everything around it.
 
 mod actions;
+mod calls;
 mod references;
 mod results;
 
@@ -17,6 +18,7 @@ use trigger::schedule::{Schedule, ScheduleKey};
 use crate::plan::Plan;
 
 pub(crate) use actions::connection;
+pub(crate) use calls::{Callee, Signature};
 
 /// What the checker makes of one Automation.
 pub(crate) struct Verdict {
@@ -31,6 +33,11 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) registry: &'a Registry,
     /// The connection of a name.
     pub(crate) connection: &'a dyn Fn(&str) -> Found,
+    /// The Automation with an id.
+    pub(crate) automation: &'a dyn Fn(&str) -> Callee,
+    /// The way by calls from the Automation with an id to the one that is checked, both included, where there is one:
+    /// then a call of it closes a circle. Without names where the way is too long to be told.
+    pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
 }
 
 /// A connection by its name.
@@ -60,6 +67,7 @@ pub(crate) fn automation(
         Trigger::Webhook(_) | Trigger::Manual => None,
     };
     diagnostics.extend(actions::check(automation, gaps, around));
+    diagnostics.extend(calls::check(automation, gaps, around));
     diagnostics.extend(references::check(automation, gaps, &plan));
     diagnostics.extend(results::check(automation, gaps, around.registry));
     Verdict { plan, schedule, report: together(said, diagnostics) }

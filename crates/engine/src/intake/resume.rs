@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::automation::DefinitionHash;
+use model::automation::{AutomationId, DefinitionHash};
 use model::execution::Status;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -60,7 +60,7 @@ impl Services {
         if execution.outcome.is_some() {
             return Ok(None);
         }
-        let deployed = self.deployed(execution.definition).await?;
+        let deployed = self.deployed(&execution.automation, execution.definition).await?;
         let journal = Journal::restore(id, &deployed.automation, &events, came_from, self.surroundings());
         Ok(Some(Live {
             deployed,
@@ -73,9 +73,13 @@ impl Services {
     }
 
     /// The definition with this hash, in force or kept.
-    pub(crate) async fn deployed(&self, hash: DefinitionHash) -> Result<Arc<Deployed>, String> {
+    pub(crate) async fn deployed(
+        &self,
+        id: &AutomationId,
+        hash: DefinitionHash,
+    ) -> Result<Arc<Deployed>, String> {
         let catalog = self.catalog.load_full();
-        if let Some(found) = catalog.by_definition(hash) {
+        if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
         }
         if let Some(found) = self.intake.state().old.get(&hash) {

@@ -168,7 +168,8 @@ async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
     project.settings.limits.queue = 1;
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let sync = engine.catalog().find("sync").expect("in force").address.clone().expect("an address").live;
+    let sync =
+        engine.catalog().find("sync").expect("in force").address.clone().expect("an address").live.clone();
     let first = soon(engine.receive(&live, post("{}"))).await;
     assert_eq!(first.status, 200);
     let held = peer.asked().await;

@@ -1,5 +1,7 @@
 //! What a change on disk does, and what it leaves alone.
 
+use std::time::Duration;
+
 use crate::common::{Project, show, soon, start_with, stop};
 
 const GOOD: &str = "trigger: {webhook: {}}\nsteps:\n  - set: {v: 1}\n";
@@ -117,21 +119,75 @@ async fn a_connection_that_changes_has_every_automation_checked_again() {
     stop(engine).await;
 }
 
-#[tokio::test]
-async fn a_save_is_noticed_without_being_asked() {
+/// How long after its last sign a file is looked at that was written whole, and one that may not be.
+const SETTLED: Duration = Duration::from_millis(if cfg!(target_os = "linux") { 5 } else { 40 });
+const QUIET: Duration = Duration::from_millis(40);
+
+/// An engine that watches its folder, with one Automation that gives 1.
+async fn watching() -> (Project, engine::Engine) {
     let mut project = Project::with("trigger: {manual: {}}\nsteps:\n  - set: {v: 1}\n");
     project.settings.watch = true;
     let engine = project.start().await;
     // The watcher sleeps until its next look once it watches.
-    let look = engine.clock().now() + std::time::Duration::from_secs(3);
-    soon(project.clock.somebody_sleeps_until(look)).await;
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(3))).await;
+    (project, engine)
+}
+
+async fn wait_for_reload(notices: &mut tokio::sync::broadcast::Receiver<engine::Notice>) {
+    soon(async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} }).await;
+}
+
+#[tokio::test]
+async fn a_save_is_noticed_without_being_asked() {
+    let (project, engine) = watching().await;
     let mut notices = engine.subscribe();
     // As editors save: another file is written and takes the place of the old one.
     project.write("automations/.test.yaml.tmp", "trigger: {manual: {}}\nsteps:\n  - set: {v: 2}\n");
     std::fs::rename(project.path("automations/.test.yaml.tmp"), project.path("automations/test.yaml"))
         .expect("renamed");
-    soon(async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} }).await;
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + SETTLED)).await;
+    project.clock.advance(SETTLED);
+    wait_for_reload(&mut notices).await;
     let id = start_with(&engine, "{}").await;
     assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":2}"#);
+    stop(engine).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_file_that_is_still_being_written_is_given_time() {
+    use std::io::Write as _;
+
+    let (project, engine) = watching().await;
+    let mut notices = engine.subscribe();
+    let mut file = std::fs::File::create(project.path("automations/test.yaml")).expect("created");
+    file.write_all(b"trigger: {manual: {}}\nsteps:\n").and_then(|()| file.flush()).expect("written");
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + QUIET)).await;
+    file.write_all(b"  - set: {v: 2}\n").expect("written");
+    drop(file);
+    // Closing it says that it is whole.
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + SETTLED)).await;
+    project.clock.advance(SETTLED);
+    wait_for_reload(&mut notices).await;
+    assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_nobody_saw_is_found_by_the_regular_look() {
+    let (project, engine) = watching().await;
+    let mut notices = engine.subscribe();
+    // A folder is made anew, and the watch with it: what is written before the next look is seen by that alone.
+    std::fs::rename(project.path("automations"), project.path("aside")).expect("renamed");
+    std::fs::create_dir(project.path("automations")).expect("a folder");
+    project.write("automations/new.yaml", GOOD);
+    loop {
+        project.clock.advance(Duration::from_secs(3));
+        wait_for_reload(&mut notices).await;
+        if engine.catalog().find("new").is_ok() {
+            break;
+        }
+    }
+    assert!(engine.catalog().find("test").is_err());
     stop(engine).await;
 }

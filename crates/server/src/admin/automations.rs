@@ -122,13 +122,13 @@ impl Api {
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
-    let broken = catalog.broken().iter();
+    let broken = catalog.broken().into_iter();
     Answer::ok(Automations {
         automations: catalog.automations().map(|deployed| api.automation(deployed, now)).collect(),
         broken: broken
             .map(|broken| BrokenView {
                 path: broken.path.clone(),
-                diagnostics: diagnostics([&broken.report]),
+                diagnostics: diagnostics([&*broken.report]),
             })
             .collect(),
     })
@@ -151,7 +151,7 @@ pub(crate) async fn show(
     Ok(Answer::ok(AutomationDetail {
         automation: api.automation(deployed, now),
         source: automation.source.text().to_owned(),
-        diagnostics: diagnostics([report]),
+        diagnostics: diagnostics([&**report]),
         plan: deployed.plan.graph(automation),
         inputs: serde_json::to_value(&automation.inputs).unwrap_or_default(),
     }))

@@ -1,0 +1,178 @@
+//! One file of a project folder: what kind it is, and what came of reading it.
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+
+use model::Connection;
+use model::automation::{Automation, AutomationId, Verb};
+use model::diagnostic::{Diagnostic, Report, Source, Span};
+use model::load::{self, Loaded};
+
+use super::folder::Stamp;
+
+/// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
+const MAX_BYTES: u64 = 512 << 10;
+
+/// What kind of file it is, told by its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileKind {
+    Manifest,
+    Connection,
+    Automation,
+}
+
+impl FileKind {
+    pub(super) const ALL: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
+    /// The folders whose files count.
+    pub(crate) const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
+
+    /// The folder that files of this kind are in.
+    pub(crate) fn folder(self) -> &'static str {
+        Self::FOLDERS[self as usize]
+    }
+
+    /// The kind of a file at this path relative to the project folder.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let folder = path.components().next()?.as_os_str();
+        let name = path.file_name()?.to_str()?;
+        let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
+        let kept =
+            yaml && !name.starts_with('.') && !name.ends_with(".test.yaml") && !name.ends_with(".test.yml");
+        Self::ALL.into_iter().find(|kind| kept && folder == kind.folder())
+    }
+}
+
+/// A file as it was last read.
+#[derive(Clone)]
+pub(crate) struct File {
+    pub(super) stamp: Stamp,
+    pub(crate) source: Arc<Source>,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone)]
+pub(crate) enum Content {
+    Automation { loaded: Arc<Loaded<Arc<Automation>>>, uses: Uses },
+    Connection(Arc<Loaded<Arc<Connection>>>),
+    Manifest,
+}
+
+/// The names of other files in an Automation, each once, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// The ids of the Automations that it calls.
+    pub(crate) automations: Arc<[Arc<str>]>,
+    /// The connections that its steps name.
+    pub(crate) connections: Arc<[Arc<str>]>,
+}
+
+impl File {
+    /// Reads a file and loads what it holds.
+    pub(super) fn read(root: &Path, path: &str, kind: FileKind, stamp: Stamp) -> Self {
+        let (text, problem) = match read_text(&root.join(path)) {
+            Ok(text) => (text, None),
+            Err(message) => (String::new(), Some(message)),
+        };
+        Self::load(Arc::new(Source::new(path, text)), kind, stamp, problem)
+    }
+
+    /// A text as if it were the file at its path.
+    pub(crate) fn draft(source: Arc<Source>, kind: FileKind) -> Self {
+        Self::load(source, kind, Stamp::NONE, None)
+    }
+
+    fn load(source: Arc<Source>, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
+        let path = source.path();
+        let content = match kind {
+            FileKind::Manifest => Content::Manifest,
+            FileKind::Connection => {
+                let loaded = load::connection(source.clone(), stem(path));
+                Content::Connection(Arc::new(shared(loaded, problem, &source)))
+            }
+            FileKind::Automation => {
+                let loaded = shared(load::automation(source.clone(), stem(path)), problem, &source);
+                let uses = loaded.to_check().map(|(automation, _)| Uses::of(automation)).unwrap_or_default();
+                Content::Automation { loaded: Arc::new(loaded), uses }
+            }
+        };
+        Self { stamp, source, content }
+    }
+
+    /// What its loading has to say.
+    pub(crate) fn report(&self) -> Report {
+        match &self.content {
+            Content::Automation { loaded, .. } => loaded.report.clone(),
+            Content::Connection(loaded) => loaded.report.clone(),
+            Content::Manifest => Report::new(self.source.clone(), []),
+        }
+    }
+
+    /// What came of loading it, if it is an Automation's.
+    pub(crate) fn automation(&self) -> Option<&Arc<Loaded<Arc<Automation>>>> {
+        match &self.content {
+            Content::Automation { loaded, .. } => Some(loaded),
+            _ => None,
+        }
+    }
+
+    /// The names of other files in it, if it is an Automation's.
+    pub(crate) fn uses(&self) -> Option<&Uses> {
+        match &self.content {
+            Content::Automation { uses, .. } => Some(uses),
+            _ => None,
+        }
+    }
+
+    /// The id that it gives to its Automation; where it cannot be read, the one that its name suggests.
+    pub(crate) fn claims(&self) -> Option<AutomationId> {
+        let loaded = self.automation()?;
+        match loaded.to_check() {
+            Some((automation, _)) => Some(automation.id.clone()),
+            None => AutomationId::suggest(stem(self.source.path())),
+        }
+    }
+}
+
+impl Uses {
+    /// What an Automation names.
+    pub(crate) fn of(automation: &Automation) -> Self {
+        let (mut automations, mut connections) = (BTreeSet::new(), BTreeSet::new());
+        automation.walk(&mut |step| match &step.verb {
+            Verb::Action(call) => connections.extend(call.connection.as_ref().map(|name| name.name.as_str())),
+            Verb::Call(call) => automations.extend(Some(call.automation.name.as_str())),
+            _ => {}
+        });
+        // Where a name could not be read there is none.
+        let names = |names: BTreeSet<&str>| {
+            names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
+        };
+        Self { automations: names(automations), connections: names(connections) }
+    }
+}
+
+fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
+    match problem {
+        None => loaded.map(Arc::new),
+        Some(message) => {
+            let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
+            Loaded::refused(Report::new(source.clone(), [diagnostic]))
+        }
+    }
+}
+
+/// The file's name without folder and ending.
+pub(crate) fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let unreadable = |error: io::Error| format!("the file cannot be read: {error}");
+    let file = fs::File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
+}

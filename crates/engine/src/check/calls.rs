@@ -1,0 +1,134 @@
+//! Calls of other Automations against what these are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::InputSpec;
+use model::automation::{Automation, CallStep, Named, Verb};
+use model::diagnostic::Diagnostic;
+use model::load::Gaps;
+
+use super::Surroundings;
+use super::actions::Given;
+
+/// The most names of a circle that a message tells.
+const MAX_NAMES: usize = 12;
+
+/// An Automation by its id, as whoever calls it has to know it.
+pub(crate) enum Callee {
+    /// There is a file.
+    Found {
+        /// Where.
+        path: String,
+        /// What it says.
+        signature: Signature,
+        /// Whether a version of it is in force, or would be.
+        in_force: bool,
+    },
+    /// There is no such file.
+    Missing {
+        /// The id of an Automation that was probably meant.
+        nearest: Option<String>,
+    },
+}
+
+/// What a file says of an Automation to whoever calls it; nothing of what could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Signature {
+    /// The kind of its trigger.
+    pub(crate) trigger: Option<&'static str>,
+    /// Its inputs.
+    pub(crate) inputs: Option<Vec<InputSpec>>,
+}
+
+impl Signature {
+    /// What is known of an Automation of which not everything could be read.
+    pub(crate) fn of(automation: &Automation, gaps: &Gaps) -> Self {
+        Self {
+            trigger: (!gaps.has("trigger")).then(|| automation.trigger.word()),
+            inputs: (!gaps.has("inputs")).then(|| automation.inputs.clone()),
+        }
+    }
+}
+
+/// Checks every call of another Automation in the file.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut circles: BTreeSet<&str> = BTreeSet::new();
+    automation.walk(&mut |step| {
+        let Verb::Call(call) = &step.verb else { return };
+        let (before, callee) = (found.len(), &call.automation);
+        // What could not be read has no name.
+        if callee.name.is_empty() {
+            return;
+        }
+        let way = (around.way_here)(&callee.name);
+        let circular = way.is_some();
+        // A circle is told once, at the first call that closes it.
+        if let Some(way) = way.filter(|_| circles.insert(&callee.name)) {
+            found.push(circle(automation.id.as_str(), callee, &way));
+        }
+        check_call(call, circular, gaps.has_in_step(&step.id, "with"), around, &mut found);
+        for diagnostic in &mut found[before..] {
+            diagnostic.step.get_or_insert_with(|| step.id.to_string());
+        }
+    });
+    found
+}
+
+/// `way` leads from the callee to the caller.
+fn circle(own: &str, callee: &Named, way: &[Arc<str>]) -> Diagnostic {
+    let names: Vec<&str> = std::iter::once(own).chain(way.iter().map(AsRef::as_ref)).collect();
+    let told = match names.len() {
+        0 | 1 => format!("{own} → {} → … → {own}", callee.name),
+        length if length > MAX_NAMES => format!("{} → … → {own}", names[..MAX_NAMES - 1].join(" → ")),
+        _ => names.join(" → "),
+    };
+    let message = format!("these automations call each other without end: {told}");
+    Diagnostic::error("call-circle", message, callee.span)
+        .help("take one of these calls out; to do the same for many things, use `forEach` or `repeat`")
+}
+
+/// Checks one call, one that closes a `circular` way included. `unread` says that not all of its `with` could be read.
+fn check_call(
+    call: &CallStep,
+    circular: bool,
+    unread: bool,
+    around: &Surroundings<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let callee = &call.automation;
+    let (path, signature, in_force) = match (around.automation)(&callee.name) {
+        Callee::Found { path, signature, in_force } => (path, signature, in_force),
+        Callee::Missing { nearest } => return found.push(unknown(callee, nearest)),
+    };
+    // That those in a circle are not in force follows from the circle.
+    if !in_force && !circular {
+        let message = format!("the automation `{}` has errors of its own", callee.name);
+        found.push(
+            Diagnostic::error("broken-automation", message, callee.span)
+                .help(format!("correct what is reported of {path}")),
+        );
+    }
+    if let Some(trigger) = signature.trigger.filter(|trigger| *trigger != "manual") {
+        let message = format!("`{}` cannot be called: it is started by a `{trigger}` trigger", callee.name);
+        found.push(Diagnostic::error("not-callable", message, callee.span).help(
+            "only an automation with `trigger: {manual: {}}` can be called; put the steps that both need into one",
+        ));
+    } else if let Some(inputs) = &signature.inputs {
+        let place = if call.with.is_empty() { callee.span } else { call.with_span };
+        Given { callee: &callee.name, inputs, with: &call.with, place, unread }.check(found);
+    }
+}
+
+fn unknown(callee: &Named, nearest: Option<String>) -> Diagnostic {
+    let name = &callee.name;
+    let diagnostic =
+        Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), callee.span);
+    match nearest {
+        Some(near) => diagnostic.nearest(Some(near)),
+        None => {
+            diagnostic.help(format!("make the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`"))
+        }
+    }
+}
