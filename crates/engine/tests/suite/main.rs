@@ -14,6 +14,7 @@ mod executions;
 mod flow;
 mod hooks;
 mod pauses;
+mod relations;
 mod reload;
 mod schedules;
 mod verbs;
