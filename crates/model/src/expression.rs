@@ -4,6 +4,7 @@
 //! data is an error that names the path, unless `| default(…)` or `is defined` asks for it. Nothing is copied to
 //! evaluate: both languages look at the shared [`Value`]s themselves.
 
+mod constant;
 mod functions;
 mod jinja;
 mod jsonpath;
@@ -11,6 +12,7 @@ mod known;
 mod moment;
 mod path;
 mod reading;
+mod strange;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use crate::diagnostic::Span;
 use crate::value::Value;
 
+pub use constant::Constant;
 pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE};
 pub use moment::Moment;
 pub use reading::{Link, Reference, Whole};
@@ -52,6 +55,24 @@ pub struct SyntaxError {
     pub message: String,
     /// Where, in bytes of the expression's text.
     pub at: std::ops::Range<usize>,
+    /// The way out, where what is written is known from elsewhere.
+    pub help: Option<&'static str>,
+    /// Where it is a filter, test or function that does not exist: whether one with nearly that name does.
+    pub unknown: Option<Unknown>,
+}
+
+/// A name of a filter, test or function that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The one that was probably meant.
+    pub nearest: Option<String>,
+}
+
+impl SyntaxError {
+    /// What is wrong with the form of an expression.
+    pub(crate) fn new(message: impl Into<String>, at: std::ops::Range<usize>) -> Self {
+        Self { message: message.into(), at, help: None, unknown: None }
+    }
 }
 
 /// Why an expression has no value.
@@ -79,7 +100,7 @@ impl Expression {
             error
         };
         if trimmed.is_empty() {
-            return Err(SyntaxError { message: "the expression is empty".into(), at: 0..text.len() });
+            return Err(SyntaxError::new("the expression is empty", 0..text.len()));
         }
         let (code, references) = if trimmed.starts_with('$') {
             let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
@@ -173,6 +194,15 @@ impl Expression {
     #[must_use]
     pub fn reads_clock(&self) -> bool {
         matches!(&self.inner.code, Code::Jinja(program) if program.reads_clock())
+    }
+
+    /// The parts of it, as a condition, that are the same whatever it reads; none of most.
+    #[must_use]
+    pub fn constants(&self) -> Vec<Constant> {
+        match &self.inner.code {
+            Code::Jinja(_) => constant::find(&self.inner.text),
+            Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
+        }
     }
 
     /// Whether a condition holds over `scope`.

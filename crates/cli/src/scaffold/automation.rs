@@ -43,6 +43,7 @@ trigger:
     # sync: the caller waits, and a `respond` step decides the answer.
     mode: async
     methods: [POST]
+    verify: none
 
 # The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
 steps:

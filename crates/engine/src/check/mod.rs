@@ -73,9 +73,11 @@ pub(crate) fn automation(
     Verdict { plan, schedule, report: together(said, diagnostics) }
 }
 
-/// A report with what was found after it. What stands where an error was told already follows from that error.
+/// A report with what was found after it. What stands where an error was told already follows from that error; and in a
+/// file with errors nobody knows what is never read.
 pub(crate) fn together(said: &Report, found: Vec<Diagnostic>) -> Report {
-    said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)))
+    let all = said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)));
+    if all.has_errors() { all.without("unused-value") } else { all }
 }
 
 /// The compiled schedule; else what is wrong with its cadence and with its zone.

@@ -124,14 +124,20 @@ fn of_a_trigger_that_cannot_be_read_nothing_is_known() {
 #[test]
 fn who_waits_for_an_answer_is_unknown_without_the_mode() {
     let steps = "steps: [{respond: {body: x}}]\n";
-    check(&format!("trigger: {{webhook: {{mode: never, timeout: 5s}}}}\n{steps}"), &["unknown-value never"]);
-    check(&format!("trigger: {{webhook: {{sync: true, timeout: 5s}}}}\n{steps}"), &["unknown-key sync"]);
     check(
-        &format!("trigger: {{webhook: {{maxBody: 5}}}}\n{steps}"),
+        &format!("trigger: {{webhook: {{verify: none, mode: never, timeout: 5s}}}}\n{steps}"),
+        &["unknown-value never"],
+    );
+    check(
+        &format!("trigger: {{webhook: {{verify: none, sync: true, timeout: 5s}}}}\n{steps}"),
+        &["unknown-key sync"],
+    );
+    check(
+        &format!("trigger: {{webhook: {{verify: none, maxBody: 5}}}}\n{steps}"),
         &["invalid-size 5", "respond-without-caller respond"],
     );
     check(
-        &format!("trigger: {{webhook: {{mode: asynch, timeout: 5s}}}}\n{steps}"),
+        &format!("trigger: {{webhook: {{verify: none, mode: asynch, timeout: 5s}}}}\n{steps}"),
         &["unknown-value asynch (async)", "sync-only timeout", "respond-without-caller respond"],
     );
 }
@@ -156,11 +162,11 @@ fn the_steps_inside_a_broken_one_are_checked_and_known() {
     for (step, expected) in [
         (format!("- if: a b\n  then: {inside}\n"), "expression-syntax b"),
         (format!("- then: {inside}\n"), "missing-key then"),
-        (format!("- if: true\n  thn: {inside}\n"), "unknown-key thn (then)"),
+        (format!("- if: execution.id\n  thn: {inside}\n"), "unknown-key thn (then)"),
         (format!("- forEach: {{a: 1}}\n  steps: {inside}\n"), "wrong-type a"),
         (format!("- parallel: {{a b: {inside}}}\n"), "invalid-name a b"),
         (format!("- parallel: {inside}\n"), "wrong-type id"),
-        ("- if: true\n  then: {id: a, action: log.inf}\n".to_owned(), "wrong-type id"),
+        ("- if: execution.id\n  then: {id: a, action: log.inf}\n".to_owned(), "wrong-type id"),
         (format!("- set: {{z: 1}}\n  onEror: {inside}\n"), "unknown-key onEror (onError)"),
     ] {
         let inside = "unknown-action log.inf (log.info)";

@@ -18,6 +18,7 @@ use super::known;
 use super::moment::{self, Moment};
 use super::path::{self, Segment};
 use super::reading::{self, Link as Reading};
+use super::strange;
 use super::{Reference, SyntaxError};
 use crate::value::Value;
 use crate::value::{NotAValue, from_expression};
@@ -58,7 +59,7 @@ impl Program {
         let whole = 0..text.len();
         if text.len() > MAX_LENGTH {
             let message = format!("an expression may have at most {MAX_LENGTH} bytes");
-            return Err(SyntaxError { message, at: whole });
+            return Err(SyntaxError::new(message, whole));
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
         let whole = reading::whole(&parsed).map(|links| Reference::of(links, false));
@@ -182,7 +183,7 @@ fn segment(key: &minijinja::Value) -> Segment {
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
-    SyntaxError { message: describe(error), at }
+    SyntaxError { help: strange::sign(text), ..SyntaxError::new(describe(error), at) }
 }
 
 fn describe(error: &Error) -> String {

@@ -25,14 +25,14 @@ const MAX_LENGTH: usize = 4096;
 impl Query {
     /// The query, and the paths that it reads, its own first.
     pub(super) fn compile(text: &str) -> Result<(Self, Vec<Reference>), SyntaxError> {
-        let error = |message: String| SyntaxError { message, at: 0..text.len() };
+        let error = |message: String| SyntaxError::new(message, 0..text.len());
         if text.len() > MAX_LENGTH {
             return Err(error(format!("a JSONPath query may have at most {MAX_LENGTH} bytes")));
         }
         if let Some(at) = wrong_space(text) {
             let message =
                 "not a JSONPath query: a name with a space in it is written in brackets: `['first name']`";
-            return Err(SyntaxError { message: message.to_owned(), at });
+            return Err(SyntaxError::new(message, at));
         }
         let query = parse_json_path(text)
             .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;

@@ -7,8 +7,9 @@ use minijinja::Environment;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{CallArg, Expr};
 
-use super::SyntaxError;
 use super::functions::FUNCTIONS;
+use super::strange;
+use super::{SyntaxError, Unknown};
 use crate::diagnostic::nearest;
 
 /// MiniJinja's filters that are offered in the place of an unknown one, beside [`FUNCTIONS`].
@@ -157,11 +158,10 @@ fn unknown(
     if known {
         return None;
     }
-    let message = match nearest(name, names) {
-        Some(near) => format!("there is no {word} `{name}`; did you mean `{near}`?"),
-        None => format!("there is no {word} `{name}`"),
-    };
-    Some(SyntaxError { message, at: place(name, span, text) })
+    let message = format!("there is no {word} `{name}`");
+    let help = strange::name(name);
+    let near = nearest(name, names).filter(|_| help.is_none()).map(str::to_owned);
+    Some(SyntaxError { message, at: place(name, span, text), help, unknown: Some(Unknown { nearest: near }) })
 }
 
 /// Where a name stands: the last time within its expression, else the whole of that.

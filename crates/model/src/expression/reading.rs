@@ -5,7 +5,7 @@ use minijinja::machinery::ast::{CallArg, Expr, Filter, UnaryOpKind};
 /// A path that an expression reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The names from the root on: `["steps", "createPage", "results", "id"]`.
+    /// The names from the root on: `["steps", "createPage", "results", "id"]`. Empty where everything is read.
     pub path: Vec<String>,
     /// What follows them, up to what only a run can tell.
     pub rest: Vec<Link>,

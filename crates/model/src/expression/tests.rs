@@ -187,20 +187,21 @@ fn what_is_no_expression_is_refused_with_its_place() {
 
 #[test]
 fn names_of_filters_tests_and_functions_are_known_before_it_runs() {
-    let check = |text: &str, expected: &str, named: &str| {
+    let check = |text: &str, expected: &str, named: &str, near: Option<&str>| {
         let error = Expression::compile(text, Span::default()).expect_err(text);
         assert_eq!(error.message, expected, "{text}");
         assert_eq!(&text[error.at], named, "{text}");
+        assert_eq!(error.unknown.and_then(|unknown| unknown.nearest).as_deref(), near, "{text}");
     };
-    check("vars.a | defualt(1)", "there is no filter `defualt`; did you mean `default`?", "defualt");
-    check("vars.a | nothing | join(',')", "there is no filter `nothing`", "nothing");
-    check("vars.a is definde", "there is no test `definde`; did you mean `defined`?", "definde");
-    check("vars.a is not nulll", "there is no test `nulll`", "nulll");
-    check("rnge(3)", "there is no function `rnge`; did you mean `range`?", "rnge");
-    check("[{'a': fetch(vars.b)}]", "there is no function `fetch`", "fetch");
-    check("vars.a | map('uper')", "there is no filter `uper`; did you mean `upper`?", "uper");
-    check("vars.a | selectattr('n', 'gtt', 1)", "there is no test `gtt`; did you mean `gt`?", "gtt");
-    check("vars.a | reject('od')", "there is no test `od`; did you mean `odd`?", "od");
+    check("vars.a | defualt(1)", "there is no filter `defualt`", "defualt", Some("default"));
+    check("vars.a | nothing | join(',')", "there is no filter `nothing`", "nothing", None);
+    check("vars.a is definde", "there is no test `definde`", "definde", Some("defined"));
+    check("vars.a is not nulll", "there is no test `nulll`", "nulll", None);
+    check("rnge(3)", "there is no function `rnge`", "rnge", Some("range"));
+    check("[{'a': fetch(vars.b)}]", "there is no function `fetch`", "fetch", None);
+    check("vars.a | map('uper')", "there is no filter `uper`", "uper", Some("upper"));
+    check("vars.a | selectattr('n', 'gtt', 1)", "there is no test `gtt`", "gtt", Some("gt"));
+    check("vars.a | reject('od')", "there is no test `od`", "od", Some("odd"));
     for fine in
         ["vars.a | map(attribute='x')", "vars.a | select", "range(3) | list", "dict(a=1)", "vars.a | d(1)"]
     {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::lint::constant;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
 use crate::template::{Part, Stretch, Template, stretches};
@@ -65,6 +66,15 @@ pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Val
 /// An expression that stands bare or wrapped in `${{ }}`, as `if` and `forEach` take it. `true` and `false` are
 /// expressions too. `name` is the key, for messages.
 pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
+    let before = diagnostics.error_count();
+    let expression = bare_or_wrapped(node, name, diagnostics)?;
+    if diagnostics.error_count() == before {
+        constant::check(&expression, node, name, diagnostics);
+    }
+    Some(expression)
+}
+
+fn bare_or_wrapped(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
     let text = match &node.kind {
         Kind::String(text) => text,
         Kind::Bool(value) => return Expression::compile(&value.to_string(), node.span).ok(),
@@ -174,12 +184,21 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
             let from = error.at.start.min(inside.len());
             let to = error.at.end.clamp(from, inside.len());
             let place = text.locate_span(offset + from, offset + to);
-            let message = format!("this expression cannot be read: {}", error.message);
-            let diagnostic = Diagnostic::error("expression-syntax", message, place);
-            diagnostics.push(if inside.trim().starts_with("{{") {
-                diagnostic.help("remove the braces: this place takes a bare expression")
-            } else {
-                diagnostic
+            let is_braced = inside.trim().starts_with("{{");
+            let help =
+                error.help.or(is_braced.then_some("remove the braces: this place takes a bare expression"));
+            let diagnostic = match error.unknown {
+                Some(unknown) => {
+                    Diagnostic::error("unknown-function", error.message, place).nearest(unknown.nearest)
+                }
+                None => {
+                    let message = format!("this expression cannot be read: {}", error.message);
+                    Diagnostic::error("expression-syntax", message, place)
+                }
+            };
+            diagnostics.push(match help {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
             });
             None
         }

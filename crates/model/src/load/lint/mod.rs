@@ -1,6 +1,7 @@
 //! What can be read and is probably not what was meant, found in the tree of a file whatever it is a file of. Nothing
 //! here is an error: a file with these is used.
 
+pub(super) mod constant;
 mod credential;
 mod surprise;
 mod unused;
@@ -8,7 +9,8 @@ mod unused;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::automation::Automation;
+use super::trigger::webhook::is_unverified;
+use crate::automation::{Automation, Trigger};
 use crate::diagnostic::{Diagnostic, Source, Span};
 use crate::yaml::{Entry, Kind, Node};
 
@@ -27,10 +29,24 @@ pub(super) fn automation(
         automation.walk(&mut |step| drop(steps.insert(step.span, step.id.clone())));
     }
     let mut found = tree(node, source, &steps);
+    found.extend(automation.and_then(|automation| unverified(node, automation)));
     found.extend(
         automation.filter(|_| whole).into_iter().flat_map(|automation| unused::check(node, automation)),
     );
     found
+}
+
+/// A webhook that anybody can start who learns its address, where the author does not say that this is meant.
+fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
+    let trigger = node.get("trigger")?.as_map()?;
+    // Of two kinds nobody knows which was meant.
+    let Trigger::Webhook(_) = automation.trigger else { return None };
+    let webhook = trigger.entry("webhook").filter(|webhook| is_unverified(&webhook.value))?;
+    let message = "whoever learns the address of this webhook can start it: nothing verifies the sender";
+    Some(
+        Diagnostic::warning("unverified-webhook", message, webhook.key_span)
+            .help("write `verify: none` if the secret in the address is enough"),
+    )
 }
 
 /// What there is to say of a file without steps.

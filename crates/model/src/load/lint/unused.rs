@@ -171,8 +171,7 @@ impl Reads {
         let templates = templates.chain(key).chain(&automation.outputs);
         templates.for_each(|template| template.expressions(&mut |expression| note(expression)));
         automation.walk(&mut |step| {
-            step.guard.iter().for_each(&mut note);
-            step.verb.expressions(&mut |expression| note(expression));
+            step.expressions(&mut |expression| note(expression));
         });
         reads
     }

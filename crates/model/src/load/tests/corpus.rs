@@ -15,6 +15,7 @@ trigger:
     methods: [POST, PUT]
     timeout: 45s
     maxBody: 1MiB
+    verify: none
   if: trigger.results.body.data.quantity > 0
 configVars:
   spaceId: "65538"
@@ -186,6 +187,7 @@ steps:
         r#"trigger:
   webhook:
     methods: POST
+    verify: none
     respond:
       status: 202
       contentType: application/json; charset=utf-8
@@ -196,10 +198,13 @@ steps:
   - action: log.info
 "#,
     ),
-    ("only-status", "trigger:\n  webhook:\n    respond: {status: 204}\nsteps:\n  - action: log.info\n"),
+    (
+        "only-status",
+        "trigger:\n  webhook:\n    verify: none\n    respond: {status: 204}\nsteps:\n  - action: log.info\n",
+    ),
     (
         "answer-with-file",
-        r"trigger: {webhook: {mode: sync}}
+        r"trigger: {webhook: {mode: sync, verify: none}}
 steps:
   - id: download
     action: http.request
@@ -210,7 +215,7 @@ steps:
     ),
     (
         "answer-by-branch",
-        r"trigger: {webhook: {mode: sync}}
+        r"trigger: {webhook: {mode: sync, verify: none}}
 concurrency: {limit: 10, key: '${{ trigger.results.body.data.customer }}', policy: skip}
 steps:
   - if: trigger.results.body.data.quantity <= 0
@@ -313,7 +318,7 @@ steps:
     ),
     (
         "anchors",
-        r"trigger: {webhook: }
+        r"trigger: {webhook: {verify: none}}
 steps:
   - action: http.request
     retry: &often {max: 5, delay: 500ms}

@@ -1,6 +1,7 @@
 //! What is read and probably not meant.
 
-use super::{check, check_steps, load, shown};
+use super::{check, check_step, check_steps, load, shown};
+use crate::diagnostic::{Diagnostic, Severity};
 
 /// The places that look like credentials, as they stand in the file.
 #[track_caller]
@@ -166,4 +167,38 @@ fn of_a_file_with_an_error_nobody_knows_what_it_reads() {
         &["unknown-key 2:22"],
     );
     check_steps("- set: {a: 1}\n- {if: vars.a +, action: log.info}\n", &["expression-syntax 2:15"]);
+}
+
+#[test]
+fn a_condition_that_reads_nothing_is_told() {
+    check_step("if: \"'a' == 'b'\"\naction: log.info", &["constant-condition 1:8"]);
+    check_step("if: ${{ 1 > 2 }}\naction: log.info", &["constant-condition 1:11"]);
+    check_step("if: true\nthen: [{action: log.info}]", &["constant-condition 1:7"]);
+    check("trigger: {manual: {}, if: not ''}\nsteps: [{action: log.info}]\n", &["constant-condition 1:27"]);
+    let severity = |value: &str| {
+        let text = format!("trigger: {{manual: {{}}}}\nsteps: [{{action: log.info, if: {value}}}]\n");
+        load(&text).report.diagnostics()[0].severity
+    };
+    assert_eq!((severity("false"), severity("1 == 2")), (Severity::Hint, Severity::Warning));
+}
+
+#[test]
+fn an_operand_that_is_no_condition_is_told_at_its_place() {
+    check_step("if: execution.id == 'a' or 'b'\naction: log.info", &["constant-condition 1:30"]);
+    check_step("if: |-\n  execution.id != 'a'\n    and 'b'\naction: log.info", &["constant-condition 3:11"]);
+    check_step("if: execution.id in ['a', 'b']\naction: log.info", &[]);
+    check_step("forEach: [1, 2]\nsteps: [{action: log.info}]", &[]);
+}
+
+#[test]
+fn a_webhook_that_anybody_can_start_says_so() {
+    let told = |webhook: &str| {
+        let report = load(&format!("trigger: {{webhook: {webhook}}}\nsteps: []\n")).report;
+        let told = |found: &&Diagnostic| found.code == "unverified-webhook";
+        report.diagnostics().iter().filter(told).count()
+    };
+    assert_eq!((told("{}"), told(""), told("{mode: sync}")), (1, 1, 1));
+    assert_eq!(told("{verify: none}"), 0);
+    // A key that means nothing may be meant as the one that is missing.
+    assert_eq!((told("{verfy: none}"), told("{verify: nobody}")), (0, 0));
 }

@@ -107,18 +107,12 @@ fn a_block_text_that_is_an_expression_and_a_line_break_is_hinted_at() {
 
 #[test]
 fn conditions_are_bare_or_wrapped() {
-    for condition in [
-        "a",
-        "a == 1 and b",
-        "${{ a == 1 }}",
-        "'${{ a }}'",
-        "true",
-        "$.a[?@.b]",
-        "|\n    ${{ a }}",
-        "|\n    a",
-    ] {
+    for condition in
+        ["a", "a == 1 and b", "${{ a == 1 }}", "'${{ a }}'", "$.a[?@.b]", "|\n    ${{ a }}", "|\n    a"]
+    {
         check_step(&format!("action: log.info\nif: {condition}"), &[]);
     }
+    check_step("action: log.info\nif: true", &["constant-condition 2:7"]);
     check_step("action: log.info\nif: ${{ a }} == 1", &["text-around-expression 2:7"]);
     check_step("action: log.info\nif: ${{ a }}${{ b }}", &["text-around-expression 2:7"]);
     check_step("action: log.info\nif: a ==", &["expression-syntax 2:9"]);

@@ -18,9 +18,8 @@ fn check_trigger(trigger: &str, expected: &[&str]) {
 #[track_caller]
 fn check_response(response: &str, expected: &[&str]) {
     let text = file(&format!("{{webhook: {{respond: {{{response}}}}}}}"));
-    let entries = super::load(&text).report.entries();
     let found: Vec<String> =
-        entries.iter().map(|entry| format!("{} {}", entry.code, entry.column - 30)).collect();
+        super::entries(&text).iter().map(|entry| format!("{} {}", entry.code, entry.column - 30)).collect();
     assert_eq!(found, expected, "{}", shown(&text));
 }
 
@@ -72,7 +71,7 @@ fn a_webhook_is_within_its_bounds() {
     check_trigger("{webhook: {maxBody: 1000}}", &["invalid-size 1:30"]);
     check_trigger("{webhook: {mode: sync, timeout: 16m}}", &["out-of-range 1:42"]);
     check_trigger("{webhook: {mode: sync, timeout: 500ms}}", &["out-of-range 1:42"]);
-    check_trigger("{webhook: {verify: {}}}", &["unknown-key 1:21"]);
+    check_trigger("{webhook: {verify: {}}}", &["wrong-type 1:29"]);
 }
 
 #[test]

@@ -42,6 +42,11 @@ pub(in crate::load) static WEBHOOK: Object = Object {
             "How long the caller of a synchronous webhook waits, 1s to 15m, before it is answered with 504. Default: 30s.",
         ),
         Key::new("maxBody", Shape::Size, "The largest body that is taken, at most 25MiB. Default: 6MiB."),
+        Key::new(
+            "verify",
+            Shape::Words(&["none"]),
+            "Who may start it: `none` says that whoever knows the address may.",
+        ),
     ],
     choice: Choice::Free,
 };
@@ -89,6 +94,8 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         }
         None => {}
     }
+    // It changes nothing: the author says that it is meant.
+    let _ = reader.take("verify").choice(&["none"]);
     if has_known_mode(node) {
         inert(&reader, webhook.mode, diagnostics);
     }
@@ -103,6 +110,15 @@ fn usual() -> WebhookTrigger {
         respond: None,
         timeout: Automation::DEFAULT_SYNC_TIMEOUT,
         max_body: Automation::DEFAULT_MAX_BODY,
+    }
+}
+
+/// Whether nothing is said of who may start it: there is no `verify`, and no key that may be meant as one.
+pub(in crate::load) fn is_unverified(node: &Node) -> bool {
+    let is_known = |key: &str| WEBHOOK.keys.iter().any(|known| known.name == key);
+    match node.as_map() {
+        Some(map) => map.iter().all(|entry| entry.key != "verify" && is_known(&entry.key)),
+        None => node.is_null(),
     }
 }
 

@@ -44,7 +44,11 @@ impl Moment for NewYear {
 fn evaluate_over(expression: &str, scope: &Value) -> String {
     let compiled = match Expression::compile(expression, Span::default()) {
         Ok(compiled) => compiled,
-        Err(error) => return format!("refused: {error}"),
+        Err(error) => {
+            let near = error.unknown.as_ref().and_then(|unknown| unknown.nearest.as_deref());
+            let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            return format!("refused: {error}{near}");
+        }
     };
     let moment: Arc<dyn Moment> = Arc::new(NewYear(AtomicU8::new(0)));
     match compiled.evaluate_at(scope, Some(&moment)) {

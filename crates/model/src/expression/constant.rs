@@ -1,0 +1,191 @@
+//! Parts of a condition that are the same whatever the rest of it reads: `'a' == 'b'`, the `'b'` of `x == 'a' or 'b'`.
+
+use std::ops::Range;
+
+use minijinja::machinery::ast::{BinOpKind, Expr, UnaryOpKind};
+use minijinja::machinery::parse_expr;
+
+use super::jinja::Program;
+use crate::value::{Map, Value};
+
+/// A part of a condition that always, or never, holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// Where it stands, in bytes of the expression's text.
+    pub at: Range<usize>,
+    /// Whether it holds.
+    pub holds: bool,
+    /// What the whole condition always is because of it; nothing where it only changes nothing.
+    pub decides: Option<bool>,
+}
+
+/// The constant parts of a condition: itself, or operands of its `and` and `or`.
+pub(super) fn find(text: &str) -> Vec<Constant> {
+    let mut search = Search { text, found: Vec::new() };
+    let Ok(parsed) = parse_expr(text) else { return Vec::new() };
+    let whole = search.decide(&parsed);
+    let mut found: Vec<Constant> =
+        search.found.into_iter().map(|(at, holds)| Constant { at, holds, decides: whole }).collect();
+    if let (Some(holds), []) = (whole, found.as_slice()) {
+        found.push(Constant { at: 0..text.len(), holds, decides: whole });
+    }
+    found
+}
+
+struct Search<'t> {
+    text: &'t str,
+    /// The constant operands of others that are not, and whether each holds.
+    found: Vec<(Range<usize>, bool)>,
+}
+
+impl Search<'_> {
+    /// Whether a condition holds, if that is the same whatever it reads.
+    fn decide(&mut self, expr: &Expr<'_>) -> Option<bool> {
+        match expr {
+            Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
+                let decisive = matches!(op.op, BinOpKind::ScOr);
+                let sides = [&op.left, &op.right].map(|side| (side, self.decide(side)));
+                let decided = match sides.map(|(_, holds)| holds) {
+                    [Some(holds), _] | [_, Some(holds)] if holds == decisive => Some(decisive),
+                    [Some(_), Some(_)] => Some(!decisive),
+                    _ => None,
+                };
+                // Where both sides are constant the whole is, and is told as one.
+                if let [(side, Some(holds)), (_, None)] | [(_, None), (side, Some(holds))] = sides {
+                    self.note(side, holds, decided.is_some());
+                }
+                decided
+            }
+            Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => {
+                self.decide(&op.expr).map(|holds| !holds)
+            }
+            _ => self.value(expr),
+        }
+    }
+
+    /// Notes an operand: where it decides by what decides inside it, else as it is.
+    fn note(&mut self, side: &Expr<'_>, holds: bool, decides: bool) {
+        let at = self.range(side);
+        let inside = |part: &Range<usize>| at.start <= part.start && part.end <= at.end;
+        if decides && self.found.iter().any(|(part, _)| inside(part)) {
+            return;
+        }
+        self.found.retain(|(part, _)| !inside(part));
+        self.found.push((at, holds));
+    }
+
+    /// Whether what reads nothing holds. What fails is left to the evaluation, which says why.
+    fn value(&self, expr: &Expr<'_>) -> Option<bool> {
+        let (program, references) = Program::compile(self.text.get(self.range(expr))?).ok()?;
+        if !references.is_empty() || program.is_dated() {
+            return None;
+        }
+        program.evaluate(&Value::from(Map::new()), None).ok().map(|value| value.is_true())
+    }
+
+    /// Where an operand stands. Without the parentheses that it may begin with, so that a piece is either whole or no
+    /// expression at all.
+    fn range(&self, expr: &Expr<'_>) -> Range<usize> {
+        let end = (expr.span().end_offset as usize).min(self.text.len());
+        let start = start(expr).min(end);
+        let text = self.text.get(start..end).unwrap_or_default();
+        // MiniJinja lets a `not` begin at the `and` or `or` before it.
+        let behind = ["and", "or"].iter().find_map(|word| {
+            text.strip_prefix(word)
+                .filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        });
+        let rest = behind.unwrap_or(text).trim_start();
+        end - rest.len()..end
+    }
+}
+
+/// Where the first word of an operand stands: what MiniJinja says of some begins only behind it.
+fn start(expr: &Expr<'_>) -> usize {
+    let first = match expr {
+        Expr::BinOp(op) => &op.left,
+        Expr::Compare(compare) => &compare.expr,
+        Expr::Test(test) => &test.expr,
+        Expr::Filter(filter) => match &filter.expr {
+            Some(inner) => inner,
+            None => return expr.span().start_offset as usize,
+        },
+        Expr::IfExpr(choice) => &choice.true_expr,
+        Expr::Call(call) => &call.expr,
+        Expr::GetAttr(link) => &link.expr,
+        Expr::GetItem(link) => &link.expr,
+        Expr::Slice(slice) => &slice.expr,
+        _ => return expr.span().start_offset as usize,
+    };
+    start(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each part with what the whole is because of it (`+` it holds, `!` it does not, `?` it depends), and itself.
+    fn check(text: &str, expected: &[&str]) {
+        let sign = |holds: Option<bool>| holds.map_or('?', |holds| if holds { '+' } else { '!' });
+        let found = find(text);
+        let found = found
+            .into_iter()
+            .map(|part| format!("{}{} {}", sign(part.decides), sign(Some(part.holds)), &text[part.at]));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn a_condition_that_reads_nothing_is_constant() {
+        check("true", &["++ true"]);
+        check("false", &["!! false"]);
+        check("'a' == 'b'", &["!! 'a' == 'b'"]);
+        check("1 + 1 == 2", &["++ 1 + 1 == 2"]);
+        check("not ''", &["++ not ''"]);
+        check("'open'", &["++ 'open'"]);
+        check("[] | length > 0", &["!! [] | length > 0"]);
+        check("'a' == 'b' or 'c' == 'c'", &["++ 'a' == 'b' or 'c' == 'c'"]);
+    }
+
+    #[test]
+    fn an_operand_that_decides_for_the_rest_is_named() {
+        check("vars.a == 'x' or 'y'", &["++ 'y'"]);
+        check("vars.a == 'x' or 'y' or 'z'", &["++ 'y'"]);
+        check("vars.a and false", &["!! false"]);
+        check("not (vars.a or true)", &["!+ true"]);
+        check("not (vars.a or true) and vars.b", &["!+ true"]);
+    }
+
+    #[test]
+    fn an_operand_that_changes_nothing_is_named() {
+        check("vars.a != 'x' and 'y'", &["?+ 'y'"]);
+        check("false or vars.a", &["?! false"]);
+        check("(vars.a or false) and vars.b", &["?! false"]);
+        check("(vars.a or true) and vars.b", &["?+ vars.a or true"]);
+    }
+
+    #[test]
+    fn a_condition_that_reads_something_is_not_constant() {
+        for text in [
+            "vars.a",
+            "vars.a == 'x' or vars.a == 'y'",
+            "vars.a in ['x', 'y']",
+            "not vars.a",
+            "vars.a | default(true)",
+            "vars.a is defined",
+            "'x' in vars.a",
+            "vars.a ~ 'x'",
+            "vars.a is none",
+            "vars.a and vars.b is not none",
+            "vars.a | length == 0 or not vars.b",
+            "(vars.a) is none or (vars.b) == 'x'",
+            "'x' if vars.a else 'y'",
+            "vars.a.b['c'] | first is none",
+            "now() > '2026'",
+            "vars.f('x') or vars.a",
+            "(vars.a or 'x') == 'y'",
+            "1 / 0",
+            "a b",
+        ] {
+            check(text, &[]);
+        }
+    }
+}
