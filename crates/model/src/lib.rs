@@ -17,6 +17,7 @@ pub mod connection;
 pub mod execution;
 pub mod payload;
 pub mod retry;
+pub mod trial;
 
 pub mod load;
 pub mod schema;

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::load::keys::{Choice, Key, Object, Shape};
-use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, VERBS};
+use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, VERBS};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -46,6 +46,16 @@ pub fn automation() -> Value {
 #[must_use]
 pub fn connection() -> Value {
     root("Connection", "Named credentials of a type that a connector declares.", &CONNECTION)
+}
+
+/// The schema of a file of tests.
+#[must_use]
+pub fn trial() -> Value {
+    root(
+        "Tests",
+        "Tests of an automation: what starts it, what stands in for the outside, what must hold.",
+        &SUITE,
+    )
 }
 
 fn root(title: &str, about: &str, of: &Object) -> Value {

@@ -23,6 +23,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("invalid-content-type", "A content type is not of the form `type/subtype`."),
     ("invalid-duration", "A duration is not of the form `10s`, `5m`, `1h30m`."),
     ("invalid-id", "An id has characters that it cannot have."),
+    ("invalid-instant", "An instant is not of the form `2026-03-01T09:00:00Z`."),
     ("invalid-json", "The content type is JSON, and the body is not."),
     ("invalid-name", "A name has characters that it cannot have."),
     ("invalid-size", "A size is not of the form `256KiB`, `6MiB`."),

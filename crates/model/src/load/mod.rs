@@ -16,6 +16,7 @@ mod policy;
 mod steps;
 mod template;
 mod text;
+mod trial;
 mod trigger;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use crate::automation::Automation;
 use crate::connection::Connection;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
+use crate::trial::Suite;
 use crate::yaml::{Node, parse};
 
 pub(crate) use automation::AUTOMATION;
@@ -32,6 +34,7 @@ pub use draft::{Draft, Gaps};
 pub(crate) use inputs::CONFIG_VAR;
 pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
+pub(crate) use trial::SUITE;
 
 /// What came of a file: its checked form where no error stands in the way, and everything there is to say.
 #[derive(Debug)]
@@ -89,6 +92,13 @@ pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
     let lower =
         |node: &Node, source, diagnostics: &Diagnostics| connection::read(node, stem, source, diagnostics);
     read(source, lower, |node, source, _, _| lint::file(node, source))
+}
+
+/// Reads a file of tests. `stem` is its name without folder and `.test.yaml`: the Automation's id where the file gives none.
+#[must_use]
+pub fn trial(source: Arc<Source>, stem: &str) -> Loaded<Suite> {
+    let lower = |node: &Node, source, diagnostics: &Diagnostics| trial::read(node, stem, source, diagnostics);
+    read(source, lower, |node, source, _, _| trial::doubtful(lint::file(node, source), source))
 }
 
 fn read<T>(

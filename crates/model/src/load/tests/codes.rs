@@ -28,6 +28,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("invalid-content-type", "trigger: {webhook: {respond: {contentType: json, body: x}}}\nsteps: []\n"),
     ("invalid-duration", "S []\ntimeout: 5\n"),
     ("invalid-id", "S\n  - {id: 2nd, action: log.info}\n"),
+    ("invalid-instant", "tests: [{name: a, now: today}]\n"),
     (
         "invalid-json",
         "trigger: {webhook: {respond: {contentType: application/json, body: '{'}}}\nsteps: []\n",
@@ -78,10 +79,11 @@ const EXAMPLES: &[(&str, &str)] = &[
 
 fn gives(text: &str, code: &str) -> bool {
     let text = text.replacen('S', "trigger: {manual: {}}\nsteps:", usize::from(text.starts_with('S')));
-    let report = if code == "invalid-type" {
-        super::super::connection(std::sync::Arc::new(crate::Source::new("c.yaml", text)), "c").report
-    } else {
-        load(&text).report
+    let source = || std::sync::Arc::new(crate::Source::new("c.yaml", text.as_str()));
+    let report = match code {
+        "invalid-type" => super::super::connection(source(), "c").report,
+        "invalid-instant" => super::super::trial(source(), "c").report,
+        _ => load(&text).report,
     };
     report.diagnostics().iter().any(|diagnostic| diagnostic.code == code)
 }
@@ -108,7 +110,7 @@ fn every_code_in_the_source_is_in_the_table() {
     let known: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
     let mut unknown = BTreeSet::new();
     let mut found = 0;
-    for folder in ["load", "load/lint", "load/steps", "load/trigger", "yaml"] {
+    for folder in ["load", "load/lint", "load/steps", "load/trial", "load/trigger", "yaml"] {
         for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there").flatten() {
             if entry.path().extension().is_some_and(|ending| ending == "rs") {
                 let text = std::fs::read_to_string(entry.path()).expect("the file can be read");

@@ -1,0 +1,113 @@
+//! One test.
+
+use super::super::keys::{Choice, Key, Object, Shape};
+use super::super::text::{inner, named, plain};
+use super::{Around, DOUBLES, ENV, NOW, SECRETS, STATE, expect, happening, start};
+use crate::automation::Named;
+use crate::diagnostic::Diagnostics;
+use crate::trial::{Case, Expect, Start};
+use crate::yaml::Node;
+
+/// Where the clock stands where nobody says: 2026-01-01T00:00:00Z.
+const USUAL_NOW: i64 = 1_767_225_600;
+
+pub(super) static CASE: Object = Object {
+    what: "a test",
+    keys: &[
+        Key::required("name", Shape::Name, "What it shows: `an order without a quantity is refused`."),
+        Key::new(
+            "skip",
+            Shape::Name,
+            "Why it does not run for now. It is still checked, and told as skipped.",
+        ),
+        NOW,
+        SECRETS,
+        ENV,
+        STATE,
+        DOUBLES,
+        Key::new("payload", Shape::Object(&start::PAYLOAD), "The request that starts a webhook."),
+        Key::new("inputs", start::INPUTS, "A start by hand, with these inputs."),
+        Key::new(
+            "scheduledAt",
+            Shape::Name,
+            "The instant of its schedule that starts it. That the schedule fires then is part of the test.",
+        ),
+        Key::new(
+            "events",
+            Shape::List(&Shape::Object(&happening::EVENT)),
+            "Events that come while it runs, for `waitFor`.",
+        ),
+        Key::new(
+            "approvals",
+            Shape::List(&Shape::Object(&happening::APPROVAL)),
+            "What people answer while it runs, for `waitFor` with `approval`.",
+        ),
+        Key::new("cancel", Shape::Object(&happening::CANCEL), "Somebody ends it while it runs."),
+        Key::new(
+            "cassette",
+            Shape::Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$"),
+            "The recording in the folder `cassettes` that answers HTTP requests; `cogwork test --record` makes it.",
+        ),
+        Key::new(
+            "expect",
+            Shape::Object(&expect::EXPECT),
+            "What must hold. Without it, that the execution succeeds.",
+        ),
+    ],
+    choice: Choice::AtMostOne(&["payload", "inputs", "scheduledAt"]),
+};
+
+pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Option<Case> {
+    let mut reader = CASE.open(node, diagnostics)?;
+    let field = reader.take("name");
+    let name = plain(field, diagnostics).and_then(|_| field.text());
+    let name = name.map_or_else(
+        || Named { name: String::new(), span: node.head() },
+        |text| Named { name: text.value.clone(), span: inner(text) },
+    );
+    let skip = reader.take("skip").name().map(str::to_owned);
+    let around = Around::read(&mut reader, true, diagnostics).over(file);
+    let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Usual, name.span));
+    let happenings = happening::read(&mut reader, diagnostics);
+    let cassette = named(reader.take("cassette"), diagnostics);
+    let cassette = cassette.filter(|name| is_file_name(name, diagnostics));
+    let expect = reader.take("expect").node();
+    let expect = expect.and_then(|node| expect::read(node, diagnostics));
+    let expect = expect.unwrap_or_else(|| Expect { span: name.span, ..Expect::default() });
+    reader.finish();
+    let usual = match &start {
+        Start::Due(at) => *at,
+        _ => jiff::Timestamp::from_second(USUAL_NOW).unwrap_or_default(),
+    };
+    Some(Case {
+        name,
+        skip,
+        start,
+        start_span,
+        now: around.now.unwrap_or(usual),
+        secrets: around.secrets,
+        env: around.env,
+        state: around.state,
+        doubles: around.doubles,
+        happenings,
+        cassette,
+        expect,
+    })
+}
+
+/// Whether a recording's name is that of a file in its folder, and of nothing else.
+fn is_file_name(name: &Named, diagnostics: &Diagnostics) -> bool {
+    let text = &name.name;
+    let fine = text.ends_with(".yaml")
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= super::super::text::MAX_NAME
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if !fine {
+        let message = "a cassette is named by a file in the folder `cassettes`";
+        diagnostics.push(
+            crate::diagnostic::Diagnostic::error("invalid-name", message, name.span)
+                .help("write a file's name, like `order-to-page.yaml`: letters, digits, `.`, `_` and `-`"),
+        );
+    }
+    fine
+}

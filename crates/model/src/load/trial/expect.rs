@@ -1,0 +1,388 @@
+//! What must hold after a test.
+
+use std::time::Duration;
+
+use super::super::keys::{ANY_NAME, Choice, Key, Object, Shape};
+use super::super::template::expression;
+use super::super::text::{duration_within, named};
+use super::pattern;
+use crate::automation::Named;
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::trial::{
+    self, CallExpect, CallsExpect, DurationExpect, Ending, Expect, Pattern, ResponseExpect, StepEnding,
+    StepExpect, Target,
+};
+use crate::yaml::{Field, Kind, MapReader, Node};
+
+const MOST_CALLS: i64 = 1_000_000;
+/// The longest that an execution can be expected to take: ten years.
+const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
+
+pub(super) static EXPECT: Object = Object {
+    what: "what is expected",
+    keys: &[
+        Key::new(
+            "started",
+            Shape::Bool,
+            "Whether an execution starts at all: false where the trigger's `if` or the webhook refuses. Default: true.",
+        ),
+        Key::new(
+            "outcome",
+            Shape::Words(&["succeeded", "failed", "cancelled"]),
+            "How the execution ends. Default: failed where an `error` is expected, else succeeded.",
+        ),
+        Key::new("result", Shape::Template, "What its result must be like."),
+        Key::new(
+            "error",
+            Shape::Either(&[Shape::Text, Shape::Object(&ERROR)]),
+            "What its error must be like: its message, or a map.",
+        ),
+        Key::new(
+            "steps",
+            Shape::Named(
+                ANY_NAME,
+                &Shape::Either(&[
+                    Shape::Words(&["succeeded", "failed", "skipped", "notRun"]),
+                    Shape::Object(&STEP),
+                ]),
+            ),
+            "Steps by their id: how each ends, or more of it. In a loop with its turn: `copy[2]`.",
+        ),
+        Key::new("response", Shape::Object(&RESPONSE), "What the answer to the caller must be like."),
+        Key::new(
+            "calls",
+            Shape::Either(&[
+                Shape::List(&Shape::Object(&CALL)),
+                Shape::Named(ANY_NAME, &Shape::Integer(0, MOST_CALLS)),
+            ]),
+            "The calls: a list of all there may be, in any order, or a map of actions and steps with how many.",
+        ),
+        Key::new(
+            "events",
+            Shape::List(&Shape::Object(&SENT)),
+            "The events that `events.emit` sends, all of them, in order.",
+        ),
+        Key::new(
+            "logs",
+            Shape::List(&Shape::Either(&[Shape::Text, Shape::Object(&LINE)])),
+            "The lines that it logs, all of them, in order: texts, or maps.",
+        ),
+        Key::new(
+            "duration",
+            Shape::Either(&[Shape::Duration, Shape::Object(&DURATION)]),
+            "How long it takes on the test's clock.",
+        ),
+        Key::new("state", Shape::Named(ANY_NAME, &Shape::Template), "What is remembered afterwards, by key."),
+        Key::new(
+            "that",
+            Shape::OneOrMore(&Shape::Expression),
+            "Conditions, for what nothing else says: they read `result`, `error`, `steps`, `response`, `calls`, `events`, \
+             `logs`, `state`, `duration`.",
+        ),
+    ],
+    choice: Choice::Free,
+};
+
+static ERROR: Object = Object {
+    what: "an error",
+    keys: &[
+        Key::new("message", Shape::Template, "Its words."),
+        Key::new("kind", Shape::Template, "Its kind: `status`, `network`, `timeout`, `failed`, …"),
+        Key::new("status", Shape::Template, "The HTTP status of the answer that it was made of."),
+        Key::new("code", Shape::Template, "The other side's own code."),
+        Key::new("step", Shape::Template, "The step that failed first."),
+        Key::new("body", Shape::Template, "The body of the answer."),
+        Key::new("requestId", Shape::Template, "The other side's id of the request."),
+    ],
+    choice: Choice::Free,
+};
+
+static STEP: Object = Object {
+    what: "what is expected of a step",
+    keys: &[
+        Key::new("outcome", Shape::Words(&["succeeded", "failed", "skipped", "notRun"]), "How it ends."),
+        Key::new("result", Shape::Template, "What its result must be like."),
+        Key::new(
+            "error",
+            Shape::Either(&[Shape::Text, Shape::Object(&ERROR)]),
+            "What its error must be like: its message, or a map.",
+        ),
+        Key::new(
+            "branch",
+            Shape::Name,
+            "Which of its lists runs: `then`, `else`, a case, `default`; `none` where none does.",
+        ),
+        Key::new("turns", Shape::Integer(0, MOST_CALLS), "How many turns it has."),
+        Key::new("tries", Shape::Integer(1, MOST_CALLS), "How often it is tried."),
+    ],
+    choice: Choice::Free,
+};
+
+static RESPONSE: Object = Object {
+    what: "a response",
+    keys: &[
+        Key::new("status", Shape::Template, "Its status."),
+        Key::new("headers", Shape::Named(ANY_NAME, &Shape::Template), "Some of its headers."),
+        Key::new("body", Shape::Template, "Its body, read as JSON where that is its type, else as text."),
+    ],
+    choice: Choice::Free,
+};
+
+static CALL: Object = Object {
+    what: "a call",
+    keys: &[
+        Key::new("action", Shape::Name, "The action: `wiki.createPage`."),
+        Key::new("step", Shape::Name, "The step, by its id."),
+        Key::new("with", Shape::Template, "What its inputs must be like."),
+        Key::new("times", Shape::Integer(1, MOST_CALLS), "How many such calls there are. Default: 1."),
+    ],
+    choice: Choice::One(&["action", "step"]),
+};
+
+static SENT: Object = Object {
+    what: "an event",
+    keys: &[
+        Key::new("name", Shape::Template, "Its name."),
+        Key::new("data", Shape::Template, "What it carries."),
+    ],
+    choice: Choice::Free,
+};
+
+static LINE: Object = Object {
+    what: "a line of the log",
+    keys: &[
+        Key::new("message", Shape::Template, "Its words."),
+        Key::new("level", Shape::Template, "debug, info, warn or error."),
+        Key::new("step", Shape::Template, "The step that logged it."),
+    ],
+    choice: Choice::Free,
+};
+
+static DURATION: Object = Object {
+    what: "a duration",
+    keys: &[
+        Key::new("atLeast", Shape::Duration, "The least."),
+        Key::new("atMost", Shape::Duration, "The most."),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Option<Expect> {
+    let mut reader = EXPECT.open(node, diagnostics)?;
+    let started = flag(reader.take("started"));
+    let outcome = word(reader.take("outcome"), &Ending::ALL);
+    let result = pattern_of(reader.take("result"), diagnostics);
+    let error = error(reader.take("error"), diagnostics);
+    let steps = steps(reader.take("steps"), diagnostics);
+    let response = reader.take("response").node().and_then(|node| response(node, diagnostics));
+    let calls = calls(reader.take("calls"), diagnostics);
+    let events = list(reader.take("events"), &SENT, diagnostics);
+    let logs = list(reader.take("logs"), &LINE, diagnostics);
+    let duration = duration(reader.take("duration"), diagnostics);
+    let state = patterns(reader.take("state"), diagnostics);
+    let that = reader.take("that").one_or_more().unwrap_or_default();
+    let that = that.into_iter().filter_map(Field::node);
+    let that = that.filter_map(|node| expression(node, "that", diagnostics)).collect();
+    let expect = Expect {
+        span: node.head(),
+        started,
+        outcome,
+        result,
+        error,
+        steps,
+        response,
+        calls,
+        events,
+        logs,
+        duration,
+        state,
+        that,
+    };
+    contradictions(&reader, &expect, diagnostics);
+    reader.finish();
+    Some(expect)
+}
+
+/// Reports what cannot hold together.
+fn contradictions(reader: &MapReader<'_, '_>, expect: &Expect, diagnostics: &Diagnostics) {
+    let conflict = |key: &str, message: &str, related: Span, words: &str, help: &str| {
+        diagnostics.push(
+            Diagnostic::error("conflicting-keys", message, reader.key_span(key))
+                .related(related, words)
+                .help(help),
+        );
+    };
+    if let Some((false, span)) = expect.started {
+        let of_an_execution =
+            ["outcome", "result", "error", "steps", "calls", "events", "logs", "duration", "that"];
+        if let Some(key) = of_an_execution.into_iter().find(|key| reader.has(key)) {
+            let message = format!("`{key}` is of an execution, and none is to start");
+            conflict(key, &message, span, "none starts", "remove one of the two");
+        }
+    }
+    match expect.outcome {
+        Some((ending, span)) if ending != Ending::Failed && expect.error.is_some() => {
+            let message = "only an execution that fails has an `error`";
+            conflict(
+                "error",
+                message,
+                span,
+                "it does not fail",
+                "write `outcome: failed`, or leave `outcome` out",
+            );
+        }
+        Some((ending, span)) if ending != Ending::Succeeded && expect.result.is_some() => {
+            let message = "only an execution that succeeds has a `result`";
+            conflict("result", message, span, "it does not succeed", "remove `result`");
+        }
+        None if expect.error.is_some() && expect.result.is_some() => {
+            let message = "an execution has either a `result` or an `error`";
+            conflict("result", message, reader.key_span("error"), "it fails", "remove one of the two");
+        }
+        _ => {}
+    }
+}
+
+fn flag(field: Field<'_, '_>) -> Option<(bool, Span)> {
+    Some((field.bool()?, field.span()?))
+}
+
+fn word<T: Copy>(field: Field<'_, '_>, words: &[(&'static str, T)]) -> Option<(T, Span)> {
+    Some((field.one_of(words)?, field.span()?))
+}
+
+fn number(field: Field<'_, '_>, least: i64) -> Option<(u32, Span)> {
+    let number = field.integer(least..=MOST_CALLS)?;
+    Some((u32::try_from(number).ok()?, field.span()?))
+}
+
+fn pattern_of(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Pattern> {
+    field.node().map(|node| pattern::read(node, diagnostics))
+}
+
+fn patterns(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, Pattern)> {
+    let entries = field.entries().into_iter().flatten();
+    let read = entries.map(|entry| {
+        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        (name, pattern::read(&entry.value, diagnostics))
+    });
+    read.collect()
+}
+
+/// A map of which some entries are compared; a text stands for its `message`.
+fn entries_of(node: &Node, of: &'static Object, diagnostics: &Diagnostics) -> Option<Pattern> {
+    let entries = if let Kind::Map(_) = node.kind {
+        let mut reader = of.open(node, diagnostics)?;
+        let entries = of.keys.iter().filter_map(|key| {
+            let span = reader.key_span(key.name);
+            let pattern = pattern_of(reader.take(key.name), diagnostics)?;
+            Some((Named { name: key.name.to_owned(), span }, pattern))
+        });
+        let entries = entries.collect();
+        reader.finish();
+        entries
+    } else {
+        let pattern = pattern::read(node, diagnostics);
+        if node.as_str().is_none() {
+            let message = format!("expected a text or a mapping for {}, found {}", of.what, node.kind_name());
+            diagnostics.push(Diagnostic::error("wrong-type", message, node.head()));
+            return None;
+        }
+        vec![(Named { name: "message".to_owned(), span: node.span }, pattern)]
+    };
+    Some(Pattern { span: node.head(), shape: trial::Shape::Map(entries) })
+}
+
+fn error(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Pattern> {
+    entries_of(field.node()?, &ERROR, diagnostics)
+}
+
+/// A list that is compared whole.
+fn list(field: Field<'_, '_>, of: &'static Object, diagnostics: &Diagnostics) -> Option<Pattern> {
+    let items = field.list()?;
+    let items = items.iter().filter_map(|item| entries_of(item, of, diagnostics)).collect();
+    Some(Pattern { span: field.span()?, shape: trial::Shape::List(items) })
+}
+
+fn steps(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, StepExpect)> {
+    let entries = field.entries().into_iter().flatten();
+    let read = entries.filter_map(|entry| {
+        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        Some((name, step(&entry.value, diagnostics)?))
+    });
+    read.collect()
+}
+
+fn step(node: &Node, diagnostics: &Diagnostics) -> Option<StepExpect> {
+    if node.as_str().is_some() {
+        let outcome = word(Field::new(node, "steps", diagnostics), &StepEnding::ALL)?;
+        return Some(StepExpect { outcome: Some(outcome), ..StepExpect::default() });
+    }
+    let mut reader = STEP.open(node, diagnostics)?;
+    let step = StepExpect {
+        outcome: word(reader.take("outcome"), &StepEnding::ALL),
+        result: pattern_of(reader.take("result"), diagnostics),
+        error: error(reader.take("error"), diagnostics),
+        branch: named(reader.take("branch"), diagnostics),
+        turns: number(reader.take("turns"), 0),
+        tries: number(reader.take("tries"), 1),
+    };
+    reader.finish();
+    Some(step)
+}
+
+fn response(node: &Node, diagnostics: &Diagnostics) -> Option<ResponseExpect> {
+    let mut reader = RESPONSE.open(node, diagnostics)?;
+    let response = ResponseExpect {
+        span: node.head(),
+        status: pattern_of(reader.take("status"), diagnostics),
+        headers: patterns(reader.take("headers"), diagnostics),
+        body: pattern_of(reader.take("body"), diagnostics),
+    };
+    reader.finish();
+    Some(response)
+}
+
+fn calls(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<CallsExpect> {
+    let node = field.node()?;
+    if let Kind::Map(map) = &node.kind {
+        let counts = map.iter().filter_map(|entry| {
+            let (count, _) = number(Field::new(&entry.value, "calls", diagnostics), 0)?;
+            Some((Named { name: entry.key.clone(), span: entry.key_span }, count))
+        });
+        return Some(CallsExpect::Counts(counts.collect()));
+    }
+    let calls = field.list()?.iter().filter_map(|node| call(node, diagnostics)).collect();
+    Some(CallsExpect::Whole { span: node.span, calls })
+}
+
+fn call(node: &Node, diagnostics: &Diagnostics) -> Option<CallExpect> {
+    let mut reader = CALL.open(node, diagnostics)?;
+    let [action, step] = ["action", "step"].map(|key| named(reader.take(key), diagnostics));
+    let with = pattern_of(reader.take("with"), diagnostics);
+    let times = number(reader.take("times"), 1).map_or(1, |(times, _)| times);
+    reader.finish();
+    let span = action.as_ref().or(step.as_ref()).map_or_else(|| node.head(), |named| named.span);
+    let target = match (action, step) {
+        (Some(action), _) => Target::Action(action.name),
+        (None, step) => Target::Step(step?.name),
+    };
+    Some(CallExpect { span, target, with, times })
+}
+
+fn duration(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<DurationExpect> {
+    let node = field.node()?;
+    if let Kind::Map(_) = node.kind {
+        let mut reader = DURATION.open(node, diagnostics)?;
+        let [at_least, at_most] = ["atLeast", "atMost"]
+            .map(|key| duration_within(reader.take(key), key, &(Duration::ZERO..=LONGEST), diagnostics));
+        reader.finish();
+        return Some(DurationExpect {
+            span: node.head(),
+            at_least: at_least.unwrap_or_default(),
+            at_most: at_most.unwrap_or(Duration::MAX),
+        });
+    }
+    let exact = duration_within(field, "duration", &(Duration::ZERO..=LONGEST), diagnostics)?;
+    Some(DurationExpect { span: node.span, at_least: exact, at_most: exact })
+}

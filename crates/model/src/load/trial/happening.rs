@@ -1,0 +1,108 @@
+//! What happens while the execution of a test runs.
+
+use std::time::Duration;
+
+use super::super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
+use super::super::template::literal;
+use super::super::text::{duration_within, named};
+use super::values;
+use crate::diagnostic::{Diagnostics, Span};
+use crate::trial::{Happening, What};
+use crate::value::{Map, Value};
+use crate::yaml::{Field, MapReader, Node};
+
+/// The latest that something can happen: ten years after the start.
+const LATEST: Duration = Duration::from_secs(3650 * 86_400);
+
+const AFTER: Key = Key::new(
+    "after",
+    Shape::Duration,
+    "How long after the start. Default: as soon as somebody waits for it.",
+);
+
+pub(super) static EVENT: Object = Object {
+    what: "an event",
+    keys: &[
+        Key::required("name", Shape::Name, "Its name: `order.paid`."),
+        Key::new("data", Shape::Template, "What it carries: `event.data`. Default: null."),
+        AFTER,
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) static APPROVAL: Object = Object {
+    what: "an answer to an approval",
+    keys: &[
+        Key::required("step", Shape::Name, "The step that asks; in a loop with its turn: `ask[2]`."),
+        Key::required("option", Shape::Name, "The answer that is chosen: `approve`."),
+        Key::new("form", Shape::Named(IDENTIFIER, &Shape::Template), "What is filled in."),
+        AFTER,
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) static CANCEL: Object = Object {
+    what: "a cancellation",
+    keys: &[
+        Key::new(
+            "after",
+            Shape::Duration,
+            "How long after the start. Default: as soon as nothing else goes on.",
+        ),
+        Key::new("reason", Shape::Name, "Why. Default: `cancelled by the test`."),
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Vec<Happening> {
+    let [events, approvals, cancel] = ["events", "approvals", "cancel"].map(|key| reader.take(key));
+    let mut happenings = Vec::new();
+    happenings.extend(nodes(events).filter_map(|node| event(node, diagnostics)));
+    happenings.extend(nodes(approvals).filter_map(|node| approval(node, diagnostics)));
+    happenings.extend(cancel.node().and_then(|node| cancellation(node, diagnostics)));
+    happenings
+}
+
+fn nodes<'n>(field: Field<'n, '_>) -> impl Iterator<Item = &'n Node> {
+    field.list().into_iter().flatten()
+}
+
+fn event(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
+    let mut reader = EVENT.open(node, diagnostics)?;
+    let name = named(reader.take("name"), diagnostics);
+    let data = reader.take("data").node().map(|node| literal(node, "what an event carries", diagnostics));
+    let after = after(&mut reader, diagnostics);
+    reader.finish();
+    let what = What::Event { name: name?, data: data.unwrap_or(Value::Null) };
+    Some(Happening { span: node.head(), after, what })
+}
+
+fn approval(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
+    let mut reader = APPROVAL.open(node, diagnostics)?;
+    let [step, option] = ["step", "option"].map(|key| named(reader.take(key), diagnostics));
+    let form = values(reader.take("form"), diagnostics);
+    let form: Map = form.into_iter().map(|(name, value)| (name.name, value)).collect();
+    let after = after(&mut reader, diagnostics);
+    reader.finish();
+    Some(Happening { span: node.head(), after, what: What::Approval { step: step?, option: option?, form } })
+}
+
+fn cancellation(node: &Node, diagnostics: &Diagnostics) -> Option<Happening> {
+    if node.is_null() {
+        return Some(cancelled(node.span, None, None));
+    }
+    let mut reader = CANCEL.open(node, diagnostics)?;
+    let reason = reader.take("reason").name().map(str::to_owned);
+    let after = after(&mut reader, diagnostics);
+    reader.finish();
+    Some(cancelled(node.head(), after, reason))
+}
+
+fn cancelled(span: Span, after: Option<Duration>, reason: Option<String>) -> Happening {
+    let reason = reason.unwrap_or_else(|| "cancelled by the test".to_owned());
+    Happening { span, after, what: What::Cancel { reason } }
+}
+
+fn after(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Duration> {
+    duration_within(reader.take("after"), "after", &(Duration::ZERO..=LATEST), diagnostics)
+}

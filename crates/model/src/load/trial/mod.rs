@@ -1,0 +1,226 @@
+//! A file of tests: `order-to-page.test.yaml`.
+
+mod case;
+mod double;
+mod expect;
+mod happening;
+mod pattern;
+mod start;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::Draft;
+use super::draft::Gaps;
+use super::keys::{ANY_NAME, AUTOMATION_ID, Choice, Key, Object, Shape};
+use super::template::literal;
+use super::text::{inner, named, no_expression, shorten};
+use crate::automation::{AutomationId, Named};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use crate::trial::{Double, Suite};
+use crate::value::Value;
+use crate::yaml::{Field, MapReader, Node};
+
+/// The most tests of a file.
+const MAX_CASES: usize = 1000;
+
+pub(crate) static SUITE: Object = Object {
+    what: "a file of tests",
+    keys: &[
+        Key::new(
+            "automation",
+            Shape::Pattern(AUTOMATION_ID),
+            "The id of the Automation that is tested. Default: the file's name without `.test.yaml`.",
+        ),
+        Key::new("description", Shape::Text, "What is tested, for people."),
+        NOW,
+        SECRETS,
+        ENV,
+        STATE,
+        DOUBLES,
+        Key::required("tests", Shape::List(&Shape::Object(&case::CASE)), "The tests."),
+    ],
+    choice: Choice::Free,
+};
+
+/// What stands for the outside: of the whole file, and of each test over it.
+const NOW: Key = Key::new(
+    "now",
+    Shape::Name,
+    "Where the clock stands at the start, such as `2026-03-01T09:00:00Z`; it moves only while somebody waits. Default: \
+     2026-01-01T00:00:00Z, and for an instant of a schedule that instant.",
+);
+const SECRETS: Key = Key::new(
+    "secrets",
+    Shape::Named(ANY_NAME, &Shape::Text),
+    "The secrets there are, by name. Those of this machine are not read.",
+);
+const ENV: Key = Key::new(
+    "env",
+    Shape::Named(ANY_NAME, &Shape::Text),
+    "The environment variables there are. Those of this machine are not read.",
+);
+const STATE: Key = Key::new(
+    "state",
+    Shape::Named(ANY_NAME, &Shape::Template),
+    "What is remembered from earlier executions: `state.<key>`.",
+);
+const DOUBLES: Key = Key::new(
+    "doubles",
+    Shape::Named(ANY_NAME, &ANSWERS),
+    "What answers in the place of actions: by the name of an action (`wiki.createPage`) or the id of a step \
+     (`createPage`), one answer for every call or a list of answers.",
+);
+
+static ANSWERS: Shape = Shape::OneOrMore(&ANSWER);
+static ANSWER: Shape = Shape::Object(&double::ANSWER);
+
+/// What stands for the outside, as it is read.
+struct Around {
+    now: Option<Timestamp>,
+    secrets: BTreeMap<String, String>,
+    env: BTreeMap<String, String>,
+    state: Vec<(Named, Value)>,
+    doubles: Vec<Double>,
+}
+
+pub(super) fn read(
+    node: &Node,
+    stem: &str,
+    source: Arc<Source>,
+    diagnostics: &Diagnostics,
+) -> Option<Draft<Suite>> {
+    let mut reader = SUITE.open(node, diagnostics)?;
+    let automation = automation(reader.take("automation"), stem, node, diagnostics);
+    // For people alone; that it is text is all there is to check.
+    let _ = reader.take("description").string();
+    let around = Around::read(&mut reader, false, diagnostics);
+    let tests = reader.take("tests");
+    let mut cases = Vec::new();
+    let items = tests.items().unwrap_or_default();
+    if tests.is_given() && items.is_empty() && tests.list().is_some() {
+        tests.error("empty-list", "a file of tests needs at least one test");
+    }
+    if items.len() > MAX_CASES {
+        tests.error("out-of-range", format!("a file may have at most {MAX_CASES} tests"));
+    }
+    for item in items.iter().take(MAX_CASES).filter_map(|item| item.node()) {
+        if let Some(case) = case::read(item, &around, diagnostics) {
+            check_name(&case.name, &cases, diagnostics);
+            cases.push(case);
+        }
+    }
+    reader.finish();
+    Some(Draft { value: Suite { automation, cases, source }, gaps: Gaps::new() })
+}
+
+/// The id of the Automation: what `automation` says, else the file's stem.
+fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagnostics) -> Named {
+    let given = named(field, diagnostics);
+    if let Some(named) = &given
+        && AutomationId::parse(&named.name).is_none()
+    {
+        let message = format!("`{}` is no id of an automation", shorten(&named.name));
+        let near = AutomationId::suggest(&named.name).map(|near| near.to_string());
+        diagnostics.push(
+            Diagnostic::error("invalid-id", message, named.span)
+                .help("an id has small letters, digits and `-`, and begins with a letter or digit")
+                .nearest(near),
+        );
+    }
+    given.unwrap_or_else(|| Named { name: stem.to_owned(), span: Span::at(node.span.start as usize) })
+}
+
+/// Two tests of one name cannot be told apart in what is reported.
+fn check_name(name: &Named, before: &[crate::trial::Case], diagnostics: &Diagnostics) {
+    if let Some(first) = before.iter().find(|case| case.name.name == name.name) {
+        let message = format!("there is another test called `{}`", shorten(&name.name));
+        diagnostics.push(
+            Diagnostic::error("duplicate-id", message, name.span)
+                .related(first.name.span, "the first one")
+                .help("say in each name what that test shows"),
+        );
+    }
+}
+
+impl Around {
+    fn read(reader: &mut MapReader<'_, '_>, own: bool, diagnostics: &Diagnostics) -> Self {
+        Self {
+            now: instant(reader.take("now"), diagnostics),
+            secrets: texts(reader.take("secrets"), "secrets", diagnostics),
+            env: texts(reader.take("env"), "env", diagnostics),
+            state: values(reader.take("state"), diagnostics),
+            doubles: double::read(reader.take("doubles"), own, diagnostics),
+        }
+    }
+
+    /// What a test says over what the file says.
+    fn over(self, file: &Self) -> Self {
+        let mut state = self.state;
+        let more = file.state.iter().filter(|(key, _)| !state.iter().any(|(own, _)| own.name == key.name));
+        let more: Vec<_> = more.cloned().collect();
+        state.extend(more);
+        let mut doubles = self.doubles;
+        let more =
+            file.doubles.iter().filter(|double| !doubles.iter().any(|own| own.target == double.target));
+        let more: Vec<_> = more.cloned().collect();
+        doubles.extend(more);
+        Self {
+            now: self.now.or(file.now),
+            secrets: file.secrets.clone().into_iter().chain(self.secrets).collect(),
+            env: file.env.clone().into_iter().chain(self.env).collect(),
+            state,
+            doubles,
+        }
+    }
+}
+
+/// An instant, with its offset from UTC.
+fn instant(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Timestamp> {
+    let text = field.text()?;
+    if !no_expression(text, diagnostics) {
+        return None;
+    }
+    match text.value.parse() {
+        Ok(instant) => Some(instant),
+        Err(_) => {
+            let message = format!("`{}` is no instant", shorten(&text.value));
+            diagnostics.push(Diagnostic::error("invalid-instant", message, inner(text)).help(
+                "write date, time and zone, like `2026-03-01T09:00:00Z` or `2026-03-01T10:00:00+01:00`",
+            ));
+            None
+        }
+    }
+}
+
+/// What there is to say of a file in which instants stand everywhere: that YAML 1.1 had a type of its own for them
+/// confuses nobody here, since they are read as texts and only by Cogwork.
+pub(super) fn doubtful(found: Vec<Diagnostic>, source: &Source) -> Vec<Diagnostic> {
+    let is_instant = |place: Span| source.slice(place).parse::<Timestamp>().is_ok();
+    found.into_iter().filter(|found| found.code != "yaml-surprise" || !is_instant(found.span)).collect()
+}
+
+/// A mapping of names to texts.
+fn texts(field: Field<'_, '_>, what: &'static str, diagnostics: &Diagnostics) -> BTreeMap<String, String> {
+    let entries = field.entries().into_iter().flatten();
+    let read = entries.filter_map(|entry| {
+        let text = Field::new(&entry.value, what, diagnostics).text()?;
+        Some((entry.key.clone(), text.value.clone()))
+    });
+    read.collect()
+}
+
+/// A mapping of names to values without expressions.
+fn values(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, Value)> {
+    let entries = field.entries().into_iter().flatten();
+    let read = entries.map(|entry| {
+        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        (name, literal(&entry.value, "a value of a test", diagnostics))
+    });
+    read.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What a value must be like, as it is written: the value itself, or rules with a `$`.
+
+use super::super::template::literal;
+use super::super::text::no_expression;
+use crate::automation::Named;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::trial::{Pattern, Rule, Shape};
+use crate::value::Value;
+use crate::yaml::{Entry, Field, Kind, Node};
+
+/// The rules.
+const RULES: [&str; 7] = ["$type", "$contains", "$startsWith", "$length", "$exactly", "$not", "$absent"];
+
+pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Pattern {
+    let shape = match &node.kind {
+        Kind::Map(map) if map.iter().any(is_rule) => rules(map.iter(), diagnostics),
+        Kind::Map(map) => {
+            let entries = map.iter().map(|entry| {
+                let name = Named { name: entry.key.clone(), span: entry.key_span };
+                (name, read(&entry.value, diagnostics))
+            });
+            Shape::Map(entries.collect())
+        }
+        Kind::List(items) => Shape::List(items.iter().map(|item| read(item, diagnostics)).collect()),
+        Kind::String(text) => {
+            if let Some(at) = text.value.find("${{").filter(|at| !text.value[..*at].ends_with('$')) {
+                diagnostics.push(
+                    Diagnostic::error(
+                        "no-expression-here",
+                        "what is expected is written out",
+                        text.locate_span(at, text.value.len()),
+                    )
+                    .help("compare two values with an expression below `that`: `result.id == steps.createPage.result.id`"),
+                );
+            }
+            Shape::Equal(literal_text(node))
+        }
+        _ => Shape::Equal(literal(node, "what is expected", diagnostics)),
+    };
+    Pattern { span: node.head(), shape }
+}
+
+/// The text itself, with `$${{` as `${{`.
+fn literal_text(node: &Node) -> Value {
+    Value::from(node.as_str().unwrap_or_default().replace("$${{", "${{"))
+}
+
+fn is_rule(entry: &Entry) -> bool {
+    entry.key.starts_with('$')
+}
+
+fn rules<'n>(entries: impl Iterator<Item = &'n Entry>, diagnostics: &Diagnostics) -> Shape {
+    let mut rules = Vec::new();
+    for entry in entries {
+        let name = RULES.iter().copied().find(|name| *name == entry.key);
+        if !is_rule(entry) {
+            let message = format!("`{}` cannot stand beside a rule", entry.key);
+            diagnostics.push(
+                Diagnostic::error("conflicting-keys", message, entry.key_span)
+                    .help("a map has either entries to compare, or rules, which begin with `$`"),
+            );
+        } else if let Some(name) = name {
+            rules.extend(rule(name, &entry.value, diagnostics));
+        } else {
+            let message = format!("there is no rule `{}`", entry.key);
+            diagnostics.push(
+                Diagnostic::error("unknown-key", message, entry.key_span).expected_names(&entry.key, RULES),
+            );
+        }
+    }
+    Shape::Rules(rules)
+}
+
+fn rule(name: &'static str, node: &Node, diagnostics: &Diagnostics) -> Option<Rule> {
+    let field = Field::new(node, name, diagnostics);
+    match name {
+        "$type" => {
+            let found = field.choice(&Rule::TYPES)?;
+            Rule::TYPES.into_iter().find(|kind| *kind == found).map(Rule::Type)
+        }
+        "$contains" => Some(Rule::Contains(Box::new(read(node, diagnostics)))),
+        "$startsWith" => {
+            let text = field.text().filter(|text| no_expression(text, diagnostics))?;
+            Some(Rule::StartsWith(text.value.clone()))
+        }
+        "$length" => {
+            let length = field.integer(0..=i64::from(u32::MAX));
+            length.and_then(|length| usize::try_from(length).ok()).map(Rule::Length)
+        }
+        "$exactly" => Some(Rule::Exactly(literal(node, "what is expected", diagnostics))),
+        "$not" => Some(Rule::Not(Box::new(read(node, diagnostics)))),
+        _ if field.bool()? => Some(Rule::Absent),
+        _ => {
+            diagnostics.push(
+                Diagnostic::error("unknown-value", "`$absent` is always true", node.span)
+                    .help("for a value that must be there write `{$type: any}`"),
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What starts the execution of a test.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::super::header;
+use super::super::keys::{ANY_NAME, Choice, IDENTIFIER, Key, Object, Shape};
+use super::super::template::literal;
+use super::super::text::{inner, named};
+use super::{instant, values};
+use crate::automation::Named;
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::trial::{Request, RequestBody, Start};
+use crate::yaml::{Field, MapReader, Node};
+
+/// Methods that a request can have: those that start an execution, and those that are refused.
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
+
+pub(super) const INPUTS: Shape = Shape::Named(IDENTIFIER, &Shape::Template);
+
+pub(super) static PAYLOAD: Object = Object {
+    what: "a payload",
+    keys: &[
+        Key::new(
+            "method",
+            Shape::Words(&METHODS),
+            "The method. Default: POST, or the first that the webhook takes.",
+        ),
+        Key::new("pathFragment", Shape::Text, "What follows the token in the path: `/pages/17`."),
+        Key::new(
+            "queryParameters",
+            Shape::Named(ANY_NAME, &Shape::Template),
+            "The parameters of the query; a list repeats its parameter.",
+        ),
+        Key::new(
+            "headers",
+            Shape::Named(ANY_NAME, &Shape::Text),
+            "The headers. `content-type` is that of the body where it is not given.",
+        ),
+        Key::new("body", Shape::Template, "The body: a text is sent as it is, any other value as JSON."),
+        Key::new("bodyBase64", Shape::Text, "The body as bytes, in base64."),
+        Key::new(
+            "bodyFile",
+            Shape::Name,
+            "The body as the bytes of a file, by its path from the tests' folder.",
+        ),
+    ],
+    choice: Choice::AtMostOne(&["body", "bodyBase64", "bodyFile"]),
+};
+
+/// What a test says of its start, and where.
+pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<(Start, Span)> {
+    let [payload, inputs, due] = ["payload", "inputs", "scheduledAt"].map(|key| reader.take(key));
+    if let Some(node) = payload.node() {
+        return Some((Start::Request(request(node, diagnostics)?), reader.key_span("payload")));
+    }
+    if inputs.is_given() {
+        return Some((Start::Inputs(values(inputs, diagnostics)), reader.key_span("inputs")));
+    }
+    let at = instant(due, diagnostics)?;
+    Some((Start::Due(at), due.span().unwrap_or_default()))
+}
+
+fn request(node: &Node, diagnostics: &Diagnostics) -> Option<Request> {
+    let mut reader = PAYLOAD.open(node, diagnostics)?;
+    let field = reader.take("method");
+    let method = field
+        .choice(&METHODS)
+        .map(|method| Named { name: method.to_owned(), span: field.span().unwrap_or_default() });
+    let path_fragment = reader.take("pathFragment").string().unwrap_or_default().to_owned();
+    let query_parameters = values(reader.take("queryParameters"), diagnostics);
+    let headers = headers(reader.take("headers"), diagnostics);
+    let body = body(&mut reader, diagnostics);
+    reader.finish();
+    Some(Request { method, path_fragment, query_parameters, headers, body })
+}
+
+fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, String)> {
+    let entries = field.entries().into_iter().flatten();
+    let read = entries.filter_map(|entry| {
+        let text = Field::new(&entry.value, "headers", diagnostics).text()?;
+        header::value(&text.value, inner(text), diagnostics);
+        Some((Named { name: entry.key.clone(), span: entry.key_span }, text.value.clone()))
+    });
+    read.collect()
+}
+
+fn body(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> RequestBody {
+    let [value, base64, file] = ["body", "bodyBase64", "bodyFile"].map(|key| reader.take(key));
+    if let Some(node) = value.node() {
+        return RequestBody::Value(literal(node, "a value of a test", diagnostics));
+    }
+    if let Some(text) = base64.text() {
+        // Long ones stand over several lines.
+        let packed: String = text.value.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        return match STANDARD.decode(packed) {
+            Ok(bytes) => RequestBody::Bytes(bytes.into()),
+            Err(error) => {
+                let message = format!("`bodyBase64` is no base64: {error}");
+                diagnostics.push(Diagnostic::error("wrong-type", message, inner(text)));
+                RequestBody::Empty
+            }
+        };
+    }
+    named(file, diagnostics).map_or(RequestBody::Empty, RequestBody::File)
+}

@@ -1,0 +1,380 @@
+//! A file of tests after checking: `order-to-page.test.yaml`, beside the Automation that it tests.
+//!
+//! A test gives what starts an execution and what stands in for the outside, and says what must hold afterwards. It runs
+//! offline on a clock that stands still; see `docs/src/testing.md`.
+
+mod pattern;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use crate::action::ErrorKind;
+use crate::automation::Named;
+use crate::diagnostic::{Source, Span};
+use crate::expression::Expression;
+use crate::template::Template;
+use crate::value::{Map, Value};
+
+pub use pattern::{Mismatch, Pattern, Rule, Shape};
+
+/// The endings of a file of tests.
+pub const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
+
+/// The name of a file of tests without folder and ending, which is that of the Automation's file; `None` for any other
+/// file.
+#[must_use]
+pub fn stem(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).filter(|stem| !stem.is_empty())
+}
+
+/// The tests of one file.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// The id of the Automation that is tested; where the file names none, its own stem.
+    pub automation: Named,
+    /// The tests, in the order of the file.
+    pub cases: Vec<Case>,
+    /// The file.
+    pub source: Arc<Source>,
+}
+
+/// One test.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it shows, and where that is written.
+    pub name: Named,
+    /// Why it does not run, where it does not.
+    pub skip: Option<String>,
+    /// What starts the execution.
+    pub start: Start,
+    /// Where that is written; the name of the test where it is not.
+    pub start_span: Span,
+    /// Where the clock stands when it starts.
+    pub now: Timestamp,
+    /// The secrets there are.
+    pub secrets: BTreeMap<String, String>,
+    /// The environment variables there are.
+    pub env: BTreeMap<String, String>,
+    /// What is remembered from earlier executions, by key.
+    pub state: Vec<(Named, Value)>,
+    /// What answers in the place of actions; those of the test before those of the file.
+    pub doubles: Vec<Double>,
+    /// What happens while it runs, in the order of the file.
+    pub happenings: Vec<Happening>,
+    /// The recording that answers HTTP requests.
+    pub cassette: Option<Named>,
+    /// What must hold.
+    pub expect: Expect,
+}
+
+/// What starts an execution.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// Whatever the trigger is, with nothing in it.
+    Usual,
+    /// A request on the webhook's address.
+    Request(Request),
+    /// By hand, with these inputs.
+    Inputs(Vec<(Named, Value)>),
+    /// An instant of its schedule.
+    Due(Timestamp),
+}
+
+/// A request on a webhook's address.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The method, and where it is written; the first that the webhook takes where it is not.
+    pub method: Option<Named>,
+    /// What follows the token in the path.
+    pub path_fragment: String,
+    /// The parameters of the query: a list repeats its parameter.
+    pub query_parameters: Vec<(Named, Value)>,
+    /// The headers.
+    pub headers: Vec<(Named, String)>,
+    /// The body.
+    pub body: RequestBody,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, Default)]
+pub enum RequestBody {
+    /// None.
+    #[default]
+    Empty,
+    /// A text as it is; any other value as JSON.
+    Value(Value),
+    /// These bytes.
+    Bytes(Bytes),
+    /// The bytes of a file, by its path from the folder of the tests.
+    File(Named),
+}
+
+/// What answers in the place of an action, or of a step.
+#[derive(Clone, Debug)]
+pub struct Double {
+    /// In whose place.
+    pub target: Target,
+    /// Where that is written.
+    pub span: Span,
+    /// Whether it is of the test alone, so that it must be asked for.
+    pub own: bool,
+    /// The answers; the first that fits a call and is not used up answers it.
+    pub answers: Vec<Answer>,
+}
+
+/// In whose place a double answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Of every call of this action.
+    Action(String),
+    /// Of the step with this id.
+    Step(String),
+}
+
+impl Target {
+    /// What is written for it: an action has a dot in its name, and no id of a step has one.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        if text.contains('.') { Self::Action(text.to_owned()) } else { Self::Step(text.to_owned()) }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Action(name) | Self::Step(name) => name,
+        }
+    }
+}
+
+/// One answer of a double.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Where it is written.
+    pub span: Span,
+    /// The calls that it answers, by their inputs; any where it says nothing.
+    pub when: Option<Pattern>,
+    /// How many calls it answers; any number where it says nothing.
+    pub times: Option<u32>,
+    /// How long the call takes on the test's clock.
+    pub takes: Duration,
+    /// What it says.
+    pub reply: Reply,
+}
+
+/// What a double says.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// This result. Its expressions read `inputs`, those of the call, and `index`, how many calls came before.
+    Result(Template),
+    /// This error.
+    Error(Box<Failure>),
+}
+
+/// An error that a double answers with.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its kind.
+    pub kind: ErrorKind,
+    /// What went wrong, in words.
+    pub message: Option<String>,
+    /// The HTTP status.
+    pub status: Option<u16>,
+    /// The other side's own code.
+    pub code: Option<String>,
+    /// The body of the answer.
+    pub body: Option<Value>,
+    /// How long the other side asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// Something that happens while an execution runs.
+#[derive(Clone, Debug)]
+pub struct Happening {
+    /// Where it is written.
+    pub span: Span,
+    /// How long after the start; as soon as somebody waits for it where it says nothing.
+    pub after: Option<Duration>,
+    /// What.
+    pub what: What,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// An event comes.
+    Event {
+        /// Its name.
+        name: Named,
+        /// What it carries.
+        data: Value,
+    },
+    /// A person answers.
+    Approval {
+        /// The step that asks, with its turns where it is in a loop.
+        step: Named,
+        /// The answer that is chosen.
+        option: Named,
+        /// What else is filled in.
+        form: Map,
+    },
+    /// Somebody ends the execution.
+    Cancel {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// Where it is written; the name of the test where it is not.
+    pub span: Span,
+    /// Whether an execution starts at all; yes where it says nothing.
+    pub started: Option<(bool, Span)>,
+    /// How the execution ends.
+    pub outcome: Option<(Ending, Span)>,
+    /// Its result.
+    pub result: Option<Pattern>,
+    /// Its error, a map of what an error has.
+    pub error: Option<Pattern>,
+    /// Steps by their id, with their turns where they are in a loop.
+    pub steps: Vec<(Named, StepExpect)>,
+    /// The answer to the caller.
+    pub response: Option<ResponseExpect>,
+    /// The calls that the doubles were asked for.
+    pub calls: Option<CallsExpect>,
+    /// The events that it sent: a list of maps of `name` and `data`.
+    pub events: Option<Pattern>,
+    /// The lines that it logged: a list of maps of `message`, `level` and `step`.
+    pub logs: Option<Pattern>,
+    /// How long it takes on the test's clock.
+    pub duration: Option<DurationExpect>,
+    /// What is remembered afterwards, by key.
+    pub state: Vec<(Named, Pattern)>,
+    /// Conditions.
+    pub that: Vec<Expression>,
+}
+
+/// How an execution ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Well.
+    Succeeded,
+    /// With an error.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl Ending {
+    /// All of them by the words that are written.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("succeeded", Self::Succeeded), ("failed", Self::Failed), ("cancelled", Self::Cancelled)];
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What must hold of a step.
+#[derive(Clone, Debug, Default)]
+pub struct StepExpect {
+    /// How it ends.
+    pub outcome: Option<(StepEnding, Span)>,
+    /// Its result.
+    pub result: Option<Pattern>,
+    /// Its error.
+    pub error: Option<Pattern>,
+    /// Which list of steps inside it ran: `then`, `else`, a case, `default`, or `none`.
+    pub branch: Option<Named>,
+    /// How many turns it had.
+    pub turns: Option<(u32, Span)>,
+    /// How often it was tried.
+    pub tries: Option<(u32, Span)>,
+}
+
+/// How a step ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEnding {
+    /// Well.
+    Succeeded,
+    /// With an error, dealt with or not.
+    Failed,
+    /// Its guard did not hold.
+    Skipped,
+    /// It did not come to it.
+    NotRun,
+}
+
+impl StepEnding {
+    /// All of them by the words that are written.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("succeeded", Self::Succeeded),
+        ("failed", Self::Failed),
+        ("skipped", Self::Skipped),
+        ("notRun", Self::NotRun),
+    ];
+}
+
+/// What must hold of the answer to the caller.
+#[derive(Clone, Debug)]
+pub struct ResponseExpect {
+    /// Where it is written.
+    pub span: Span,
+    /// Its status.
+    pub status: Option<Pattern>,
+    /// Some of its headers; names in any case.
+    pub headers: Vec<(Named, Pattern)>,
+    /// Its body: read as JSON where that is what it says it is, else as text.
+    pub body: Option<Pattern>,
+}
+
+/// What must hold of the calls.
+#[derive(Clone, Debug)]
+pub enum CallsExpect {
+    /// These calls and no others, in any order.
+    Whole {
+        /// Where they are written.
+        span: Span,
+        /// The calls.
+        calls: Vec<CallExpect>,
+    },
+    /// Of these actions or steps so many; of others any number.
+    Counts(Vec<(Named, u32)>),
+}
+
+/// A call, or several that are alike.
+#[derive(Clone, Debug)]
+pub struct CallExpect {
+    /// Where it is written.
+    pub span: Span,
+    /// Of what.
+    pub target: Target,
+    /// Its inputs.
+    pub with: Option<Pattern>,
+    /// How many.
+    pub times: u32,
+}
+
+/// How long an execution takes.
+#[derive(Clone, Copy, Debug)]
+pub struct DurationExpect {
+    /// Where it is written.
+    pub span: Span,
+    /// At least.
+    pub at_least: Duration,
+    /// At most.
+    pub at_most: Duration,
+}
