@@ -70,8 +70,14 @@ impl ManualClock {
 
     /// Moves the clock on and wakes whoever waited for an instant up to then, in order.
     pub fn advance(&self, by: Duration) {
+        let now = self.lock().now;
+        self.advance_to(now.checked_add(by).unwrap_or(Timestamp::MAX));
+    }
+
+    /// Moves the clock on to an instant, as [`ManualClock::advance`] does; never back.
+    pub fn advance_to(&self, at: Timestamp) {
         let mut state = self.lock();
-        state.now = state.now.checked_add(by).unwrap_or(Timestamp::MAX);
+        state.now = state.now.max(at);
         let due = state.now;
         while let Some(entry) = state.sleepers.first_entry() {
             if entry.key().0 > due {

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalog::{Catalog, Look, Reload};
 use crate::clock::Clock;
+use crate::doubles::Doubles;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
 use crate::reload::Loader;
 use crate::run::Secret;
@@ -60,6 +61,20 @@ pub(crate) struct Services {
     store_lost: AtomicBool,
     fatal: watch::Sender<Option<String>>,
     pub(crate) started_at: Timestamp,
+    /// What stands in for the outside, in a test.
+    pub(crate) doubles: Option<Arc<dyn Doubles>>,
+}
+
+/// What the services of an engine are made of.
+pub(crate) struct Foundation {
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) secret: Secret,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) http: connector::Http,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) loader: Loader,
+    pub(crate) doubles: Option<Arc<dyn Doubles>>,
 }
 
 /// What started an execution, and with what.
@@ -379,6 +394,11 @@ impl Engine {
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.services
     }
+
+    /// A handle on services that were put together elsewhere.
+    pub(crate) fn over(services: Arc<Services>) -> Self {
+        Self { services }
+    }
 }
 
 impl Services {
@@ -396,18 +416,26 @@ impl Services {
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
-        let store_secret = store.put_secret(random()).await?;
+        let secret = Secret::new(store.put_secret(random()).await?);
         let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
+        let catalog = Arc::new(Catalog::empty(builtin));
+        let doubles = None;
+        Ok(Self::on(Foundation { settings, store, secret, clock, http, catalog, loader, doubles }))
+    }
+
+    /// Services in which nothing runs yet.
+    pub(crate) fn on(foundation: Foundation) -> Arc<Self> {
+        let Foundation { settings, store, secret, clock, http, catalog, loader, doubles } = foundation;
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
-        Ok(Arc::new(Self {
+        Arc::new(Self {
             store,
             http,
-            secrets: Secrets::new(settings.dir.join("secrets")),
-            secret: Secret::new(store_secret),
+            secrets: Secrets::new(settings.dir.join("secrets"), doubles.clone()),
+            secret,
             state_locks: KeyedLocks::default(),
-            catalog: ArcSwap::from_pointee(Catalog::empty(builtin)),
+            catalog: ArcSwap::new(catalog),
             notices,
             intake: Intake::new(settings.limits.in_flight),
             closing: CancellationToken::new(),
@@ -420,7 +448,8 @@ impl Services {
             started_at: clock.now(),
             clock,
             settings,
-        }))
+            doubles,
+        })
     }
 
     /// Whether starts are accepted.

@@ -56,7 +56,11 @@ impl Engine {
         })
     }
 
-    async fn receive_at(&self, mounted: &Mounted, request: Request) -> Result<HttpResponse, Rejection> {
+    pub(crate) async fn receive_at(
+        &self,
+        mounted: &Mounted,
+        request: Request,
+    ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
         if !mounted.test && !automation.enabled {
@@ -119,7 +123,12 @@ impl Engine {
         };
         let outcome = match outcome {
             Some(outcome) => Ok(outcome),
-            None => self.ended(id).await,
+            // It was quicker than whoever waits for it: what it left is in the store.
+            None => match self.left(id).await {
+                Ok((Some(response), _)) => return response,
+                Ok((None, outcome)) => outcome.ok_or(Error::Closing),
+                Err(error) => Err(error),
+            },
         };
         match outcome {
             Ok(Outcome::Succeeded { result }) => response::result(&result, &id),
@@ -129,16 +138,18 @@ impl Engine {
         }
     }
 
-    /// The outcome of an execution that this process no longer has.
-    async fn ended(&self, id: ExecutionId) -> Result<Outcome, Error> {
+    /// The answer and the outcome of an execution that this process no longer has, as far as it came.
+    async fn left(&self, id: ExecutionId) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
         let events = self.services().store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
-        let mut outcome = Err(Error::Closing);
+        let (mut response, mut outcome) = (None, None);
         for event in events {
-            if let model::Event::Finished { outcome: ended, .. } = event {
-                outcome = Ok(ended);
+            match event {
+                model::Event::Responded { response: decided, .. } => response = Some(decided),
+                model::Event::Finished { outcome: ended, .. } => outcome = Some(ended),
+                _ => {}
             }
         }
-        outcome
+        Ok((response, outcome))
     }
 }
 

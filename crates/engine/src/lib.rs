@@ -5,6 +5,7 @@
 //! its [`Plan`], the scheduler, and the watcher of the project folder.
 
 mod clock;
+mod doubles;
 mod error;
 mod settings;
 
@@ -25,6 +26,8 @@ mod watch;
 
 mod engine;
 mod hooks;
+
+pub mod trial;
 
 pub use catalog::{Broken, Catalog, Deployed, Reload};
 pub use clock::{Clock, ManualClock, SystemClock};

@@ -11,19 +11,21 @@ use model::template::Template;
 use model::value::{Map, Value};
 
 use crate::catalog::Catalog;
+use crate::doubles::Doubles;
 
 /// Reads secrets from a folder of files, then from the environment. Nothing is kept, so a rotated secret applies at
-/// once.
+/// once. In a test there are only those of the test.
 pub(crate) struct Secrets {
     folder: PathBuf,
+    doubles: Option<Arc<dyn Doubles>>,
 }
 
 /// The most bytes of a secret's file.
 const MAX_SECRET: u64 = 64 << 10;
 
 impl Secrets {
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(crate) fn new(folder: PathBuf, doubles: Option<Arc<dyn Doubles>>) -> Self {
+        Self { folder, doubles }
     }
 
     /// The secret called `name`, if there is one.
@@ -33,6 +35,9 @@ impl Secrets {
         if !plain {
             return None;
         }
+        if let Some(doubles) = &self.doubles {
+            return doubles.secret(name);
+        }
         let file = self.folder.join(name);
         let readable =
             std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SECRET);
@@ -40,6 +45,22 @@ impl Secrets {
             return Some(text.trim_end_matches(['\n', '\r']).to_owned());
         }
         std::env::var(variable(name)).ok()
+    }
+
+    /// The environment variable called `name`, if there is one.
+    fn variable(&self, name: &str) -> Option<String> {
+        match &self.doubles {
+            Some(doubles) => doubles.variable(name),
+            None => std::env::var(name).ok(),
+        }
+    }
+
+    /// Where a secret that is not set would be looked for.
+    fn way_out(&self, name: &str) -> String {
+        match &self.doubles {
+            Some(_) => format!("add it to the test: `secrets: {{{name}: …}}`"),
+            None => format!("put it into the file secrets/{name} or the variable {}", variable(name)),
+        }
     }
 
     /// The values of `configVars`, by name.
@@ -90,15 +111,13 @@ impl Secrets {
                     }
                     None if *optional => {}
                     None => {
-                        let message = format!(
-                            "{place}: the secret `{name}` is not set; put it into the file secrets/{name} or the variable {}",
-                            variable(name)
-                        );
+                        let way_out = self.way_out(name);
+                        let message = format!("{place}: the secret `{name}` is not set; {way_out}");
                         return Err(ActionError::new(ErrorKind::Connection, message));
                     }
                 },
                 "env" => {
-                    if let Ok(value) = std::env::var(name) {
+                    if let Some(value) = self.variable(name) {
                         env.insert(name.as_str(), value);
                     }
                 }
@@ -148,7 +167,7 @@ mod tests {
     fn a_file_holds_a_secret_without_its_last_line_break_and_a_path_never_leaves_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("token"), "s3cret\n").expect("written");
-        let secrets = Secrets::new(folder.path().join("."));
+        let secrets = Secrets::new(folder.path().join("."), None);
         assert_eq!(secrets.secret("token").as_deref(), Some("s3cret"));
         assert_eq!(secrets.secret("../token"), None);
         assert_eq!(secrets.secret(""), None);

@@ -8,6 +8,7 @@ use model::diagnostic::{Report, Source};
 
 use crate::catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
 use crate::check::{builtin, connection};
+use crate::trial::{self, Tests};
 
 /// What `validate` found.
 pub struct Checked {
@@ -49,15 +50,23 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
                 .iter()
                 .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
-    let files = changed.iter().filter(|path| wanted(path)).count();
+    let tests: Vec<Tests> =
+        trial::find(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
+    let files = changed.iter().filter(|path| wanted(path)).count() + tests.len();
     let wanted = |report: &&Arc<Report>| wanted(report.source().path());
-    let reports = catalog.reports().filter(wanted).map(|report| Report::clone(report)).collect();
+    let mut reports: Vec<Report> =
+        catalog.reports().filter(wanted).map(|report| Report::clone(report)).collect();
+    reports.extend(tests.into_iter().map(|tests| tests.report).filter(|report| !report.is_empty()));
+    reports.sort_by(|one, other| one.source().path().cmp(other.source().path()));
     Ok(Checked { reports, files, catalog })
 }
 
 /// Checks a text as if it stood in the file `path` of the project whose snapshot is `catalog`.
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
+    if model::trial::stem(path).is_some() {
+        return trial::check_text(catalog, path, text);
+    }
     let source = Arc::new(Source::new(path, text));
     match FileKind::of(Path::new(path)) {
         Some(FileKind::Connection) => {

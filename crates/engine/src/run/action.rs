@@ -1,6 +1,7 @@
 //! One call of an action: what must be committed before it, what bounds it, what it leaves.
 
 use connector::{Call, LogSink};
+use futures_util::future::BoxFuture;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
 use model::execution::LogLevel;
@@ -10,6 +11,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run, expression_error};
+use crate::doubles::{Asked, Called};
 
 impl Run {
     pub(super) fn action_effect(&self, name: &str) -> Effect {
@@ -32,9 +34,14 @@ impl Run {
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
         let inputs = inputs(call, action.spec(), scope)?;
+        let double = self.double(step, key, Called::Action(action.spec()), &inputs);
+        let takes_time = action.spec().effect != Effect::Pure || double.is_some();
         let connection = match &call.connection {
-            Some(name) => Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?),
-            None => None,
+            // A double has no use for credentials, and a test need not have them.
+            Some(name) if double.is_none() => {
+                Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?)
+            }
+            _ => None,
         };
         let effect = action.spec().effect != Effect::Pure;
         if effect {
@@ -46,27 +53,45 @@ impl Run {
                 self.journal.commit().await?;
             }
         }
-        if let Some(native) = crate::native::find(&call.action.name) {
+        if double.is_none()
+            && let Some(native) = crate::native::find(&call.action.name)
+        {
             return self.native(native, &inputs, key).await;
         }
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let log = StepLog { run: self, key };
-        let future = action.call(Call {
-            inputs: &inputs,
-            connection: connection.as_ref(),
-            idempotency_key: &idempotency_key,
-            http: &self.services.http,
-            debug: call.debug,
-            log: &log,
-            trace: None,
-        });
-        let result = if effect { self.bounded(step, context, future).await? } else { future.await };
+        let future = match double {
+            Some(answer) => answer,
+            None => action.call(Call {
+                inputs: &inputs,
+                connection: connection.as_ref(),
+                idempotency_key: &idempotency_key,
+                http: &self.services.http,
+                debug: call.debug,
+                log: &log,
+                trace: None,
+            }),
+        };
+        let result = if takes_time { self.bounded(step, context, future).await? } else { future.await };
         let value = result.map_err(failed)?;
         self.within_limit(value)
     }
 
+    /// The answer of a double, in a test.
+    pub(super) fn double(
+        &self,
+        step: &Step,
+        key: &str,
+        called: Called<'_>,
+        inputs: &Map,
+    ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+        let doubles = self.services.doubles.as_ref()?;
+        let automation = &self.deployed.automation.id;
+        doubles.answer(&Asked { automation, step: &step.id, key, called, inputs })
+    }
+
     /// Waits for a call, but not past a deadline, a cancellation or the end of the daemon's grace.
-    async fn bounded(
+    pub(super) async fn bounded(
         &self,
         step: &Step,
         context: &Context,

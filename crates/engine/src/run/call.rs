@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
-use model::automation::CallStep;
+use model::automation::{CallStep, Step};
 use model::execution::{ExecutionId, Origin, Outcome, WaitReason, Waiting};
 use model::payload::Payload;
 use model::value::{Map, Value};
@@ -12,6 +12,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run, expression_error};
+use crate::doubles::Called;
 use crate::engine::Start;
 use crate::intake::{Slot, Terms};
 
@@ -21,6 +22,7 @@ const MAX_DEPTH: u32 = 32;
 impl Run {
     pub(super) async fn call(
         &self,
+        step: &Step,
         call: &CallStep,
         key: &str,
         attempt: u32,
@@ -29,7 +31,14 @@ impl Run {
     ) -> Result<Value, Exit> {
         let child = match self.journal.pause(key) {
             Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
-            _ => self.start_child(call, key, attempt, scope).await?,
+            _ => {
+                let inputs = inputs(call, scope)?;
+                let called = Called::Automation(&call.automation.name);
+                if let Some(answer) = self.double(step, key, called, &inputs) {
+                    return self.bounded(step, context, answer).await?.map_err(failed);
+                }
+                self.start_child(call, key, attempt, inputs).await?
+            }
         };
         if call.detached {
             return Ok(Value::from(Map::from_iter([("executionId", child.to_string())])));
@@ -50,16 +59,9 @@ impl Run {
         call: &CallStep,
         key: &str,
         attempt: u32,
-        scope: &Scope,
+        inputs: Map,
     ) -> Result<ExecutionId, Exit> {
         let id = &call.automation.name;
-        let mut inputs = Map::with_capacity(call.with.len());
-        for (name, template) in &call.with {
-            let value = scope.evaluate(template);
-            let value =
-                value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
-            inputs.insert(name.name.as_str(), value);
-        }
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
         let catalog = self.services.catalog.load_full();
         let deployed = catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
@@ -124,6 +126,18 @@ impl Run {
             Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
         }
     }
+}
+
+/// The inputs as the step gives them.
+fn inputs(call: &CallStep, scope: &Scope) -> Result<Map, Exit> {
+    let mut inputs = Map::with_capacity(call.with.len());
+    for (name, template) in &call.with {
+        let value = scope.evaluate(template);
+        let value =
+            value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
+        inputs.insert(name.name.as_str(), value);
+    }
+    Ok(inputs)
 }
 
 /// What a child's end is to its caller.

@@ -38,7 +38,7 @@ impl Run {
             Verb::Repeat(repeat) => self.repeat(step, repeat, scope, context).await,
             Verb::Parallel(branches) => self.parallel(branches, scope, context).await,
             Verb::Group(block) => self.block(block, scope, context).await,
-            Verb::Call(call) => self.call(call, key, attempt, scope, context).await,
+            Verb::Call(call) => self.call(step, call, key, attempt, scope, context).await,
             Verb::Wait(wait) => self.wait(wait, key, scope, context).await,
             Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, context).await,
             Verb::Respond(respond) => self.respond(respond, scope).await,

@@ -17,4 +17,5 @@ mod pauses;
 mod relations;
 mod reload;
 mod schedules;
+mod trials;
 mod verbs;

@@ -1,0 +1,52 @@
+//! What stands in for the outside while an Automation is tested: answers in the place of actions, secrets and variables
+//! that are no real ones.
+
+use futures_util::future::BoxFuture;
+use model::action::{ActionError, ActionSpec};
+use model::automation::AutomationId;
+use model::value::{Map, Value};
+
+/// What stands in for the outside.
+pub(crate) trait Doubles: Send + Sync + 'static {
+    /// The answer to a call; `None` lets what is called run itself.
+    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
+
+    /// The secret of this name, if there is one.
+    fn secret(&self, name: &str) -> Option<String>;
+
+    /// The environment variable of this name, if there is one.
+    fn variable(&self, name: &str) -> Option<String>;
+}
+
+/// A call that a double may answer.
+pub(crate) struct Asked<'a> {
+    /// Of which Automation the step is.
+    pub(crate) automation: &'a AutomationId,
+    /// Which step asks, by its id.
+    pub(crate) step: &'a str,
+    /// The same with the turns of the loops around it.
+    pub(crate) key: &'a str,
+    /// What is called.
+    pub(crate) called: Called<'a>,
+    /// With these inputs, checked and complete.
+    pub(crate) inputs: &'a Map,
+}
+
+/// What is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Called<'a> {
+    /// An action.
+    Action(&'a ActionSpec),
+    /// Another Automation.
+    Automation(&'a str),
+}
+
+impl<'a> Called<'a> {
+    /// Its name.
+    pub(crate) fn name(self) -> &'a str {
+        match self {
+            Self::Action(spec) => &spec.name,
+            Self::Automation(id) => id,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Tests of Automations: files of tests found, read and checked, and each test played and judged.
+//!
+//! A test is played by a real engine over a real store in a folder of its own, without network and without waiting: what
+//! has an effect outside is answered by doubles, and the clock stands still but where everything waits for it.
+
+mod check;
+mod coverage;
+mod desk;
+mod files;
+mod judge;
+mod play;
+mod seen;
+mod still;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::Span;
+use model::automation::Automation;
+use model::diagnostic::{Diagnostic, Report};
+use model::execution::{Event, LogLine};
+use model::trial::{Case, Suite};
+
+use crate::catalog::Catalog;
+
+pub use coverage::{Coverage, Goal, GoalKind};
+pub use files::{Tests, check_text, find};
+
+/// Where tests are played: a project with its Automations, connections and connectors.
+pub struct Stage {
+    catalog: Arc<Catalog>,
+    /// The project folder.
+    dir: PathBuf,
+}
+
+/// What came of a test.
+pub struct Verdict {
+    /// What is not as it must be, at the places of the file that say so. Empty: the test passes.
+    pub report: Report,
+    /// The execution of the test, where one started.
+    pub execution: Option<Execution>,
+    /// What was reached of each Automation that ran.
+    pub coverage: Vec<Coverage>,
+}
+
+/// An execution of a test.
+pub struct Execution {
+    /// Of which Automation.
+    pub automation: Arc<Automation>,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// What it logged.
+    pub logs: Vec<LogLine>,
+}
+
+impl Verdict {
+    /// Whether everything is as it must be.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        !self.report.has_errors()
+    }
+}
+
+impl Stage {
+    /// A stage over the Automations of a project folder.
+    #[must_use]
+    pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
+        Self { catalog, dir: dir.into() }
+    }
+
+    /// Plays one test of a file and judges it. Blocks the thread that it is called on, which should do nothing else.
+    #[must_use]
+    pub fn play(&self, suite: &Suite, case: &Case) -> Verdict {
+        let failed = |diagnostic| Verdict {
+            report: Report::new(suite.source.clone(), [diagnostic]),
+            execution: None,
+            coverage: Vec::new(),
+        };
+        let deployed = match self.catalog.find(&suite.automation.name) {
+            Ok(deployed) => deployed.clone(),
+            Err(error) => return failed(Trouble::of(case, error.to_string()).diagnostic()),
+        };
+        let folder = self.dir.join(suite.source.path());
+        let folder = folder.parent().unwrap_or(&self.dir);
+        match play::play(&self.catalog, folder, case, &deployed) {
+            Ok(played) => {
+                let found = judge::judge(case, &deployed.automation, &played);
+                let mut coverage = coverage::of(&played);
+                if played.filtered {
+                    coverage.push(coverage::filtered(&deployed.automation));
+                }
+                let execution = played.executions.into_iter().next().map(|execution| Execution {
+                    automation: execution.deployed.automation.clone(),
+                    events: execution.events,
+                    logs: execution.logs,
+                });
+                Verdict { report: Report::new(suite.source.clone(), found), execution, coverage }
+            }
+            Err(trouble) => failed(trouble.diagnostic()),
+        }
+    }
+
+    /// The Automations of the project.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The project folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// The file of a recording: in the folder `cassettes` beside the tests.
+fn cassette_path(dir: &Path, suite: &Suite, name: &str) -> PathBuf {
+    let tests = dir.join(suite.source.path());
+    tests.parent().unwrap_or(dir).join("cassettes").join(name)
+}
+
+/// Why a test could not be played.
+#[derive(Debug)]
+struct Trouble {
+    message: String,
+    /// The place of the file that it is about.
+    span: Span,
+    help: Option<String>,
+}
+
+impl Trouble {
+    fn of(case: &Case, message: String) -> Self {
+        Self { message, span: case.name.span, help: None }
+    }
+
+    /// Something of the machine, not of the test.
+    fn system(what: &str, error: &dyn std::fmt::Display) -> Self {
+        Self { message: format!("{what}: {error}"), span: Span::default(), help: None }
+    }
+
+    fn store(error: store::Error) -> Self {
+        Self::system("the store of the test failed", &error)
+    }
+
+    fn engine(error: crate::Error) -> Self {
+        Self::system("the engine of the test failed", &error)
+    }
+
+    fn diagnostic(self) -> Diagnostic {
+        let diagnostic = Diagnostic::error("cannot-play", self.message, self.span);
+        match self.help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        }
+    }
+}

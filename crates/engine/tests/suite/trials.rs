@@ -1,0 +1,148 @@
+//! Tests of Automations: how they are played and judged.
+
+use std::sync::Arc;
+
+use engine::trial::{Stage, Verdict, find};
+use pretty_assertions::assert_eq;
+
+use crate::common::Project;
+
+/// What comes of each test of a file, by its name: `passes`, or what is told.
+#[track_caller]
+fn play(automation: &str, tests: &str) -> Vec<String> {
+    verdicts(automation, tests).iter().map(told).collect()
+}
+
+#[track_caller]
+fn verdicts(automation: &str, tests: &str) -> Vec<Verdict> {
+    let project = Project::with(automation);
+    project.write("automations/test.test.yaml", tests);
+    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    for report in &checked.reports {
+        assert!(!report.has_errors(), "{}", report.render(false));
+    }
+    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let [file] = files.as_slice() else { panic!("one file of tests") };
+    let suite = file.suite.as_ref().unwrap_or_else(|| panic!("{}", file.report.render(false)));
+    suite.cases.iter().map(|case| stage.play(suite, case)).collect()
+}
+
+fn told(verdict: &Verdict) -> String {
+    let entries = verdict.report.entries();
+    let lines = entries.iter().map(|entry| format!("{} {}: {}", entry.code, entry.line, entry.message));
+    let told = lines.collect::<Vec<_>>().join("\n");
+    if told.is_empty() { "passes".to_owned() } else { told }
+}
+
+/// What is said of a file of tests: `code line`.
+#[track_caller]
+fn check(automation: &str, tests: &str, expected: &[&str]) {
+    let project = Project::with(automation);
+    project.write("automations/test.test.yaml", tests);
+    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let files = find(project.dir.path(), &checked.catalog, &[]);
+    let entries = files[0].report.entries();
+    let found: Vec<String> = entries.iter().map(|entry| format!("{} {}", entry.code, entry.line)).collect();
+    assert_eq!(found, expected, "\n{}", files[0].report.render(false));
+}
+
+const CALLS: &str = "trigger: {manual: {}}\ninputs: {id: {type: integer, default: 1}}\nsteps:\n  - id: ask\n    action: http.request\n    \
+                     with: {url: \"https://example.com/${{ inputs.id }}\"}\n    retry: 2\n  - {id: done, set: {name: \"${{ steps.ask.results.body.name }}\"}}\n";
+
+#[test]
+fn a_double_answers_in_the_place_of_an_action() {
+    let tests = "doubles:\n  http.request: {result: {body: {name: \"page ${{ inputs.url[-1:] }}\"}}}\ntests:\n  - name: as it is\n    \
+                 expect: {result: {name: page 1}, calls: [{action: http.request, with: {url: \"https://example.com/1\"}}]}\n  - name: other\n    \
+                 inputs: {id: 7}\n    expect: {result: {name: page 7}, calls: {ask: 1}}\n";
+    assert_eq!(play(CALLS, tests), ["passes", "passes"]);
+}
+
+#[test]
+fn a_call_without_a_double_fails_the_test_and_calls_nobody() {
+    let told = play(CALLS, "tests:\n  - name: nobody answers\n");
+    assert_eq!(
+        told,
+        [
+            "no-double 2: nothing answers the call of `http.request` of the step `ask`: a test calls nothing outside"
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_as_expected_is_told_at_its_place() {
+    let tests = "doubles: {ask: {result: {body: {name: seven}}}}\ntests:\n  - name: wrong\n    expect:\n      result: {name: eight}\n      \
+                 steps:\n        done: skipped\n      duration: 5s\n      that: result.name == 'nine'\n";
+    assert_eq!(
+        play(CALLS, tests),
+        ["unmet 5: `result.name` is not \"eight\"\nunmet 7: the step `done` is not skipped\n\
+          unmet 8: the execution did not take 5s\nunmet 9: this does not hold"]
+    );
+}
+
+#[test]
+fn time_passes_only_where_everything_waits() {
+    let tests = "doubles:\n  ask:\n    - {error: {status: 503}}\n    - {error: {status: 429, retryAfter: 10m}}\n    \
+                 - {result: {body: {name: late}}, takes: 3s}\ntests:\n  - name: third time lucky\n    \
+                 expect: {result: {name: late}, steps: {ask: {tries: 3}}, duration: 10m4s, calls: {http.request: 3}}\n";
+    assert_eq!(play(CALLS, tests), ["passes"]);
+}
+
+const WAITS: &str = "trigger: {manual: {}}\nsteps:\n  - {id: nap, wait: 2h}\n  - id: paid\n    waitFor: {event: order.paid, if: event.data.id == 7}\n    timeout: 1d\n    onTimeout: continue\n  - id: ask\n    if: steps.paid.results is not none\n    waitFor: {approval: {message: Ship it?, form: {note: {type: text}}}}\n    timeout: 2d\noutputs: {paid: \"${{ steps.paid.results }}\", answer: \"${{ steps.ask.results }}\"}\n";
+
+#[test]
+fn pauses_of_days_take_no_time_and_get_what_they_wait_for() {
+    let tests = "tests:\n  - name: all comes\n    events: [{name: order.paid, data: {id: 8}}, {name: order.paid, data: {id: 7}, after: 5h}]\n    \
+                 approvals: [{step: ask, option: approve, form: {note: go}}]\n    \
+                 expect: {result: {paid: {id: 7}, answer: {option: approve, form: {note: go}}}, duration: 5h}\n  \
+                 - name: nobody pays\n    expect: {result: {paid: null}, steps: {ask: skipped}, duration: 1d2h}\n  \
+                 - name: nobody answers\n    events: [{name: order.paid, data: {id: 7}}]\n    \
+                 expect: {error: {kind: timeout, step: ask}, duration: 2d2h}\n  \
+                 - name: somebody ends it\n    cancel: {after: 3h, reason: no need}\n    expect: {outcome: cancelled, duration: 3h}\n";
+    assert_eq!(play(WAITS, tests), ["passes"; 4]);
+}
+
+#[test]
+fn a_test_that_gives_nothing_to_wait_for_says_what_is_missing() {
+    let automation =
+        "trigger: {manual: {}}\nsteps:\n  - {id: ask, waitFor: {approval: {message: Really?}}}\n";
+    let verdicts = verdicts(automation, "tests:\n  - name: waits for ever\n");
+    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not come to an end");
+    let label = "the step `ask` waits for an answer (approve, reject): give it below `approvals:`";
+    assert!(verdicts[0].report.render(false).contains(label), "{}", verdicts[0].report.render(false));
+}
+
+#[test]
+fn the_state_is_there_before_and_looked_at_afterwards() {
+    let automation = "trigger: {manual: {}}\nsteps:\n  - {action: state.increment, with: {key: count}}\n  - {action: state.append, with: {key: log, value: \"${{ state.count }}\"}}\n";
+    let tests = "tests:\n  - name: first\n    expect: {state: {count: 1, log: [1]}, calls: []}\n  \
+                 - name: later\n    state: {count: 41, log: [41]}\n    expect: {state: {count: 42, log: [41, 42]}}\n";
+    assert_eq!(play(automation, tests), ["passes", "passes"]);
+}
+
+#[test]
+fn a_mistake_in_a_file_of_tests_is_told_with_its_place() {
+    let test = |lines: &str| format!("tests:\n  - name: a\n    {lines}\n");
+    check(CALLS, &test("payload: {}"), &["not-of-trigger 3"]);
+    check(CALLS, &test("scheduledAt: 2026-01-01T00:00:00Z"), &["not-of-trigger 3"]);
+    check(CALLS, &test("inputs: {idd: 1}"), &["unknown-input 3"]);
+    check(CALLS, &test("inputs: {id: one}"), &["wrong-input 3"]);
+    check(CALLS, &test("doubles: {http.reqest: {result: 1}}"), &["unknown-action 3"]);
+    check(CALLS, &test("doubles: {aks: {result: 1}}"), &["unknown-step 3"]);
+    check(CALLS, &test("doubles: {done: {result: 1}}"), &["not-of-step 3"]);
+    check(CALLS, &test("doubles: {ask: {result: 1, when: {uri: a}}}"), &["unknown-input 3"]);
+    check(CALLS, &test("doubles: {ask: {result: \"${{ steps.ask }}\"}}"), &["unknown-name 3"]);
+    check(CALLS, &test("expect: {steps: {finished: succeeded}}"), &["unknown-step 3"]);
+    check(CALLS, &test("expect: {steps: {ask: {turns: 1}}}"), &["not-of-step 3"]);
+    check(CALLS, &test("expect: {steps: {ask: {branch: then}}}"), &["not-of-step 3"]);
+    check(CALLS, &test("expect: {calls: {http.post: 1}}"), &["unknown-action 3"]);
+    check(CALLS, &test("expect: {calls: [{step: ask, with: {uri: a}}]}"), &["unknown-input 3"]);
+    check(CALLS, &test("expect: {response: {status: 200}}"), &["not-of-trigger 3"]);
+    check(CALLS, &test("expect: {that: resul.name == 'a'}"), &["unknown-name 3"]);
+    check(CALLS, &test("cassette: none.yaml"), &["missing-cassette 3"]);
+    check(WAITS, &test("events: [{name: order.payed}]"), &["unknown-value 3"]);
+    check(WAITS, &test("approvals: [{step: paid, option: approve}]"), &["not-of-step 3"]);
+    check(WAITS, &test("approvals: [{step: ask, option: approved}]"), &["unknown-value 3"]);
+    check(WAITS, &test("approvals: [{step: ask, option: approve, form: {notes: a}}]"), &["unknown-input 3"]);
+    check(CALLS, "automation: tests\ntests: [{name: a}]\n", &["unknown-automation 1"]);
+}
