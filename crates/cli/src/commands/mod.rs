@@ -14,6 +14,7 @@ mod new;
 mod run;
 mod schema;
 mod serve;
+mod test;
 mod validate;
 mod version;
 
@@ -23,6 +24,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<new::New>(),
     Entry::of::<validate::Validate>(),
     Entry::of::<run::Run>(),
+    Entry::of::<test::Test>(),
     Entry::of::<serve::Serve>(),
     Entry::of::<list::List>(),
     Entry::of::<executions::Executions>(),

@@ -2,7 +2,7 @@
 
 mod list;
 mod show;
-mod tree;
+pub(super) mod tree;
 
 use clap::{Args, Subcommand as Choice};
 use model::LogLevel;

@@ -23,7 +23,7 @@ struct Branch {
 }
 
 /// The tree as lines. Without its definition, the steps are a plain list.
-pub(super) fn lines(automation: Option<&Automation>, steps: &[Step]) -> Vec<String> {
+pub(in crate::commands) fn lines(automation: Option<&Automation>, steps: &[Step]) -> Vec<String> {
     let mut drawing = Drawing {
         steps: steps.iter().map(|step| (step.step.as_str(), step)).collect(),
         turns: turns(steps),

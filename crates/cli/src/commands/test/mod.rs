@@ -1,0 +1,145 @@
+//! `cogwork test`
+
+mod coverage;
+mod junit;
+mod play;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Args;
+use engine::trial::{Stage, Tests, find};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::{Exit, Fault};
+use crate::output::{self, count};
+use crate::paths::{self, Named};
+use crate::project;
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork test                                     every test of the project
+  cogwork test automations/order-desk.yaml         the tests of one automation
+  cogwork test --name \"refused\"                    the tests with this in their name
+  cogwork test --coverage                          and what no test reached
+  cogwork test --junit target/tests.xml            for a build server
+
+Tests stand in files beside the automations: automations/order-desk.test.yaml.";
+
+/// Run the tests of automations: offline, on a clock that stands still
+///
+/// A test gives what starts an automation and what its actions answer, and says what must hold. Nothing outside is called, and
+/// no time passes but that of the test's own clock. Exits 1 where a test fails or a file of tests has errors.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Test {
+    /// Files of tests, automations, or folders; everything if none is given
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Only tests with this in their name, in any case
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Tell which steps and ways of the automations no test reached
+    #[arg(long)]
+    coverage: bool,
+    /// Print one JSON object in place of a list
+    #[arg(long)]
+    json: bool,
+    /// Write the results as JUnit XML too
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// How many tests run at one time; as many as there are processors if not given
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<std::num::NonZeroUsize>,
+}
+
+impl Subcommand for Test {
+    const NAME: &'static str = "test";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        // Whatever an execution logs is judged by its test, not told to whoever runs it.
+        context.config(&[], Talk::Tool)?;
+        let dir = context.dir();
+        let checked = project::check(dir, &[])?;
+        let wanted = wanted(dir, &self.paths)?;
+        let files = find(dir, &checked.catalog, &wanted);
+        if files.is_empty() {
+            return Err(nothing(&self.paths));
+        }
+        let stage = Stage::new(Arc::new(checked.catalog), dir);
+        let begun = Instant::now();
+        let mut listing = report::Listing::new(!self.json);
+        let plan = play::Plan { files: &files, name: self.name.as_deref(), jobs: self.jobs };
+        let played = play::all(&stage, &plan, &mut |file| listing.show(file))?;
+        let summary = report::Summary::of(&played, begun.elapsed());
+        if summary.ran() == 0 && summary.broken == 0 {
+            let text = self.name.unwrap_or_default();
+            return Err(Fault::usage(format!("no test has `{text}` in its name")));
+        }
+        let coverage = coverage::of(&stage, &played);
+        if let Some(path) = &self.junit {
+            write(path, &junit::text(&played, &summary)?)?;
+        }
+        if self.json {
+            output::json(&report::to_json(&played, &summary, &coverage))?;
+        } else {
+            report::failures(&played)?;
+            if self.coverage {
+                coverage::show(&coverage)?;
+            }
+            output::data(summary.line())?;
+        }
+        Ok(if summary.is_good() { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// The paths relative to the project folder: an automation stands for its tests.
+fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut wanted = Vec::with_capacity(given.len());
+    for path in given {
+        match paths::resolve(dir, path)? {
+            Named::Inside(below) if below.as_os_str().is_empty() => return Ok(Vec::new()),
+            Named::Inside(below) => match below.to_str().and_then(tests_of) {
+                Some(tests) => wanted.extend(tests),
+                None => wanted.push(below),
+            },
+            Named::Outside(path) => {
+                let message =
+                    format!("`{}` is outside the project; name the project with --dir", path.display());
+                return Err(Fault::usage(message));
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+/// The files of tests beside an automation; nothing where the path is no automation's.
+fn tests_of(path: &str) -> Option<[PathBuf; 2]> {
+    if model::trial::stem(path).is_some() {
+        return None;
+    }
+    let stem = path.strip_suffix(".yaml").or_else(|| path.strip_suffix(".yml"))?;
+    Some(model::trial::ENDINGS.map(|ending| PathBuf::from(format!("{stem}{ending}"))))
+}
+
+fn nothing(paths: &[PathBuf]) -> anyhow::Error {
+    let way_out = "write one beside the automation: automations/NAME.test.yaml";
+    match paths {
+        [] => Fault::usage(format!("this project has no tests; {way_out}")),
+        _ => Fault::usage(format!("there are no tests in {}; {way_out}", count(paths.len(), "path"))),
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    crate::scaffold::make_parent(path)?;
+    std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// A file of tests by how many tests it has.
+fn cases(file: &Tests) -> &[model::trial::Case] {
+    file.suite.as_ref().map_or(&[], |suite| suite.cases.as_slice())
+}

@@ -1,0 +1,115 @@
+//! Playing many tests at one time, each on a thread that does nothing else.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use engine::trial::{Stage, Tests, Verdict};
+use model::trial::Case;
+
+use super::cases;
+
+/// What is to be played.
+pub(super) struct Plan<'a> {
+    pub(super) files: &'a [Tests],
+    /// Only tests with this in their name.
+    pub(super) name: Option<&'a str>,
+    pub(super) jobs: Option<NonZeroUsize>,
+}
+
+/// A file of tests and what came of those that were asked for.
+pub(super) struct PlayedFile<'a> {
+    pub(super) file: &'a Tests,
+    /// In the order of the file.
+    pub(super) tests: Vec<PlayedTest<'a>>,
+}
+
+/// A test and what came of it.
+pub(super) struct PlayedTest<'a> {
+    pub(super) case: &'a Case,
+    /// Nothing for a test that is skipped.
+    pub(super) verdict: Option<Verdict>,
+    /// How long it took, of real time.
+    pub(super) took: Duration,
+}
+
+impl PlayedTest<'_> {
+    /// `passed`, `failed` or `skipped`.
+    pub(super) fn status(&self) -> &'static str {
+        match &self.verdict {
+            None => "skipped",
+            Some(verdict) if verdict.passes() => "passed",
+            Some(_) => "failed",
+        }
+    }
+}
+
+/// Plays the tests of a plan. Each file is told of once all its tests have ended, in the order of the files.
+///
+/// # Errors
+/// A test brought its thread down.
+pub(super) fn all<'a>(
+    stage: &Stage,
+    plan: &Plan<'a>,
+    tell: &mut dyn FnMut(&PlayedFile<'a>),
+) -> anyhow::Result<Vec<PlayedFile<'a>>> {
+    let name = plan.name.map(str::to_lowercase);
+    let wanted = |case: &Case| name.as_ref().is_none_or(|name| case.name.name.to_lowercase().contains(name));
+    let jobs: Vec<(usize, &Case)> = plan
+        .files
+        .iter()
+        .enumerate()
+        .flat_map(|(index, file)| cases(file).iter().map(move |case| (index, case)))
+        .filter(|(_, case)| wanted(case))
+        .collect();
+    let threads =
+        plan.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            let (sender, next, jobs) = (sender.clone(), &next, &jobs);
+            scope.spawn(move || {
+                while let Some((file, case)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let begun = Instant::now();
+                    let suite = plan.files[*file].suite.as_ref().filter(|_| case.skip.is_none());
+                    let verdict = suite.map(|suite| stage.play(suite, case));
+                    // The other end is gone only when all is lost anyway.
+                    let _ = sender.send((*file, PlayedTest { case, verdict, took: begun.elapsed() }));
+                }
+            });
+        }
+        drop(sender);
+        collect(plan.files, &jobs, &receiver, tell)
+    })
+}
+
+/// Takes in what the threads find, and tells of each file when it is complete and all before it are.
+fn collect<'a>(
+    files: &'a [Tests],
+    jobs: &[(usize, &'a Case)],
+    receiver: &mpsc::Receiver<(usize, PlayedTest<'a>)>,
+    tell: &mut dyn FnMut(&PlayedFile<'a>),
+) -> anyhow::Result<Vec<PlayedFile<'a>>> {
+    let mut played: Vec<PlayedFile<'a>> =
+        files.iter().map(|file| PlayedFile { file, tests: Vec::new() }).collect();
+    let mut left: Vec<usize> = vec![0; files.len()];
+    jobs.iter().for_each(|(file, _)| left[*file] += 1);
+    let mut told = 0;
+    loop {
+        while told < files.len() && left[told] == 0 {
+            // They end in any order, and are shown in that of the file.
+            played[told].tests.sort_by_key(|test| test.case.name.span.start);
+            tell(&played[told]);
+            told += 1;
+        }
+        if told == files.len() {
+            return Ok(played);
+        }
+        let (file, test) = receiver.recv().context("a test ended without a result")?;
+        played[file].tests.push(test);
+        left[file] -= 1;
+    }
+}

@@ -1,0 +1,239 @@
+//! What came of the tests, for a person and as JSON.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use engine::trial::{Coverage, Verdict};
+use model::execution::{Event, StepOutcome};
+use serde_json::{Value, json};
+
+use super::play::{PlayedFile, PlayedTest};
+use crate::commands::executions::tree;
+use crate::history::Step;
+use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, paint, plain};
+use crate::time;
+
+/// The most lines of an execution's steps below a test that fails.
+const STEPS: usize = 60;
+
+/// Lists the tests as they come.
+pub(super) struct Listing {
+    shows: bool,
+}
+
+impl Listing {
+    pub(super) fn new(shows: bool) -> Self {
+        Self { shows }
+    }
+
+    /// Lists the tests of a file that has ended. Who reads may have gone away, which is said later.
+    pub(super) fn show(&mut self, file: &PlayedFile<'_>) {
+        if !self.shows || (file.tests.is_empty() && !file.file.report.has_errors()) {
+            return;
+        }
+        let mut lines = vec![paint(STRONG, &file.file.path)];
+        if file.file.report.has_errors() {
+            lines.push(format!("  {} {}", paint(BAD, "✗"), paint(BAD, "the file has errors")));
+        }
+        lines.extend(file.tests.iter().map(line));
+        let _ = output::data(lines.join("\n"));
+    }
+}
+
+fn line(test: &PlayedTest<'_>) -> String {
+    let name = plain(&test.case.name.name);
+    let took = paint(QUIET, time::took(test.took));
+    match (test.status(), &test.case.skip) {
+        ("passed", _) => format!("  {} {name}  {took}", paint(GOOD, "✓")),
+        ("skipped", Some(reason)) => {
+            format!(
+                "  {} {name}  {}",
+                paint(WARN, "–"),
+                paint(QUIET, format_args!("skipped: {}", plain(reason)))
+            )
+        }
+        _ => format!("  {} {}  {took}", paint(BAD, "✗"), paint(BAD, name)),
+    }
+}
+
+/// Everything that is wrong: with files, and below each test that fails what its execution did.
+pub(super) fn failures(played: &[PlayedFile<'_>]) -> anyhow::Result<()> {
+    for file in played {
+        if !file.file.report.is_empty() {
+            output::data(format_args!("\n{}", file.file.report.render(true).trim_end()))?;
+        }
+        for test in file.tests.iter().filter(|test| test.status() == "failed") {
+            let Some(verdict) = &test.verdict else { continue };
+            let title = format!("✗ {} › {}", file.file.path, plain(&test.case.name.name));
+            output::data(format_args!("\n{}\n", paint(BAD.bold(), title)))?;
+            output::data(verdict.report.render(true).trim_end())?;
+            for line in steps(verdict) {
+                output::data(line)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The steps of an execution as a tree.
+fn steps(verdict: &Verdict) -> Vec<String> {
+    let Some(execution) = &verdict.execution else { return Vec::new() };
+    let steps = of_events(&execution.events);
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = tree::lines(Some(&execution.automation), &steps);
+    if lines.len() > STEPS {
+        let more = lines.len() - STEPS;
+        lines.truncate(STEPS);
+        lines.push(paint(QUIET, format_args!("… and {more} more lines")));
+    }
+    lines.insert(0, format!("\n{}", paint(QUIET, "what ran:")));
+    lines
+}
+
+/// The steps of an execution by its events.
+fn of_events(events: &[Event]) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for event in events {
+        let (Event::StepStarted { step, .. }
+        | Event::StepRetry { step, .. }
+        | Event::StepFailed { step, .. }
+        | Event::StepFinished { step, .. }) = event
+        else {
+            continue;
+        };
+        let place = *places.entry(step.clone()).or_insert_with(|| {
+            steps.push(Step {
+                step: step.clone(),
+                status: "running".to_owned(),
+                attempts: 1,
+                took_ms: None,
+                next_at: None,
+                result: None,
+                error: None,
+            });
+            steps.len() - 1
+        });
+        let found = &mut steps[place];
+        match event {
+            Event::StepRetry { attempt, error, .. } => {
+                found.attempts = attempt + 1;
+                found.error = Some(error.clone());
+            }
+            Event::StepFailed { error, .. } => {
+                (found.status, found.error) = ("handling".to_owned(), Some(error.clone()));
+            }
+            Event::StepFinished { outcome, .. } => finish(found, outcome),
+            _ => {}
+        }
+    }
+    steps
+}
+
+fn finish(step: &mut Step, outcome: &StepOutcome) {
+    let (status, result, error) = match outcome {
+        StepOutcome::Succeeded { result } => ("succeeded", Some(result), None),
+        StepOutcome::Skipped => ("skipped", None, None),
+        StepOutcome::Failed { error, handled } => ("failed", handled.as_ref(), Some(error.clone())),
+        StepOutcome::Left { result, .. } => ("succeeded", Some(result), None),
+    };
+    step.status = status.to_owned();
+    step.result = result.map(model::Value::to_serde);
+    step.error = error;
+}
+
+/// How all tests together came out.
+pub(super) struct Summary {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) skipped: usize,
+    /// Files that have errors, so that none of their tests ran.
+    pub(super) broken: usize,
+    pub(super) files: usize,
+    pub(super) took: Duration,
+}
+
+impl Summary {
+    pub(super) fn of(played: &[PlayedFile<'_>], took: Duration) -> Self {
+        let with = |status: &str| {
+            played.iter().flat_map(|file| &file.tests).filter(|test| test.status() == status).count()
+        };
+        Self {
+            passed: with("passed"),
+            failed: with("failed"),
+            skipped: with("skipped"),
+            broken: played.iter().filter(|file| file.file.report.has_errors()).count(),
+            files: played.iter().filter(|file| !file.tests.is_empty()).count(),
+            took,
+        }
+    }
+
+    /// How many tests were asked for.
+    pub(super) fn ran(&self) -> usize {
+        self.passed + self.failed + self.skipped
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.failed == 0 && self.broken == 0
+    }
+
+    /// All of it on one line.
+    pub(super) fn line(&self) -> String {
+        let mut parts = vec![paint(GOOD, format_args!("{} passed", self.passed))];
+        if self.failed > 0 {
+            parts.push(paint(BAD.bold(), format_args!("{} failed", self.failed)));
+        }
+        if self.skipped > 0 {
+            parts.push(paint(WARN, format_args!("{} skipped", self.skipped)));
+        }
+        if self.broken > 0 {
+            let files = output::count(self.broken, "file");
+            parts.push(paint(BAD.bold(), format_args!("{files} with errors")));
+        }
+        let tests = output::count(self.ran(), "test");
+        let files = output::count(self.files, "file");
+        format!("\n{tests} in {files}: {}  {}", parts.join(", "), paint(QUIET, time::took(self.took)))
+    }
+}
+
+/// Everything for a program.
+pub(super) fn to_json(played: &[PlayedFile<'_>], summary: &Summary, coverage: &[Coverage]) -> Value {
+    let files: Vec<Value> = played
+        .iter()
+        .map(|file| {
+            let tests: Vec<Value> = file.tests.iter().map(test_json).collect();
+            json!({
+                "path": file.file.path,
+                "automation": file.file.suite.as_ref().map(|suite| &suite.automation.name),
+                "diagnostics": file.file.report.entries(),
+                "tests": tests,
+            })
+        })
+        .collect();
+    json!({
+        "passed": summary.passed,
+        "failed": summary.failed,
+        "skipped": summary.skipped,
+        "filesWithErrors": summary.broken,
+        "tookMs": millis(summary.took),
+        "files": files,
+        "coverage": coverage.iter().map(super::coverage::to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn test_json(test: &PlayedTest<'_>) -> Value {
+    let diagnostics = test.verdict.as_ref().map(|verdict| verdict.report.entries()).unwrap_or_default();
+    json!({
+        "name": test.case.name.name,
+        "status": test.status(),
+        "skip": test.case.skip,
+        "tookMs": millis(test.took),
+        "diagnostics": diagnostics,
+    })
+}
+
+fn millis(took: Duration) -> f64 {
+    (took.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
