@@ -148,6 +148,10 @@ impl Drop for Place {
                 Waits::Rest(rest) => self.services.lay_to_rest(id, rest),
             }
             intake.moved.notify_waiters();
+            if self.run.cancelled.token.is_cancelled() {
+                // Somebody ended it on its way there.
+                intake.cancel(&self.services, id, &self.run.cancelled.reason());
+            }
             return;
         }
         if let Some(name) = self.gated.take() {

@@ -13,8 +13,8 @@ use crate::run::{CameFrom, Rest};
 
 /// Resting executions that are read at one time when the engine starts.
 const PAGE: u32 = 1000;
-/// How often and after how long an execution is looked for that is on its way into memory, or to rest.
-pub(super) const LOOKS: usize = 60;
+/// How long an execution is looked for that is on its way into memory or to rest, and how often at least.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl State {
@@ -132,7 +132,8 @@ impl Services {
 
     /// Waits for the end of an execution, but not while it rests or waits its turn: then `None`.
     pub(crate) async fn outcome_or_rest(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
-        for _ in 0..LOOKS {
+        let give_up = self.clock.now().checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        while self.clock.now() < give_up {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();

@@ -13,7 +13,7 @@ use model::value::{JsonLimits, Map, Value};
 use serde::Serialize;
 
 use super::Queued;
-use super::rest::LOOKS;
+use super::rest::PATIENCE;
 use crate::Error;
 use crate::engine::{Services, check_given};
 use crate::run::{CameFrom, Run, Taken};
@@ -194,50 +194,36 @@ impl Services {
     }
 
     async fn deliver_to(&self, id: ExecutionId, step: &str, signal: Signal) -> Result<bool, SignalError> {
-        for _ in 0..LOOKS {
+        let give_up = self.clock.now().checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        loop {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
             match self.intake.find(id) {
-                Found::Live(run) => return self.deliver_live(&run, step, signal).await,
-                Found::Taken(queued, wake_at) => {
-                    return self.deliver_at_rest(queued, wake_at, step, signal).await;
-                }
+                Found::Live(run) => match run.journal.signal(step, signal.clone()) {
+                    Taken::OnItsWay => {}
+                    other => {
+                        let new = taken(other)?;
+                        run.journal.commit().await.map_err(|_| Error::Closing)?;
+                        return Ok(new);
+                    }
+                },
+                Found::Taken(queued, wake_at) => return self.deliver_at_rest(queued, wake_at, step, signal).await,
                 Found::Nowhere => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
                     match row {
                         None => return Err(Error::NoSuchExecution(id).into()),
                         Some(row) if row.status.is_terminal() => return Err(SignalError::NotWaiting),
-                        // It is on its way into memory, or to rest.
-                        Some(_) => self.moved(moved).await,
+                        Some(_) => {}
                     }
                 }
             }
-        }
-        Err(SignalError::NotWaiting)
-    }
-
-    async fn deliver_live(&self, run: &Run, step: &str, signal: Signal) -> Result<bool, SignalError> {
-        let id = run.journal.id();
-        let rests = taken(run.journal.signal(step, signal))?;
-        if run.journal.commit().await.is_err() {
-            return Err(Error::Closing.into());
-        }
-        if rests != Some(true) {
-            // The walk looks at what came before it goes to rest.
-            return Ok(rests.is_some());
-        }
-        // It was on its way to rest. Once it has come there, it is woken.
-        for _ in 0..LOOKS {
-            let moved = self.intake.moved.notified();
-            tokio::pin!(moved);
-            moved.as_mut().enable();
-            if self.intake.rouse_unless_live(id) {
-                return Ok(true);
+            // It is on its way into memory, or to rest.
+            if self.clock.now() >= give_up {
+                return Err(Error::Closing.into());
             }
             self.moved(moved).await;
         }
-        Ok(true)
     }
 
     async fn deliver_at_rest(
@@ -262,7 +248,7 @@ impl Services {
     async fn record_at_rest(&self, queued: Queued, step: &str, signal: Signal) -> Result<bool, SignalError> {
         let live = self.load(queued).await.map_err(Error::Input)?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
-        let new = taken(live.journal.signal(step, signal))?.is_some();
+        let new = taken(live.journal.signal(step, signal))?;
         live.journal.commit().await.map_err(|_| Error::Closing)?;
         Ok(new)
     }
@@ -332,12 +318,12 @@ impl Services {
     }
 }
 
-/// Whether the execution has to be woken for what was taken; nothing where it had come before.
-fn taken(taken: Taken) -> Result<Option<bool>, SignalError> {
+/// Whether what was taken is new.
+fn taken(taken: Taken) -> Result<bool, SignalError> {
     match taken {
-        Taken::New { rests } => Ok(Some(rests)),
-        Taken::Known => Ok(None),
-        Taken::NotWaiting => Err(SignalError::NotWaiting),
+        Taken::New => Ok(true),
+        Taken::Known => Ok(false),
+        Taken::NotWaiting | Taken::OnItsWay => Err(SignalError::NotWaiting),
         Taken::TooMany => Err(SignalError::TooMany),
     }
 }
@@ -373,18 +359,6 @@ enum Found {
 }
 
 impl super::Intake {
-    /// Has an execution that rests go on; false while it is in memory.
-    fn rouse_unless_live(&self, id: ExecutionId) -> bool {
-        let mut state = self.state();
-        if state.live.contains_key(&id) {
-            return false;
-        }
-        state.rouse(id);
-        drop(state);
-        self.wake.notify_one();
-        true
-    }
-
     fn find(&self, id: ExecutionId) -> Found {
         let mut state = self.state();
         if let Some(run) = state.live.get(&id) {

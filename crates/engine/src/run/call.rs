@@ -117,7 +117,7 @@ impl Run {
                 if self.journal.pause(key).is_none() {
                     let since = self.services.clock.now();
                     let waiting = Waiting { since, until: None, on: WaitReason::Call { execution: child } };
-                    self.journal.pause_begins(key, &waiting, self.limit(context));
+                    self.pause_begins(key, &waiting, context)?;
                 }
                 Err(Exit::Resting)
             }

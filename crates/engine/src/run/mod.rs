@@ -82,7 +82,7 @@ impl Cancellation {
         self.token.cancel();
     }
 
-    fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         self.reason.get().cloned().unwrap_or_else(|| "cancelled".to_owned())
     }
 }

@@ -9,6 +9,7 @@ use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
 use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{Map, Value};
+use store::Wait;
 
 use super::scope::Scope;
 use super::step::Context;
@@ -71,7 +72,7 @@ impl Run {
         let now = self.services.clock.now();
         if now.duration_until(until) > SLEPT_THROUGH && self.journal.pause(key).is_none() {
             let waiting = Waiting { since: now, until: Some(until), on: WaitReason::Time };
-            self.journal.pause_begins(key, &waiting, self.limit(context));
+            self.pause_begins(key, &waiting, context)?;
         }
         self.pause_until(until, Some(context)).await?;
         self.journal.abandon(|step| step == key);
@@ -140,10 +141,20 @@ impl Run {
         let since = self.services.clock.now();
         let until = step.timeout.map(|timeout| since.checked_add(timeout).unwrap_or(Timestamp::MAX));
         let waiting = Waiting { since, until, on };
-        self.journal.pause_begins(key, &waiting, self.limit(context));
+        self.pause_begins(key, &waiting, context)?;
         // Whoever is to send something finds it only once it is committed; the others may take as long as they like.
         self.journal.commit().await?;
         Ok(waiting)
+    }
+
+    /// Records that a step pauses.
+    pub(super) fn pause_begins(&self, key: &str, waiting: &Waiting, context: &Context) -> Result<(), Exit> {
+        if self.journal.pause_count() >= Wait::MAX {
+            let message = format!("more than {} steps of the execution would pause at one time", Wait::MAX);
+            return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+        }
+        self.journal.pause_begins(key, waiting, self.limit(context));
+        Ok(())
     }
 
     /// When the nearest time limit around a pause is up. The execution's own does not count: it stands still meanwhile.

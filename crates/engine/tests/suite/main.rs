@@ -8,6 +8,7 @@
 
 mod common;
 
+mod calls;
 mod checking;
 mod durability;
 mod executions;

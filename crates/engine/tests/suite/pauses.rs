@@ -304,6 +304,21 @@ async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
 }
 
 #[tokio::test]
+async fn a_cancellation_counts_whenever_it_comes() {
+    let project = Project::with(&manual("  - waitFor: {event: never}\n"));
+    let engine = project.start().await;
+    for round in 0..50 {
+        let id = start_with(&engine, "{}").await;
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        assert!(engine.cancel(id, "enough").await.expect("it is asked"));
+        assert_eq!(end(&engine, id).await, "cancelled: enough", "{round}");
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_resting_execution_can_be_cancelled() {
     let project = Project::with(&manual("  - waitFor: {event: never}\n"));
     let engine = project.start().await;

@@ -53,11 +53,10 @@ pub(crate) struct Rest {
 /// What became of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is recorded. `rests` says that the execution has to be woken for it.
-    New {
-        /// Whether nobody looks at it by himself.
-        rests: bool,
-    },
+    /// It is recorded, and looked at before the execution goes to rest.
+    New,
+    /// The execution is on its way to rest: once it has come there, it is recorded there.
+    OnItsWay,
     /// It had come before.
     Known,
     /// The step does not pause.
@@ -119,17 +118,19 @@ impl Pauses {
     }
 
     pub(super) fn take(&mut self, step: &str, signal: Signal) -> Taken {
-        let rests = self.rests;
         let Some(pause) = self.open.get_mut(step) else { return Taken::NotWaiting };
         if pause.known.contains(&signal.id) {
             return Taken::Known;
+        }
+        if self.rests {
+            return Taken::OnItsWay;
         }
         if pause.known.len() >= MAX_SIGNALS {
             return Taken::TooMany;
         }
         pause.known.push(signal.id.clone());
         pause.signals.push_back(signal);
-        Taken::New { rests }
+        Taken::New
     }
 
     pub(super) fn is_changed(&self) -> bool {
@@ -190,6 +191,11 @@ impl Journal {
         self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
     }
 
+    /// How many steps pause.
+    pub(crate) fn pause_count(&self) -> usize {
+        self.state().pauses.open.len()
+    }
+
     /// All pauses, by step.
     pub(crate) fn pauses(&self) -> Vec<(String, Waiting)> {
         let state = self.state();
@@ -221,7 +227,7 @@ impl Journal {
             return Taken::NotWaiting;
         }
         let taken = state.pauses.take(step, signal.clone());
-        if matches!(taken, Taken::New { .. }) {
+        if taken == Taken::New {
             let event = Event::Signalled { at: self.clock.now(), step: step.to_owned(), signal };
             state.pending.push(event);
         }
