@@ -24,10 +24,7 @@ pub trait Moment: Send + Sync + 'static {
 
 /// The names in force, with the moment among them.
 pub(super) fn around(scope: &Value, moment: &Arc<dyn Moment>) -> Seen {
-    Seen::from_object(Around {
-        scope: Seen::from(scope),
-        moment: Seen::from_object(Held(moment.clone())),
-    })
+    Seen::from_object(Around { scope: Seen::from(scope), moment: Seen::from_object(Held(moment.clone())) })
 }
 
 /// Asks the moment of an evaluation.

@@ -14,11 +14,7 @@ pub(super) static CALL: VerbRow = VerbRow {
     marks: &["call"],
     keys: &[
         Key::required("call", Shape::Pattern(AUTOMATION_ID), "Which one: its id."),
-        Key::new(
-            "with",
-            Shape::Named(IDENTIFIER, &Shape::Template),
-            "Its inputs. Values may hold `${{ }}`.",
-        ),
+        Key::new("with", Shape::Named(IDENTIFIER, &Shape::Template), "Its inputs. Values may hold `${{ }}`."),
         Key::new(
             "async",
             Shape::Bool,
@@ -34,7 +30,8 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         let message = format!("`{}` is no id of an automation", shorten(&automation.name));
         let diagnostic = Diagnostic::error("invalid-id", message, automation.span)
             .help("an id has lower-case letters, digits and dashes, and begins with a letter or digit");
-        step.diagnostics().push(diagnostic.nearest(AutomationId::suggest(&automation.name).map(|id| id.to_string())));
+        step.diagnostics()
+            .push(diagnostic.nearest(AutomationId::suggest(&automation.name).map(|id| id.to_string())));
         step.note("call");
         automation.name.clear();
     }

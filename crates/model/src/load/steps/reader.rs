@@ -118,8 +118,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         let entries = field.entries()?;
         if entries.is_empty() {
             let message = format!("`{key}` has no steps");
-            let diagnostic =
-                Diagnostic::error("empty-steps", message, field.span().unwrap_or_default());
+            let diagnostic = Diagnostic::error("empty-steps", message, field.span().unwrap_or_default());
             self.diagnostics().push(diagnostic.help("add a case: `value: [steps]`"));
         }
         let mut cases = Vec::with_capacity(entries.len());

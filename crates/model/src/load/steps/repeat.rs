@@ -42,7 +42,11 @@ pub(super) static REPEAT: VerbRow = VerbRow {
             Shape::Object(&REPEAT_KEYS),
             "When it ends: `{until: expression, max: 10, delay: 2s}`.",
         ),
-        Key::required("steps", Shape::Steps, "The steps of a turn; they read its number, from 0, as `index`."),
+        Key::required(
+            "steps",
+            Shape::Steps,
+            "The steps of a turn; they read its number, from 0, as `index`.",
+        ),
     ],
     lower,
 };

@@ -112,11 +112,9 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
             reader.finish();
             WaitStep::Until(until.unwrap_or_else(|| step.unreadable("wait")))
         }
-        Kind::String(text) if text.value.contains("${{") => {
-            WaitStep::Computed(Template::Expression(
-                expression(node, "wait", diagnostics).unwrap_or_else(|| step.unreadable("wait")),
-            ))
-        }
+        Kind::String(text) if text.value.contains("${{") => WaitStep::Computed(Template::Expression(
+            expression(node, "wait", diagnostics).unwrap_or_else(|| step.unreadable("wait")),
+        )),
         _ => {
             let length = duration_within(field, "wait", &(Duration::ZERO..=MAX_WAIT), diagnostics);
             WaitStep::For(length.unwrap_or_default())
@@ -178,9 +176,9 @@ fn wait_on(
     }
     let field = reader.take("event");
     let name = field.node().filter(|_| field.name().is_some()).map(|node| template(node, diagnostics))?;
-    let condition: Option<Expression> = condition.node().map(|node| {
-        expression(node, "if", diagnostics).unwrap_or_else(|| step.unreadable("waitFor"))
-    });
+    let condition: Option<Expression> = condition
+        .node()
+        .map(|node| expression(node, "if", diagnostics).unwrap_or_else(|| step.unreadable("waitFor")));
     Some(WaitOn::Event { name, condition })
 }
 
