@@ -125,6 +125,7 @@ impl Object {
     ) -> Option<MapReader<'n, 'd>> {
         let mut reader = MapReader::new(node, self.what, diagnostics)?;
         self.keys.iter().for_each(|key| reader.allow(&[key.name]));
+        reader.know_foreign(super::foreign::of(self.what));
         reader.mend(|_| false);
         for key in self.keys.iter().filter(|key| key.required) {
             reader.required(key.name);

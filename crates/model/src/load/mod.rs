@@ -8,6 +8,7 @@ mod automation;
 mod codes;
 mod connection;
 mod draft;
+mod foreign;
 mod header;
 mod inputs;
 pub(crate) mod keys;

@@ -16,7 +16,7 @@ mod scalar;
 
 pub use node::{Entry, Kind, Map, Node, Style, Text};
 pub use parse::{Budget, parse, parse_text, parse_within};
-pub use read::{Field, MapReader};
+pub use read::{Field, ForeignKey, MapReader};
 
 #[cfg(test)]
 mod tests;

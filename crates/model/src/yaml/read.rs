@@ -25,6 +25,17 @@ use crate::units;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// A key that people bring along from another language.
+#[derive(Debug)]
+pub struct ForeignKey {
+    /// As it is written there.
+    pub key: &'static str,
+    /// The key that stands in its place here, where what is below it has the same form.
+    pub here: Option<&'static str>,
+    /// What to write, in words.
+    pub help: &'static str,
+}
+
 /// Reads a mapping key by key. The keys asked for are the keys allowed: a component declares them by reading them.
 ///
 /// Every key has to be taken or allowed before [`finish`](MapReader::finish), which reports the others.
@@ -37,6 +48,8 @@ pub struct MapReader<'n, 'd> {
     known: Vec<&'d str>,
     /// Entries that are read as a key that they are not; see [`MapReader::mend`].
     mended: Vec<(&'d str, &'n Entry)>,
+    /// Keys of other languages that may stand here.
+    foreign: &'static [ForeignKey],
     diagnostics: &'d Diagnostics,
 }
 
@@ -44,7 +57,8 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// A reader of a mapping; anything else is reported. `what` names it with its article: "a step".
     pub fn new(node: &'n Node, what: &'d str, diagnostics: &'d Diagnostics) -> Option<Self> {
         if let Kind::Map(map) = &node.kind {
-            return Some(MapReader { node, map, what, known: Vec::new(), mended: Vec::new(), diagnostics });
+            let (known, mended) = (Vec::new(), Vec::new());
+            return Some(MapReader { node, map, what, known, mended, foreign: &[], diagnostics });
         }
         let message = format!("expected a mapping for {what}, found {}", found(node, diagnostics));
         diagnostics
@@ -80,6 +94,17 @@ impl<'n, 'd> MapReader<'n, 'd> {
         }
     }
 
+    /// Knows keys of other languages: they are told apart from misspelt ones, with what to write for them.
+    pub fn know_foreign(&mut self, keys: &'static [ForeignKey]) {
+        self.foreign = keys;
+    }
+
+    /// What there is to say of a key that is another language's.
+    #[must_use]
+    pub fn foreign(&self, key: &str) -> Option<&'static ForeignKey> {
+        self.foreign.iter().find(|foreign| foreign.key == key)
+    }
+
     /// Reads each key that was not declared as the declared and free one that it was most likely meant as, so that
     /// what is below a misspelt key is checked in the same run. Call it once all keys are declared; that the key is
     /// unknown is still reported by [`finish`](Self::finish). Keys of which `stays` holds are left alone, and so are
@@ -87,12 +112,17 @@ impl<'n, 'd> MapReader<'n, 'd> {
     pub fn mend(&mut self, stays: impl Fn(&str) -> bool) {
         for entry in self.map {
             let key = entry.key.as_str();
-            if key.len() < 3 || self.known.contains(&key) || stays(key) {
+            if self.known.contains(&key) || stays(key) {
                 continue;
             }
-            let free = self.known.iter().copied().filter(|known| !self.has(known));
-            if let Some(key) = crate::diagnostic::nearest(key, free) {
-                self.mended.push((key, entry));
+            let mut free = self.known.iter().copied().filter(|known| !self.has(known));
+            let meant = match self.foreign(key) {
+                Some(foreign) => foreign.here.and_then(|here| free.find(|known| *known == here)),
+                None if key.len() < 3 => None,
+                None => crate::diagnostic::nearest(key, free),
+            };
+            if let Some(meant) = meant {
+                self.mended.push((meant, entry));
             }
         }
     }
@@ -179,16 +209,21 @@ impl<'n, 'd> MapReader<'n, 'd> {
     pub fn finish(self) {
         for entry in self.rest() {
             let nearest = self.read_as(entry).or_else(|| {
+                if self.foreign(&entry.key).is_some() {
+                    return None;
+                }
                 let free = self.known.iter().copied().filter(|known| !self.has(known));
                 crate::diagnostic::nearest(&entry.key, free)
             });
             let message = format!("unknown key `{}` in {}", shorten(&entry.key), self.what);
-            self.diagnostics.push(
-                Diagnostic::error("unknown-key", message, entry.key_span)
-                    .label(format!("not a key of {}", self.what))
-                    .allowed(self.known.iter().copied())
-                    .nearest(nearest),
-            );
+            let diagnostic = Diagnostic::error("unknown-key", message, entry.key_span)
+                .label(format!("not a key of {}", self.what))
+                .allowed(self.known.iter().copied())
+                .nearest(nearest);
+            self.diagnostics.push(match self.foreign(&entry.key) {
+                Some(foreign) => diagnostic.help(foreign.help),
+                None => diagnostic,
+            });
         }
     }
 

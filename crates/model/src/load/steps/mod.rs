@@ -23,6 +23,7 @@ use std::sync::Arc;
 use self::ids::Ids;
 use self::reader::StepReader;
 use super::Gaps;
+use super::foreign;
 use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::policy::{STEP_RETRY, retry, timeout};
 use super::template::expression;
@@ -353,7 +354,10 @@ fn meant_verb(map: &Map) -> Option<&'static VerbRow> {
     let marks = VERBS.iter().flat_map(|verb| verb.marks.iter().copied());
     let free: Vec<&str> = own.chain(marks).filter(|name| map.get(name).is_none()).collect();
     map.iter().filter(|entry| !is_key(&entry.key)).find_map(|entry| {
-        let near = nearest(&entry.key, free.iter().copied())?;
+        let near = match foreign::STEP.iter().find(|foreign| foreign.key == entry.key) {
+            Some(foreign) => foreign.here.filter(|here| free.contains(here))?,
+            None => nearest(&entry.key, free.iter().copied())?,
+        };
         VERBS.iter().copied().find(|verb| verb.marks.contains(&near))
     })
 }
@@ -374,6 +378,7 @@ fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbRow>) {
     if row.is_none() {
         VERBS.iter().for_each(|verb| reader.allow(&[verb.word]));
     }
+    reader.know_foreign(foreign::STEP);
     reader.mend(is_key);
 }
 
@@ -427,7 +432,11 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
     });
     for entry in reader.rest().filter(|entry| !others.contains(entry.key.as_str())) {
         let message = format!("unknown key `{}` in {}", shorten(&entry.key), reader.what());
+        let foreign = reader.foreign(&entry.key);
         let near = reader.read_as(entry).or_else(|| {
+            if foreign.is_some() {
+                return None;
+            }
             let free = allowed.iter().copied().filter(|name| !reader.has(name));
             nearest(&entry.key, free)
         });
@@ -440,10 +449,12 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
             .filter(|row| row.keys.iter().any(|key| key.name == entry.key))
             .map(|row| format!("`{}`", row.word))
             .collect();
-        reader.diagnostics().push(if owners.is_empty() {
-            diagnostic
-        } else {
-            diagnostic.nearest(None::<String>).help(format!("it belongs to {}", owners.join(" and ")))
+        reader.diagnostics().push(match foreign {
+            Some(foreign) => diagnostic.help(foreign.help),
+            None if owners.is_empty() => diagnostic,
+            None => {
+                diagnostic.nearest(None::<String>).help(format!("it belongs to {}", owners.join(" and ")))
+            }
         });
     }
 }

@@ -343,3 +343,15 @@ fn what_follows_an_interruption_is_one_of_two_words_and_undoing_has_steps() {
     check_step("action: log.info\nonInterrupt: stop", &["unknown-value 2:16"]);
     check_step("action: log.info\nundo: []", &["empty-steps 2:9"]);
 }
+
+#[test]
+fn a_key_of_another_language_is_told_with_how_it_is_written_here_and_read_as_that() {
+    check_step("uses: log.info\nwith: {message: a}", &["unknown-key 1:3"]);
+    check_step("delay: 10s", &["unknown-key 1:3"]);
+    check_step("delay: soon", &["unknown-key 1:3", "invalid-duration 1:10"]);
+    check_step("action: log.info\nwhen: a\ndepends_on: []", &["unknown-key 2:3", "unknown-key 3:3"]);
+    check_step("run: ls", &["unknown-key 1:3"]);
+    let said = shown("on: push\ntrigger: {manual: {}}\nsteps:\n  - uses: log.info\n");
+    assert!(said.contains("= help: what starts it stands under `trigger`"), "{said}");
+    assert!(said.contains("= help: the action is named by `action`"), "{said}");
+}
