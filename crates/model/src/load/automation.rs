@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::keys::{AUTOMATION_ID, Choice, IDENTIFIER, Key, Object, Shape};
 use super::policy::{CONCURRENCY, EXECUTION_RETRY, RETENTION, concurrency, retention, retry, timeout};
-use super::steps::{Steps, check_flow};
+use super::steps::{Lists, Steps, check_flow};
 use super::template::template;
 use super::text::{inner, no_expression, plain, shorten};
 use super::{Draft, Gaps, inputs, trigger};
@@ -220,13 +220,18 @@ impl Blocks {
             on_error: on_error.node().and_then(|node| steps.block(node, "onError")),
             finally: finally.node().and_then(|node| steps.block(node, "finally")),
         };
-        let lists = [Some(&blocks.steps), blocks.on_error.as_ref(), blocks.finally.as_ref()];
-        let lists: Vec<&Block> = lists.into_iter().flatten().collect();
         let mut gaps = steps.into_gaps();
         if !work.is_given() {
             gaps.note("steps");
         }
-        check_flow(&lists, trigger, &gaps, diagnostics);
+        let lists = Lists {
+            steps: &blocks.steps,
+            on_error: blocks.on_error.as_ref(),
+            finally: blocks.finally.as_ref(),
+            trigger,
+            has_outputs: reader.has("outputs"),
+        };
+        check_flow(&lists, &gaps, diagnostics);
         (blocks, gaps)
     }
 }

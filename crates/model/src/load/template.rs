@@ -66,15 +66,6 @@ pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Val
 /// An expression that stands bare or wrapped in `${{ }}`, as `if` and `forEach` take it. `true` and `false` are
 /// expressions too. `name` is the key, for messages.
 pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
-    let before = diagnostics.error_count();
-    let expression = bare_or_wrapped(node, name, diagnostics)?;
-    if diagnostics.error_count() == before {
-        constant::check(&expression, node, name, diagnostics);
-    }
-    Some(expression)
-}
-
-fn bare_or_wrapped(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
     let text = match &node.kind {
         Kind::String(text) => text,
         Kind::Bool(value) => return Expression::compile(&value.to_string(), node.span).ok(),
@@ -116,6 +107,16 @@ fn bare_or_wrapped(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option
         return None;
     }
     found
+}
+
+/// As [`expression`], for a condition, or a value to tell cases by: one that is always the same is told.
+pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
+    let before = diagnostics.error_count();
+    let expression = expression(node, name, diagnostics)?;
+    if diagnostics.error_count() == before {
+        constant::check(&expression, node, name, diagnostics);
+    }
+    Some(expression)
 }
 
 /// The complaint about `${{ a }} == 1` where one expression is wanted, with the marks taken away.

@@ -6,12 +6,9 @@ use crate::yaml::Node;
 
 const CODE: &str = "constant-condition";
 
-/// Checks the expression under a key, if that takes a condition, or a value to tell cases by.
+/// Checks the condition under a key, or the value that a `switch` tells its cases by.
 pub(in crate::load) fn check(expression: &Expression, node: &Node, key: &str, diagnostics: &Diagnostics) {
     let is_switch = key == "switch";
-    if !is_switch && !matches!(key, "if" | "until") {
-        return;
-    }
     for part in expression.constants() {
         let whole = part.at == (0..expression.text().len());
         let span = if whole { expression.span() } else { place(expression, node, &part) };

@@ -19,7 +19,7 @@ pub(super) static IF: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let condition = step.expression("if").unwrap_or_else(|| step.unreadable("if"));
+    let condition = step.condition("if").unwrap_or_else(|| step.unreadable("if"));
     let then = step.block("then");
     let otherwise = step.block("else");
     Some(Verb::If(IfStep { condition, then: then.unwrap_or_default(), otherwise }))

@@ -1,8 +1,11 @@
 //! What can be said of the paths through the steps before any runs: which never run, and who is answered when.
 
+mod leave;
+
 use crate::automation::{Block, Inner, OnError, Runs, Step, Trigger, Verb, WebhookMode};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::load::Gaps;
+use crate::value::Value;
 
 /// The ways on which execution can come to a place.
 #[derive(Clone, Copy)]
@@ -11,40 +14,70 @@ struct Paths {
     open: bool,
     /// Where the caller was answered, on some of them.
     answered: Option<Span>,
+    /// Whether nobody knows if some of them are open: two conditions decide, and one may hold where the other does not.
+    unsure: bool,
 }
 
-impl Paths {
-    const START: Self = Self { open: true, answered: None };
+/// The ways out of a step or a list; absent where there is none.
+#[derive(Clone, Copy, Default)]
+struct Ways {
+    /// To what comes after it.
+    on: Option<Paths>,
+    /// Out of the loop around it, by `break`.
+    left: Option<Paths>,
+    /// To the next turn of the loop around it, by `continue`.
+    next: Option<Paths>,
+}
 
-    fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
-        match (first, second) {
-            (Some(first), Some(second)) => {
-                Some(Self { open: first.open || second.open, answered: first.answered.or(second.answered) })
-            }
-            (first, second) => first.or(second),
-        }
+/// The lists of a file. The trigger is absent where it could not be read.
+pub(in crate::load) struct Lists<'a> {
+    pub(in crate::load) steps: &'a Block,
+    pub(in crate::load) on_error: Option<&'a Block>,
+    pub(in crate::load) finally: Option<&'a Block>,
+    pub(in crate::load) trigger: Option<&'a Trigger>,
+    /// Whether the file says what its result is.
+    pub(in crate::load) has_outputs: bool,
+}
+
+/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`.
+pub(in crate::load) fn check(lists: &Lists<'_>, gaps: &Gaps, diagnostics: &Diagnostics) {
+    for list in [Some(lists.steps), lists.on_error, lists.finally].into_iter().flatten() {
+        list.walk(&mut |step| caller(step, lists.trigger, diagnostics));
+        leave::check(list, diagnostics);
+    }
+    for list in [lists.on_error, lists.finally].into_iter().flatten() {
+        Flow { gaps, diagnostics, answers: None }.block(list, Paths::START);
+    }
+    // The result of an execution answers its caller as well; where the file names one, that is meant.
+    let answers = lists.trigger.filter(|trigger| waits(trigger) && !lists.has_outputs);
+    let answers = answers.and_then(|_| last_answer(lists.steps));
+    let flow = Flow { gaps, diagnostics, answers };
+    let before = diagnostics.error_count();
+    let end = flow.block(lists.steps, Paths::START).on;
+    // Where all who come to the end have no answer yet, the result is meant as one.
+    if let Some(Paths { open: true, answered: Some(_), unsure: false }) = end
+        && let Some(answer) = answers.filter(|_| diagnostics.error_count() == before)
+    {
+        flow.unanswered(answer);
     }
 }
 
-/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`. The trigger is absent where it
-/// could not be read.
-pub(in crate::load) fn check(
-    lists: &[&Block],
-    trigger: Option<&Trigger>,
-    gaps: &Gaps,
-    diagnostics: &Diagnostics,
-) {
-    for list in lists {
-        list.walk(&mut |step| caller(step, trigger, diagnostics));
-        Flow { gaps, diagnostics }.block(list, Paths::START);
-    }
+/// The last step of all that answers the caller.
+fn last_answer(steps: &Block) -> Option<&Step> {
+    let mut last = None;
+    steps.walk(&mut |step| last = Some(step).filter(|step| matches!(step.verb, Verb::Respond(_))).or(last));
+    last
+}
+
+fn waits(trigger: &Trigger) -> bool {
+    matches!(trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
 }
 
 /// Reports an answer that nobody waits for.
 fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
     let (Verb::Respond(_), Some(trigger)) = (&step.verb, trigger) else { return };
     let diagnostic = match trigger {
-        Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync => return,
+        trigger if waits(trigger) => return,
         Trigger::Webhook(_) => {
             let message = "nobody waits for this answer: the webhook is asynchronous";
             Diagnostic::warning("respond-without-caller", message, step.span)
@@ -59,107 +92,166 @@ fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
     diagnostics.push(diagnostic.step(step.id.as_ref()));
 }
 
+impl Paths {
+    const START: Self = Self { open: true, answered: None, unsure: false };
+
+    fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(first), Some(second)) => Some(Self {
+                open: first.open || second.open,
+                answered: first.answered.or(second.answered),
+                unsure: first.unsure || second.unsure,
+            }),
+            (first, second) => first.or(second),
+        }
+    }
+}
+
+impl Ways {
+    fn on(paths: Paths) -> Self {
+        Self { on: Some(paths), ..Self::default() }
+    }
+
+    /// The ways of one or the other.
+    fn or(self, other: Self) -> Self {
+        Self {
+            on: Paths::merge(self.on, other.on),
+            left: Paths::merge(self.left, other.left),
+            next: Paths::merge(self.next, other.next),
+        }
+    }
+}
+
 struct Flow<'d> {
     gaps: &'d Gaps,
     diagnostics: &'d Diagnostics,
+    /// A step that answers, where every path is to have one.
+    answers: Option<&'d Step>,
 }
 
 impl Flow<'_> {
-    /// The ways out of a list; nothing when none goes on.
-    fn block(&self, block: &Block, start: Paths) -> Option<Paths> {
+    fn block(&self, block: &Block, start: Paths) -> Ways {
         // With `needs` steps run side by side: none is after another by its place alone.
         let in_order =
             block.steps.iter().all(|step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs"));
-        let mut paths = start;
+        let mut ways = Ways::on(start);
         for (index, step) in block.steps.iter().enumerate() {
-            match self.step(step, paths) {
-                Some(next) => paths = next,
-                None if in_order => {
-                    if let Some(next) = block.steps.get(index + 1) {
-                        self.diagnostics.push(
-                            Diagnostic::warning("never-runs", "this step never runs", next.span)
-                                .related(step.span, "the execution always ends here")
-                                .help("remove it, or put a condition on what is before it")
-                                .step(next.id.as_ref()),
-                        );
-                    }
-                    return None;
-                }
-                None => {}
+            let Some(paths) = ways.on else { break };
+            let own = self.step(step, paths);
+            ways = Ways { on: None, ..ways }.or(own);
+            if ways.on.is_none() && in_order {
+                self.never_runs(step, own, block.steps.get(index + 1));
             }
+            ways.on = ways.on.or((!in_order).then_some(paths));
         }
-        Some(paths)
+        ways
     }
 
-    fn step(&self, step: &Step, start: Paths) -> Option<Paths> {
-        let end = match &step.verb {
+    fn never_runs(&self, last: &Step, ways: Ways, next: Option<&Step>) {
+        let Some(next) = next else { return };
+        let ends = match (ways.left, ways.next) {
+            (None, None) => "the execution always ends here",
+            (Some(_), None) => "the loop always ends here",
+            _ => "the turn always ends here",
+        };
+        self.diagnostics.push(
+            Diagnostic::warning("never-runs", "this step never runs", next.span)
+                .related(last.span, ends)
+                .help("remove it, or put a condition on what is before it")
+                .step(next.id.as_ref()),
+        );
+    }
+
+    fn step(&self, step: &Step, start: Paths) -> Ways {
+        let ways = match &step.verb {
             Verb::Respond(_) => {
                 if let (false, Some(first)) = (start.open, start.answered) {
-                    self.twice(step, first);
+                    self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
                 }
-                Some(Paths { open: false, answered: Some(step.span) })
+                Ways::on(Paths {
+                    open: false,
+                    answered: Some(step.span),
+                    unsure: start.unsure || (start.open && start.answered.is_some()),
+                })
             }
-            verb if verb.ends() => None,
+            Verb::Break => Ways { left: Some(start), ..Ways::default() },
+            Verb::Continue => Ways { next: Some(start), ..Ways::default() },
+            Verb::Stop { result } => {
+                if result.literal().is_some_and(Value::is_null) {
+                    self.stops_unanswered(step, start);
+                }
+                Ways::default()
+            }
+            verb if verb.ends() => Ways::default(),
             verb => self.inside(step, verb, start),
         };
-        let end = match &step.on_error {
-            // What ends the execution well has no error to handle.
-            _ if matches!(step.verb, Verb::Stop { .. }) => end,
-            OnError::Fail => end,
-            OnError::Continue => Paths::merge(end, Some(start)),
-            OnError::Steps(block) => Paths::merge(end, self.block(block, start)),
+        if let Some(undo) = &step.undo {
+            self.block(undo, Paths::START);
+        }
+        let ways = match &step.on_error {
+            // What ends the execution, the loop or the turn well has no error to handle.
+            _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => ways,
+            OnError::Fail => ways,
+            OnError::Continue => ways.or(Ways::on(start)),
+            // An answer to a failure says nothing of what is right where there is none.
+            OnError::Steps(block) => ways.or(self.block(block, Paths { unsure: true, ..start })),
         };
         // What could not be read may let it go on.
-        if step.guard.is_some() || self.gaps.is_unsure(&step.id) {
-            Paths::merge(end, Some(start))
-        } else {
-            end
-        }
+        let may_go_on = step.guard.is_some() || self.gaps.is_unsure(&step.id);
+        if may_go_on { ways.or(Ways::on(start)) } else { ways }
     }
 
     /// The ways out of the lists inside a step.
-    fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Option<Paths> {
+    fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Ways {
         let lists = verb.lists();
         let beside = lists.iter().filter(|inner| matches!(inner.runs, Runs::Beside)).map(|inner| inner.block);
         let through = self.parallel(beside, start);
         let cases: Vec<&Inner<'_>> =
             lists.iter().filter(|inner| matches!(inner.runs, Runs::Case { .. })).collect();
-        let mut end = if cases.is_empty() || !verb.covers_every_case() { through } else { None };
+        let goes_through = cases.is_empty() || !verb.covers_every_case();
+        let mut ways = if goes_through { through } else { Ways::default() };
         for case in cases {
-            end = Paths::merge(self.block(case.block, start), end);
+            ways = self.block(case.block, start).or(ways);
         }
         for once in lists.iter().filter(|inner| matches!(inner.runs, Runs::Once)) {
-            end = end.and_then(|start| self.block(once.block, start));
+            ways = self.block(once.block, start);
         }
-        for turns in lists.iter().filter(|inner| matches!(inner.runs, Runs::Turns { .. })) {
-            let turn = self.block(turns.block, start);
-            if let Some(Paths { open: false, answered: Some(place) }) = turn.filter(|_| start.open) {
-                self.in_loop(step, place);
+        for inner in &lists {
+            if let Runs::Turns { certain, .. } = inner.runs {
+                ways = self.turns(step, inner.block, certain, start);
             }
-            end = Paths::merge(end, turn);
         }
-        end
+        ways
     }
 
-    fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Option<Paths> {
-        let mut end = Some(start);
+    /// The ways out of a loop. What leaves a turn leaves nothing around the loop.
+    fn turns(&self, step: &Step, block: &Block, certain: bool, start: Paths) -> Ways {
+        let turn = self.block(block, start);
+        let again = Paths::merge(turn.on, turn.next);
+        if let Some(Paths { open: false, answered: Some(place), .. }) = again.filter(|_| start.open) {
+            self.in_loop(step, place);
+        }
+        let end = Paths::merge(again, turn.left);
+        Ways { on: if certain { end } else { Paths::merge(end, Some(start)) }, ..Ways::default() }
+    }
+
+    fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Ways {
+        let mut ways = Ways::on(start);
         for branch in branches {
             let own = self.block(branch, start);
-            if let (true, Some(Some(first)), Some(Paths { open: false, answered: Some(second) })) =
-                (start.open, end.filter(|end| !end.open).map(|end| end.answered), own)
+            if let (true, Some(Some(first)), Some(Paths { open: false, answered: Some(second), .. })) =
+                (start.open, ways.on.filter(|end| !end.open).map(|end| end.answered), own.on)
             {
                 self.diagnostics.push(twice(second, first));
             }
-            end = end.zip(own).map(|(end, own)| Paths {
+            let on = ways.on.zip(own.on).map(|(end, own)| Paths {
                 open: end.open && own.open,
                 answered: end.answered.or(own.answered),
+                unsure: end.unsure || own.unsure,
             });
+            ways = Ways { on, ..ways.or(own) };
         }
-        end
-    }
-
-    fn twice(&self, step: &Step, first: Span) {
-        self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
+        ways
     }
 
     fn in_loop(&self, step: &Step, place: Span) {
@@ -168,6 +260,31 @@ impl Flow<'_> {
                 .related(step.span, "the loop")
                 .help("answer after the loop, or end the execution with `stop` after the answer"),
         );
+    }
+
+    /// Reports that of several paths some have an answer and some have not.
+    fn unanswered(&self, answer: &Step) {
+        let message =
+            "the caller is answered on some paths only: on the others it gets the last step's result";
+        self.diagnostics.push(
+            Diagnostic::warning("unanswered-path", message, answer.span)
+                .help("answer on the others too, or say with `outputs` what the result is")
+                .step(answer.id.as_ref()),
+        );
+    }
+
+    /// Reports an end without an answer and without a result, where other paths have an answer.
+    fn stops_unanswered(&self, stop: &Step, start: Paths) {
+        if let (Some(answer), Paths { open: true, answered: None, .. }) = (self.answers, start) {
+            let message =
+                "this ends the execution without an answer: the caller gets the result, which is null";
+            self.diagnostics.push(
+                Diagnostic::warning("unanswered-path", message, stop.span)
+                    .related(answer.span, "other paths have an answer")
+                    .help("answer before it, or give a result: `stop: {result: …}`")
+                    .step(stop.id.as_ref()),
+            );
+        }
     }
 }
 

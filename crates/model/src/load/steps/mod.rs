@@ -26,13 +26,13 @@ use super::Gaps;
 use super::foreign;
 use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::policy::{STEP_RETRY, retry, timeout};
-use super::template::expression;
+use super::template::condition;
 use super::text::{named, shorten};
 use crate::automation::{Block, Named, OnError, OnInterrupt, Step, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use crate::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
-pub(super) use self::flow::check as check_flow;
+pub(super) use self::flow::{Lists, check as check_flow};
 pub(super) use self::ids::camel_case;
 
 /// One verb: how it is recognised, what it takes, how it is lowered.
@@ -240,7 +240,7 @@ impl<'d> Steps<'d> {
         let is_branch = matches!(verb, Some(Verb::If(_))) || reader.has("then") || reader.has("else");
         let mut unread = Vec::new();
         let written = reader.take("if").node().filter(|_| !is_branch);
-        let guard = written.and_then(|node| expression(node, "if", diagnostics));
+        let guard = written.and_then(|node| condition(node, "if", diagnostics));
         if written.is_some() && guard.is_none() {
             unread.push("if");
         }

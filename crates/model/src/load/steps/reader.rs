@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
 use crate::load::Gaps;
 use crate::load::keys::Object;
-use crate::load::template::{expression, template};
+use crate::load::template::{condition, expression, template};
 use crate::load::text::{entry_name, named};
 use crate::template::Template;
 use crate::yaml::{Field, MapReader, Node};
@@ -61,15 +61,22 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         named(self.take(key), self.diagnostics())
     }
 
-    /// A bare or wrapped expression.
-    pub(super) fn expression(&mut self, key: &'static str) -> Option<Expression> {
-        expression(self.take(key).node()?, key, self.diagnostics())
+    /// A condition, or a value to tell cases by: a bare or wrapped expression.
+    pub(super) fn condition(&mut self, key: &'static str) -> Option<Expression> {
+        condition(self.take(key).node()?, key, self.diagnostics())
     }
 
     /// An expression, or a list written out.
     pub(super) fn items(&mut self, key: &'static str) -> Option<Template> {
         let node = self.take(key).node()?;
-        if node.as_list().is_some() {
+        if let Some(items) = node.as_list() {
+            if items.is_empty() {
+                let message = format!("`{key}` has no items, so its steps never run");
+                self.diagnostics().push(
+                    Diagnostic::warning("empty-list", message, node.span)
+                        .help("list the items, or write an expression that gives them"),
+                );
+            }
             return Some(template(node, self.diagnostics()));
         }
         if node.as_bool().is_some() {

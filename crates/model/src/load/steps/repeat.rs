@@ -7,7 +7,7 @@ use super::reader::StepReader;
 use crate::automation::{RepeatStep, Verb};
 use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::policy::{MAX_DELAY, small};
-use crate::load::template::expression;
+use crate::load::template::condition;
 use crate::load::text::duration_within;
 
 /// The most turns.
@@ -57,7 +57,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     match step.object("repeat", &REPEAT_KEYS) {
         Some(mut reader) => {
             if let Some(node) = reader.take("until").node() {
-                let written = expression(node, "until", diagnostics);
+                let written = condition(node, "until", diagnostics);
                 until = Some(written.unwrap_or_else(|| step.unreadable("repeat")));
             }
             max = reader.take("max").integer(1..=MAX_TURNS).map_or(1, small);

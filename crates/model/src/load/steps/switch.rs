@@ -27,7 +27,7 @@ pub(super) static SWITCH: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let value = step.expression("switch").unwrap_or_else(|| step.unreadable("switch"));
+    let value = step.condition("switch").unwrap_or_else(|| step.unreadable("switch"));
     let cases = step.cases("cases");
     if cases.is_none() {
         step.note("verb");

@@ -9,7 +9,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::expression::Expression;
 use crate::load::inputs::{INPUT, form};
 use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
-use crate::load::template::{expression, template};
+use crate::load::template::{condition as condition_of, expression, template};
 use crate::load::text::{MAX_NAME, duration_within, shorten};
 use crate::template::Template;
 use crate::yaml::{Field, Kind, MapReader};
@@ -178,7 +178,7 @@ fn wait_on(
     let name = field.node().filter(|_| field.name().is_some()).map(|node| template(node, diagnostics))?;
     let condition: Option<Expression> = condition
         .node()
-        .map(|node| expression(node, "if", diagnostics).unwrap_or_else(|| step.unreadable("waitFor")));
+        .map(|node| condition_of(node, "if", diagnostics).unwrap_or_else(|| step.unreadable("waitFor")));
     Some(WaitOn::Event { name, condition })
 }
 

@@ -37,12 +37,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("invalid-size", "trigger: {webhook: {maxBody: 5}}\nsteps: []\n"),
     ("invalid-time", "trigger: {schedule: {daily: {at: '25:00'}}}\nsteps: []\n"),
     ("invalid-type", "type: basic\n"),
+    ("leaves-others", "S\n  - {forEach: a, concurrency: 2, steps: [{break: true}]}\n"),
     ("literal-credential", "S\n  - set: {a: 'https://ops:h3ad.Less@db.test'}\n"),
     ("missing-key", "steps: []\n"),
     ("never-runs", "S\n  - stop: {}\n  - action: log.info\n"),
     ("no-expression-here", "id: ${{ x }}\ntrigger: {manual: {}}\nsteps: []\n"),
     ("no-verb", "S\n  - id: a\n"),
     ("out-of-range", "S\n  - {action: log.info, retry: -1}\n"),
+    ("outside-loop", "S\n  - break: true\n"),
     ("reserved-name", "S\n  - forEach: a\n    as: vars\n    steps: [{action: log.info}]\n"),
     ("respond-twice", "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {}\n  - respond: {}\n"),
     ("respond-without-caller", "S\n  - respond: {}\n"),
@@ -51,6 +53,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("sync-retry", "trigger: {webhook: {mode: sync}}\nsteps: []\nretry: 1\n"),
     ("text-around-expression", "S\n  - {action: log.info, if: '${{ a }} == 1'}\n"),
     ("two-verbs", "S\n  - {action: log.info, set: {a: 1}}\n"),
+    ("unanswered-path", "trigger: {webhook: {mode: sync}}\nsteps:\n  - {if: a, respond: {}}\n"),
     ("unclosed-expression", "S\n  - set: {a: '${{ b }'}\n"),
     ("unknown-function", "S\n  - set: {a: '${{ b | uper }}'}\n"),
     ("unknown-key", "S []\nname_: x\n"),
@@ -110,7 +113,7 @@ fn every_code_in_the_source_is_in_the_table() {
     let known: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
     let mut unknown = BTreeSet::new();
     let mut found = 0;
-    for folder in ["load", "load/lint", "load/steps", "load/trial", "load/trigger", "yaml"] {
+    for folder in ["load", "load/lint", "load/steps", "load/steps/flow", "load/trial", "load/trigger", "yaml"] {
         for entry in std::fs::read_dir(root.join(folder)).expect("the folder is there").flatten() {
             if entry.path().extension().is_some_and(|ending| ending == "rs") {
                 let text = std::fs::read_to_string(entry.path()).expect("the file can be read");

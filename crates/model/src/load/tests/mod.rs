@@ -2,6 +2,7 @@
 
 mod codes;
 pub(crate) mod corpus;
+mod flow;
 mod lint;
 mod lowering;
 mod properties;

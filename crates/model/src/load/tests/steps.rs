@@ -313,8 +313,8 @@ fn a_repeat_has_a_bound() {
 
 #[test]
 fn the_ways_out_of_a_loop_are_always_true() {
-    check_step("break: false", &["unknown-value 1:10"]);
-    check_step("continue: maybe", &["wrong-type 1:13"]);
+    check_step("forEach: a\nsteps: [{break: false}]", &["unknown-value 2:19"]);
+    check_step("forEach: a\nsteps: [{continue: maybe}]", &["wrong-type 2:22"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ pub(super) mod schedule;
 pub(super) mod webhook;
 
 use super::keys::{Choice, Key, Object, Shape};
-use super::template::expression;
+use super::template::condition;
 use crate::automation::{Trigger, WebhookMode};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
@@ -94,7 +94,7 @@ fn read_node(node: &Node, diagnostics: &Diagnostics) -> Option<Read> {
         Some((Some(trigger), span)) if kinds.is_empty() => Some((trigger, span)),
         _ => None,
     };
-    let condition = reader.take("if").node().and_then(|node| expression(node, "if", diagnostics));
+    let condition = reader.take("if").node().and_then(|node| condition(node, "if", diagnostics));
     reader.finish();
     Some(Read { trigger, settled, condition })
 }

@@ -1,0 +1,80 @@
+//! Where `break` and `continue` may stand: in a loop, and alone on its way.
+
+use crate::automation::{Block, OnError, Runs, Step, Verb};
+use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+
+/// The nearest loop around a place, and what stands between.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    /// The loop, and whether its turns run side by side.
+    each: Option<(Span, bool)>,
+    /// The step in it, if any, whose lists run side by side, of which the place is in one.
+    beside: Option<Span>,
+    /// The step with the `undo` list that the place is in.
+    undo: Option<Span>,
+}
+
+pub(super) fn check(block: &Block, diagnostics: &Diagnostics) {
+    Leaving { diagnostics }.block(block, Around::default());
+}
+
+struct Leaving<'d> {
+    diagnostics: &'d Diagnostics,
+}
+
+impl Leaving<'_> {
+    fn block(&self, block: &Block, around: Around) {
+        for step in &block.steps {
+            if matches!(step.verb, Verb::Break | Verb::Continue) {
+                self.leaves(step, around);
+            }
+            for inner in step.verb.lists() {
+                let around = match inner.runs {
+                    Runs::Turns { in_order, .. } => {
+                        Around { each: Some((step.span, !in_order)), ..Around::default() }
+                    }
+                    Runs::Beside => Around { beside: Some(step.span), ..around },
+                    Runs::Case { .. } | Runs::Once => around,
+                };
+                self.block(inner.block, around);
+            }
+            if let OnError::Steps(block) = &step.on_error {
+                self.block(block, around);
+            }
+            if let Some(undo) = &step.undo {
+                self.block(undo, Around { undo: Some(step.span), ..Around::default() });
+            }
+        }
+    }
+
+    fn leaves(&self, step: &Step, around: Around) {
+        let word = step.verb.word();
+        let diagnostic = match around {
+            Around { each: None, undo: Some(undo), .. } => {
+                let message =
+                    format!("`{word}` stands outside of a loop: undoing comes when the loop has ended");
+                Diagnostic::error("outside-loop", message, step.span).related(undo, "the step that is undone")
+            }
+            Around { each: None, .. } => {
+                let message = format!("`{word}` stands outside of a loop");
+                Diagnostic::error("outside-loop", message, step.span)
+                    .help("it leaves the nearest `forEach` or `repeat`; `stop: {}` ends the execution")
+            }
+            Around { each: Some((each, _)), beside: Some(beside), .. } => {
+                let message = format!("`{word}` would cut off the lists that run beside this one");
+                Diagnostic::error("leaves-others", message, step.span)
+                    .related(beside, "these lists run side by side")
+                    .related(each, "the loop")
+                    .help(format!("give a result, and put `{word}` with an `if` behind the `parallel` step"))
+            }
+            Around { each: Some((each, true)), .. } if matches!(step.verb, Verb::Break) => {
+                let message = "`break` would cut off the turns that run beside this one";
+                Diagnostic::error("leaves-others", message, step.span)
+                    .related(each, "the turns of this loop run side by side")
+                    .help("take `concurrency` away, or end only this turn with `continue: true`")
+            }
+            Around { .. } => return,
+        };
+        self.diagnostics.push(diagnostic.step(step.id.as_ref()));
+    }
+}

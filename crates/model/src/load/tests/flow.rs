@@ -1,0 +1,103 @@
+//! The paths through the steps: what never runs, who is answered, what leaves a loop.
+
+use super::{check, check_steps, check_with};
+
+const SYNC: &str = "webhook: {mode: sync}";
+
+#[test]
+fn what_follows_the_end_of_a_turn_never_runs() {
+    check_steps("- forEach: a\n  steps:\n    - break: true\n    - action: log.info\n", &["never-runs 4:7"]);
+    check_steps(
+        "- repeat: {max: 2}\n  steps:\n    - continue: true\n    - action: log.info\n",
+        &["never-runs 4:7"],
+    );
+    check_steps(
+        "- forEach: a\n  steps:\n    - if: item\n      then: [{break: true}]\n      else: [{stop: {}}]\n    - action: log.info\n",
+        &["never-runs 6:7"],
+    );
+    check_steps("- forEach: a\n  steps:\n    - {break: true, if: item}\n    - action: log.info\n", &[]);
+}
+
+#[test]
+fn what_follows_branches_that_all_end_never_runs() {
+    check_steps(
+        "- switch: a\n  cases: {x: [{stop: {}}], y: [{fail: z}]}\n  default: [{stop: {}}]\n- action: log.info\n",
+        &["never-runs 4:3"],
+    );
+    check_steps("- switch: a\n  cases: {x: [{stop: {}}], y: [{fail: z}]}\n- action: log.info\n", &[]);
+    check_steps("- steps: [{stop: {}}]\n- action: log.info\n", &["never-runs 2:3"]);
+    check_steps(
+        "- parallel: {x: [{stop: {}}], y: [{action: log.info}]}\n- action: log.info\n",
+        &["never-runs 2:3"],
+    );
+}
+
+#[test]
+fn what_leaves_a_loop_leaves_nothing_around_it() {
+    check_steps("- forEach: a\n  steps: [{break: true}]\n- action: log.info\n", &[]);
+    check_steps("- repeat: {max: 2}\n  steps: [{continue: true}]\n- action: log.info\n", &[]);
+    // A turn there is for certain, and it ends everything.
+    check_steps("- repeat: {max: 2}\n  steps: [{stop: {}}]\n- action: log.info\n", &["never-runs 3:3"]);
+    check_steps("- forEach: [1]\n  steps: [{fail: x}]\n- action: log.info\n", &["never-runs 3:3"]);
+    check_steps("- forEach: a\n  steps: [{fail: x}]\n- action: log.info\n", &[]);
+}
+
+#[test]
+fn a_loop_is_left_from_inside_one() {
+    check_steps("- break: true\n", &["outside-loop 1:3"]);
+    check_steps("- if: a\n  then: [{continue: true}]\n", &["outside-loop 2:11"]);
+    check_steps(
+        "- forEach: a\n  steps: [{if: item, then: [{break: true}]}, {steps: [{continue: true, if: index}]}]\n",
+        &[],
+    );
+    check_steps("- forEach: a\n  steps: [{action: log.info, onError: [{break: true}]}]\n", &[]);
+    check_steps(
+        "- forEach: a\n  steps: [{action: log.info, undo: [{break: true}]}]\n",
+        &["outside-loop 2:38"],
+    );
+    check_steps("- action: log.info\n  undo: [{forEach: a, steps: [{break: true}]}]\n", &[]);
+}
+
+#[test]
+fn what_runs_beside_is_not_cut_off() {
+    let loops =
+        |keys: &str, word: &str| format!("- forEach: a\n  {keys}steps: [{{{word}: true, if: item}}]\n");
+    check_steps(&loops("concurrency: 2\n  ", "break"), &["leaves-others 3:12"]);
+    check_steps(&loops("concurrency: 2\n  ", "continue"), &[]);
+    check_steps(&loops("concurrency: 1\n  ", "break"), &[]);
+    for word in ["break", "continue"] {
+        let inside = format!(
+            "- forEach: a\n  steps: [{{parallel: {{x: [{{{word}: true}}], y: [{{action: log.info}}]}}}}]\n"
+        );
+        check_steps(&inside, &["leaves-others 2:28"]);
+    }
+    // The nearest loop is in the branch.
+    check_steps("- parallel: {x: [{forEach: a, steps: [{break: true}]}]}\n", &[]);
+}
+
+#[test]
+fn a_caller_that_is_answered_once_in_a_loop_is_not_answered_by_every_turn() {
+    let turn = |steps: &str| format!("- forEach: a\n  steps: [{steps}]\n- stop: {{result: 1}}\n");
+    check_with(SYNC, &turn("{respond: {}}, {break: true}"), &[]);
+    check_with(SYNC, &turn("{respond: {}}, {continue: true}"), &["respond-twice 2:12"]);
+    check_with(SYNC, &turn("{if: item, then: [{respond: {}}, {break: true}]}"), &[]);
+}
+
+#[test]
+fn a_path_without_an_answer_is_told_where_others_have_one() {
+    check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n- action: log.info\n", &["unanswered-path 2:11"]);
+    check_with(SYNC, "- {if: a, respond: {}}\n", &["unanswered-path 1:4"]);
+    check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n  else: [{respond: {}}]\n", &[]);
+    check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n  else: [{fail: x}]\n", &[]);
+    check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n  else: [{stop: {}}]\n", &["unanswered-path 3:11"]);
+    check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n  else: [{stop: {result: 1}}]\n", &[]);
+    check_with(SYNC, "- {action: log.info, onError: [{respond: {}}, {stop: {}}]}\n- respond: {}\n", &[]);
+    // All who come to the end get the result.
+    check_with(SYNC, "- if: a\n  then: [{respond: {}}, {stop: {}}]\n- action: log.info\n", &[]);
+    // Nobody knows whether one of the two always holds.
+    check_with(SYNC, "- {if: a, respond: {}}\n- {if: b, respond: {}}\n", &[]);
+    // Without any answer the result is meant as one, and so is one that has a name.
+    check_with(SYNC, "- if: a\n  then: [{action: log.info}]\n", &[]);
+    check("trigger: {webhook: {mode: sync}}\noutputs: 1\nsteps: [{if: a, respond: {}}]\n", &[]);
+    check_with("webhook: {}", "- {if: a, respond: {}}\n", &["respond-without-caller 1:4"]);
+}
