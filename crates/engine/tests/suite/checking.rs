@@ -443,7 +443,10 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
                 let deep = |code: &str| ["wrong-input", "unknown-input", "unused-value"].contains(&code);
                 // Where the line is right by itself, what reads it may be wrong now.
                 let right = !report.entries().iter().any(|entry| entry.line == at + 1);
-                let follows = |code: &str| right && ["unknown-field", "no-list"].contains(&code);
+                let follows = |code: &str| {
+                    right
+                        && ["unknown-field", "no-list", "later-variable", "unknown-variable"].contains(&code)
+                };
                 let elsewhere = report
                     .entries()
                     .into_iter()
