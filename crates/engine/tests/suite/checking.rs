@@ -223,7 +223,7 @@ fn an_id_that_cannot_be_one_is_told_where_it_stands_only() {
 fn inputs_that_cannot_be_read_are_not_missed() {
     let page = "action: wiki.getPage, connection: mainWiki";
     check_steps(&format!("- {{{page}, with: [1]}}\n"), &["wrong-type 1"]);
-    check_steps(&format!("- {{{page}, inputs: {{pageId: 1}}}}\n"), &["unknown-key inputs"]);
+    check_steps(&format!("- {{{page}, inputs: {{pageId: 1}}}}\n"), &["unknown-key inputs (with)"]);
     check_steps(
         &format!("- {{{page}, with: {{page_id: [1]}}}}\n"),
         &["unknown-input page_id (pageId)", "wrong-input page_id"],

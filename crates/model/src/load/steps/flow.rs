@@ -196,9 +196,11 @@ impl Flow<'_> {
             // An answer to a failure says nothing of what is right where there is none.
             OnError::Steps(block) => ways.or(self.block(block, Paths { unsure: true, ..start })),
         };
-        // What could not be read may let it go on.
-        let may_go_on = step.guard.is_some() || self.gaps.is_unsure(&step.id);
-        if may_go_on { ways.or(Ways::on(start)) } else { ways }
+        // What could not be read may let it go on, and may have answered.
+        if self.gaps.is_unsure(&step.id) {
+            return ways.or(Ways::on(Paths { unsure: true, ..start }));
+        }
+        if step.guard.is_some() { ways.or(Ways::on(start)) } else { ways }
     }
 
     /// The ways out of the lists inside a step.
@@ -275,7 +277,7 @@ impl Flow<'_> {
 
     /// Reports an end without an answer and without a result, where other paths have an answer.
     fn stops_unanswered(&self, stop: &Step, start: Paths) {
-        if let (Some(answer), Paths { open: true, answered: None, .. }) = (self.answers, start) {
+        if let (Some(answer), Paths { open: true, answered: None, unsure: false }) = (self.answers, start) {
             let message =
                 "this ends the execution without an answer: the caller gets the result, which is null";
             self.diagnostics.push(
