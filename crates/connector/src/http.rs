@@ -2,6 +2,7 @@
 
 pub mod guard;
 
+mod cassette;
 mod debug;
 mod failure;
 mod multipart;
@@ -27,6 +28,10 @@ use crate::connection::ResolvedConnection;
 use crate::error::Error;
 use guard::Guard;
 
+pub use cassette::{
+    Exchange, HeaderValues, RecordedBody, RecordedPart, RecordedRequest, RecordedResponse, Recording, Tape,
+    Unrecorded,
+};
 pub use guard::AllowList;
 pub use multipart::Part;
 pub use request::{Body, Request};
@@ -75,6 +80,31 @@ pub struct HttpOptions {
     pub lookup: Arc<dyn Lookup>,
     /// The clock, and how retries inside an action wait.
     pub timer: Arc<dyn Timer>,
+    /// Where requests go.
+    pub transport: Transport,
+}
+
+/// Where requests go.
+#[derive(Clone, Debug, Default)]
+pub enum Transport {
+    /// Out into the world.
+    #[default]
+    Wire,
+    /// Onto a tape: out into the world and recorded, or answered from a recording without going anywhere.
+    Tape(Arc<Tape>),
+    /// Nowhere: every request is refused.
+    Nowhere,
+}
+
+impl Transport {
+    /// Whether anything goes out.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Wire => true,
+            Self::Tape(tape) => tape.records(),
+            Self::Nowhere => false,
+        }
+    }
 }
 
 impl Default for HttpOptions {
@@ -91,6 +121,7 @@ impl Default for HttpOptions {
             allow_credential_debug: false,
             lookup: Arc::new(SystemLookup),
             timer: Arc::new(SystemTimer),
+            transport: Transport::Wire,
         }
     }
 }
@@ -122,7 +153,8 @@ impl Timer for SystemTimer {
 
 /// Sends requests. One for the whole process: it holds the pool of connections.
 pub struct Http {
-    client: reqwest::Client,
+    /// Absent where nothing goes out.
+    client: Option<reqwest::Client>,
     guard: Arc<Guard>,
     slots: slots::Slots,
     options: HttpOptions,
@@ -133,11 +165,17 @@ impl Http {
     ///
     /// # Errors
     /// The TLS set-up of the system cannot be used.
-    #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]
     pub fn new(options: HttpOptions) -> Result<Self, Error> {
-        install_crypto();
         let guard =
             Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
+        let client = options.transport.is_open().then(|| Self::client(&options, &guard)).transpose()?;
+        let slots = slots::Slots::new(options.per_host);
+        Ok(Self { client, guard, slots, options })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]
+    fn client(options: &HttpOptions, guard: &Arc<Guard>) -> Result<reqwest::Client, Error> {
+        install_crypto();
         let client = reqwest::Client::builder()
             .user_agent(concat!("cogwork/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(options.connect_timeout)
@@ -150,8 +188,7 @@ impl Http {
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(options.per_host)
             .build()?;
-        let slots = slots::Slots::new(options.per_host);
-        Ok(Self { client, guard, slots, options })
+        Ok(client)
     }
 
     /// The rules it was made with.

@@ -20,6 +20,8 @@ pub mod registry;
 pub use action::{Action, Call, LogSink, TRACE_HEADER, Trace};
 pub use connection::{BaseUrl, ConnectionInput, ConnectionType, ConnectionValue, ResolvedConnection};
 pub use error::Error;
-pub use http::{AllowList, Http, HttpOptions, Lookup, Timer, install_crypto};
+pub use http::{
+    AllowList, Http, HttpOptions, Lookup, Recording, Tape, Timer, Transport, Unrecorded, install_crypto,
+};
 pub use input::{check_inputs, check_value};
 pub use registry::{Connector, Registry};

@@ -16,6 +16,9 @@ pub(crate) trait Doubles: Send + Sync + 'static {
 
     /// The environment variable of this name, if there is one.
     fn variable(&self, name: &str) -> Option<String>;
+
+    /// Held while an action calls the real system, where it does.
+    fn live(&self) -> Option<Box<dyn Send>>;
 }
 
 /// A call that a double may answer.

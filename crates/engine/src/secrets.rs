@@ -48,7 +48,7 @@ impl Secrets {
     }
 
     /// The environment variable called `name`, if there is one.
-    fn variable(&self, name: &str) -> Option<String> {
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
         match &self.doubles {
             Some(doubles) => doubles.variable(name),
             None => std::env::var(name).ok(),

@@ -12,7 +12,7 @@ use super::{Context, Detail};
 /// Longer bodies are logged as their size (wiki-api facts 1.4).
 const MAX_BODY: usize = 10 * 1024;
 
-const MASK: &str = "***";
+pub(super) const MASK: &str = "***";
 
 /// Pieces of the names of headers and query parameters whose values are credentials, in lower case.
 const SENSITIVE: [&str; 10] = [
@@ -85,7 +85,7 @@ fn shown_header(name: &HeaderName, value: &HeaderValue, detail: Detail) -> Strin
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-fn is_sensitive(name: &str) -> bool {
+pub(super) fn is_sensitive(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SENSITIVE.iter().any(|piece| name.contains(piece))
 }

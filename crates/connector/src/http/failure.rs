@@ -192,6 +192,11 @@ pub(super) fn timed_out(subject: &str, limit: Duration) -> ActionError {
     ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
 }
 
+/// The error for a request where nothing may go out.
+pub(super) fn nowhere(subject: &str) -> ActionError {
+    ActionError::new(ErrorKind::Blocked, format!("{subject} is not called: nothing goes out here"))
+}
+
 /// The error for an address that the guard refuses.
 pub(super) fn refused(reason: &Refused) -> ActionError {
     let kind = match reason {

@@ -9,7 +9,8 @@ use url::Url;
 use super::request::{Body, Request};
 use super::response::Response;
 use super::{
-    Context, Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, Sent, debug, failure, multipart,
+    Context, Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, Sent, Transport, debug, failure,
+    multipart,
 };
 use crate::action::TRACE_HEADER;
 
@@ -52,11 +53,34 @@ impl Http {
         headers: &HeaderMap,
         context: &Context<'_>,
     ) -> Sent {
+        context.note(|| debug::request(request, url, headers, context));
+        let response = match (&self.options.transport, &self.client) {
+            // What was recorded may have been private; nothing goes there now.
+            (Transport::Tape(tape), None) => tape.answer(request, url, headers, context)?,
+            (_, None) => return Err(failure::nowhere(context.subject)),
+            (Transport::Tape(tape), Some(client)) => {
+                let response = self.over_the_wire(client, request, url, headers, context).await?;
+                tape.record(request, url, headers, &response, context);
+                response
+            }
+            (_, Some(client)) => self.over_the_wire(client, request, url, headers, context).await?,
+        };
+        context.note(|| debug::response(&response, context));
+        Ok(response)
+    }
+
+    async fn over_the_wire(
+        &self,
+        client: &reqwest::Client,
+        request: &Request,
+        url: &Url,
+        headers: &HeaderMap,
+        context: &Context<'_>,
+    ) -> Sent {
         let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
         let _slot = self.slots.take(url).await;
-        context.note(|| debug::request(request, url, headers, context));
         let wrong = |error| failure::client(context.subject, url, error);
-        let mut builder = self.client.request(request.method.clone(), url.clone()).headers(headers.clone());
+        let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {
             Body::Empty => builder,
             Body::Bytes(data) => builder.body(data.clone()),
@@ -82,9 +106,7 @@ impl Http {
         } else {
             self.body(answer, url, context).await?
         };
-        let response = Response { status, headers, body, url: url.clone() };
-        context.note(|| debug::response(&response, context));
-        Ok(response)
+        Ok(Response { status, headers, body, url: url.clone() })
     }
 
     /// The whole body, inflated, up to the limit. What is announced to be larger is not even begun.

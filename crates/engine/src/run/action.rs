@@ -72,6 +72,7 @@ impl Run {
                 trace: None,
             }),
         };
+        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
         let result = if takes_time { self.bounded(step, context, future).await? } else { future.await };
         let value = result.map_err(failed)?;
         self.within_limit(value)

@@ -1,8 +1,9 @@
 //! Who answers in the place of actions, and keeps account of what was asked.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use connector::Tape;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -12,8 +13,11 @@ use model::automation::AutomationId;
 use model::trial::{Answer, Case, Double, Failure, Reply, Target};
 use model::value::{Map, Value};
 
+use super::play::Props;
+use super::still::Still;
 use crate::clock::{Clock as _, ManualClock};
 use crate::doubles::{Asked, Called, Doubles};
+use crate::secrets::Secrets;
 
 /// The action that sends an event.
 const EMIT: &str = "events.emit";
@@ -24,9 +28,12 @@ pub(super) struct Desk {
     doubles: Vec<Double>,
     secrets: std::collections::BTreeMap<String, String>,
     env: std::collections::BTreeMap<String, String>,
-    /// Whether calls without a double run themselves, over a recording.
-    has_cassette: bool,
+    /// The recording over which calls without a double run themselves.
+    tape: Option<Arc<Tape>>,
+    /// The secrets and variables of this machine, where the real system is called.
+    real: Secrets,
     clock: ManualClock,
+    still: Still,
     account: Mutex<Account>,
 }
 
@@ -62,15 +69,23 @@ pub(super) struct Unanswered {
 }
 
 impl Desk {
-    pub(super) fn new(case: &Case, automation: &AutomationId, clock: ManualClock) -> Self {
+    pub(super) fn new(
+        props: &Props,
+        case: &Case,
+        automation: &AutomationId,
+        clock: ManualClock,
+        still: Still,
+    ) -> Self {
         let used = case.doubles.iter().map(|double| vec![0; double.answers.len()]).collect();
         Self {
             automation: automation.clone(),
             doubles: case.doubles.clone(),
             secrets: case.secrets.clone(),
             env: case.env.clone(),
-            has_cassette: case.cassette.is_some(),
+            tape: props.tape.clone(),
+            real: Secrets::new(props.dir.join("secrets"), None),
             clock,
+            still,
             account: Mutex::new(Account { used, ..Account::default() }),
         }
     }
@@ -130,15 +145,34 @@ impl Doubles for Desk {
     }
 
     fn secret(&self, name: &str) -> Option<String> {
-        self.secrets.get(name).cloned()
+        let own = self.secrets.get(name).cloned();
+        let Some(tape) = &self.tape else { return own };
+        let secret = match own {
+            Some(own) => own,
+            None if tape.records() => self.real.secret(name)?,
+            // What was recorded with a real one is played with one that is none.
+            None => format!("not-the-real-{name}"),
+        };
+        tape.hide(&secret);
+        Some(secret)
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        self.env.get(name).cloned()
+        let own = self.env.get(name).cloned();
+        own.or_else(|| self.is_live().then(|| self.real.variable(name)).flatten())
+    }
+
+    fn live(&self) -> Option<Box<dyn Send>> {
+        self.is_live().then(|| Box::new(self.still.busy()) as Box<dyn Send>)
     }
 }
 
 impl Desk {
+    /// Whether the real system is called.
+    fn is_live(&self) -> bool {
+        self.tape.as_ref().is_some_and(|tape| tape.records())
+    }
+
     fn without_double(
         &self,
         asked: &Asked<'_>,
@@ -156,7 +190,7 @@ impl Desk {
         }
         let mut account = self.account();
         account.calls.push(call.clone());
-        if self.has_cassette {
+        if self.tape.is_some() {
             return None;
         }
         account.unanswered.push(Unanswered { call, double: None });

@@ -1,5 +1,6 @@
 //! What happened against what must hold.
 
+use connector::Unrecorded;
 use model::automation::{Automation, Named};
 use model::diagnostic::{Diagnostic, nearest};
 use model::execution::{Event, LogLine, Outcome};
@@ -41,6 +42,8 @@ pub(super) fn judge(case: &Case, automation: &Automation, played: &Played) -> Ve
     }
     judge.response();
     judge.unused_doubles();
+    judge.unawaited();
+    judge.tape();
     judge.found.truncate(MOST);
     judge.found
 }
@@ -121,7 +124,7 @@ impl Judge<'_> {
         let usual = if expect.error.is_some() { Ending::Failed } else { Ending::Succeeded };
         let (expected, span) = expect.outcome.unwrap_or((usual, self.case.name.span));
         let Some(outcome) = seen::outcome(events) else {
-            let waits = self.played.stuck.as_ref().map_or("it was stopped", |stuck| stuck.waits.as_str());
+            let waits = self.played.stuck.as_deref().unwrap_or("it was stopped");
             self.unmet("the execution does not come to an end", self.case.name.span, waits);
             return;
         };
@@ -393,6 +396,44 @@ impl Judge<'_> {
             ("state", Value::from(self.played.state.clone())),
             ("duration", Value::from(duration(events).unwrap_or_default().as_secs_f64())),
         ]))
+    }
+
+    fn unawaited(&mut self) {
+        for span in &self.played.unawaited {
+            let message = "nobody waited for this to happen";
+            self.found.push(
+                Diagnostic::error("unawaited", message, *span)
+                    .label("never awaited in this test")
+                    .help("remove it, or say with `after` when it happens all the same"),
+            );
+        }
+    }
+
+    /// A recording answers each of its requests once, and no other.
+    fn tape(&mut self) {
+        let (Some(tape), Some(name)) = (&self.played.tape, &self.case.cassette) else { return };
+        for Unrecorded { line, differences } in tape.unrecorded() {
+            let help = match differences.as_slice() {
+                [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
+                some => format!("the nearest that is recorded differs: {}", some.join("; ")),
+            };
+            self.found.push(
+                Diagnostic::error(
+                    "no-exchange",
+                    format!("the recording has no answer to `{line}`"),
+                    name.span,
+                )
+                .label("not recorded, or used up")
+                .help(help),
+            );
+        }
+        for line in tape.unused() {
+            self.found.push(
+                Diagnostic::error("unused-exchange", format!("nobody sent the recorded `{line}`"), name.span)
+                    .label("recorded and not sent")
+                    .help("if that is right, record it anew with `cogwork test --record`"),
+            );
+        }
     }
 
     fn unused_doubles(&mut self) {

@@ -3,9 +3,11 @@
 //! A test is played by a real engine over a real store in a folder of its own, without network and without waiting: what
 //! has an effect outside is answered by doubles, and the clock stands still but where everything waits for it.
 
+mod begin;
 mod check;
 mod coverage;
 mod desk;
+mod direct;
 mod files;
 mod judge;
 mod play;
@@ -15,13 +17,15 @@ mod still;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use connector::Tape;
 use model::Span;
-use model::automation::Automation;
+use model::automation::{Automation, Named};
 use model::diagnostic::{Diagnostic, Report};
 use model::execution::{Event, LogLine};
 use model::trial::{Case, Suite};
 
 use crate::catalog::Catalog;
+use play::Props;
 
 pub use coverage::{Coverage, Goal, GoalKind};
 pub use files::{Tests, check_text, find};
@@ -31,6 +35,7 @@ pub struct Stage {
     catalog: Arc<Catalog>,
     /// The project folder.
     dir: PathBuf,
+    outbound_allow: Vec<String>,
 }
 
 /// What came of a test.
@@ -65,12 +70,19 @@ impl Stage {
     /// A stage over the Automations of a project folder.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
-        Self { catalog, dir: dir.into() }
+        Self { catalog, dir: dir.into(), outbound_allow: Vec::new() }
     }
 
-    /// Plays one test of a file and judges it. Blocks the thread that it is called on, which should do nothing else.
+    /// The same where recording may call these hosts and networks though they are private.
     #[must_use]
-    pub fn play(&self, suite: &Suite, case: &Case) -> Verdict {
+    pub fn with_outbound(self, allow: Vec<String>) -> Self {
+        Self { outbound_allow: allow, ..self }
+    }
+
+    /// Plays one test of a file and judges it. `tape` is the recording of a test that names one: a blank one calls the
+    /// real system. Blocks the thread that it is called on, which should do nothing else.
+    #[must_use]
+    pub fn play(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> Verdict {
         let failed = |diagnostic| Verdict {
             report: Report::new(suite.source.clone(), [diagnostic]),
             execution: None,
@@ -80,9 +92,18 @@ impl Stage {
             Ok(deployed) => deployed.clone(),
             Err(error) => return failed(Trouble::of(case, error.to_string()).diagnostic()),
         };
+        if let (Some(name), None) = (&case.cassette, &tape) {
+            return failed(Trouble::no_recording(name).diagnostic());
+        }
         let folder = self.dir.join(suite.source.path());
-        let folder = folder.parent().unwrap_or(&self.dir);
-        match play::play(&self.catalog, folder, case, &deployed) {
+        let props = Props {
+            catalog: self.catalog.clone(),
+            dir: self.dir.clone(),
+            folder: folder.parent().unwrap_or(&self.dir).to_owned(),
+            tape,
+            outbound_allow: self.outbound_allow.clone(),
+        };
+        match play::play(&props, case, &deployed) {
             Ok(played) => {
                 let found = judge::judge(case, &deployed.automation, &played);
                 let mut coverage = coverage::of(&played);
@@ -113,8 +134,9 @@ impl Stage {
     }
 }
 
-/// The file of a recording: in the folder `cassettes` beside the tests.
-fn cassette_path(dir: &Path, suite: &Suite, name: &str) -> PathBuf {
+/// The file of a recording: in the folder `cassettes` beside the tests. `dir` is the project folder.
+#[must_use]
+pub fn cassette_path(dir: &Path, suite: &Suite, name: &str) -> PathBuf {
     let tests = dir.join(suite.source.path());
     tests.parent().unwrap_or(dir).join("cassettes").join(name)
 }
@@ -131,6 +153,14 @@ struct Trouble {
 impl Trouble {
     fn of(case: &Case, message: String) -> Self {
         Self { message, span: case.name.span, help: None }
+    }
+
+    fn no_recording(name: &Named) -> Self {
+        Self {
+            message: format!("there is no recording `{}` yet", name.name),
+            span: name.span,
+            help: Some("make it with `cogwork test --record`, which calls the real system".to_owned()),
+        }
     }
 
     /// Something of the machine, not of the test.

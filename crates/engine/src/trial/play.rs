@@ -2,26 +2,29 @@
 //! moves only while everything waits.
 
 use std::cell::Cell;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use connector::{AllowList, Http, HttpOptions, Tape, Timer, Transport};
 use jiff::Timestamp;
-use model::automation::{Trigger, WebhookTrigger};
-use model::execution::{Event, ExecutionId, LogLine, Origin, WaitReason};
-use model::payload::{HttpResponse, Payload};
-use model::trial::{Case, Happening, Request, RequestBody, Start, What};
-use model::value::{Map, Value};
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use model::Span;
+use model::automation::Trigger;
+use model::execution::{Event, ExecutionId, LogLine};
+use model::payload::HttpResponse;
+use model::trial::Case;
+use model::value::Map;
 use store::{ExecutionFilter, Page, SqliteStore, StateWrite};
 
 use super::Trouble;
+use super::begin::{Begun, now};
 use super::desk::{Account, Desk};
+use super::direct::Directed;
 use super::still::{Noticed, Still};
-use crate::catalog::{Catalog, Deployed, Mounted};
+use crate::catalog::{Catalog, Deployed};
 use crate::clock::{Clock as _, ManualClock};
 use crate::engine::{Engine, Foundation, Services};
-use crate::intake::{Answer, Pending, Terms};
 use crate::reload::Loader;
 use crate::run::Secret;
 use crate::settings::Settings;
@@ -32,9 +35,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MOST_EXECUTIONS: u32 = 1000;
 /// How many lines of a log are read at one time.
 const PAGE: u32 = 1000;
-/// What cannot stand in a path as it is (RFC 3986, 3.3).
-const PATH: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
 /// What happened.
 pub(super) struct Played {
@@ -49,10 +49,14 @@ pub(super) struct Played {
     pub(super) account: Account,
     /// Doubles of the test alone that nobody asked for.
     pub(super) unused: Vec<model::trial::Double>,
-    /// Happenings that nobody waited for, and what was left waiting in the end.
-    pub(super) stuck: Option<Stuck>,
+    /// What was left waiting for something that does not come, in words.
+    pub(super) stuck: Option<String>,
+    /// Where it is written what was to happen once somebody waits for it, and nobody did.
+    pub(super) unawaited: Vec<Span>,
     /// What is remembered, by key.
     pub(super) state: Map,
+    /// The recording, where the test has one.
+    pub(super) tape: Option<Arc<Tape>>,
 }
 
 /// An execution as it is in the store.
@@ -62,19 +66,21 @@ pub(super) struct Execution {
     pub(super) logs: Vec<LogLine>,
 }
 
-/// Nothing goes on, and nothing that is still to come would change that.
-pub(super) struct Stuck {
-    /// What it waits for, in words.
-    pub(super) waits: String,
+/// What a test is played with.
+pub(super) struct Props {
+    pub(super) catalog: Arc<Catalog>,
+    /// The project folder.
+    pub(super) dir: PathBuf,
+    /// The folder of the file of tests.
+    pub(super) folder: PathBuf,
+    /// The recording, where the test has one.
+    pub(super) tape: Option<Arc<Tape>>,
+    /// What may be called although it is private, when the real system is.
+    pub(super) outbound_allow: Vec<String>,
 }
 
-/// Plays a test. `folder` is that of its file.
-pub(super) fn play(
-    catalog: &Arc<Catalog>,
-    folder: &Path,
-    case: &Case,
-    deployed: &Arc<Deployed>,
-) -> Result<Played, Trouble> {
+/// Plays a test.
+pub(super) fn play(props: &Props, case: &Case, deployed: &Arc<Deployed>) -> Result<Played, Trouble> {
     let still = Still::default();
     let watcher = still.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -83,7 +89,7 @@ pub(super) fn play(
         .build()
         .map_err(|error| Trouble::system("cannot start a thread for the test", &error))?;
     let played = runtime.block_on(async {
-        let scene = Scene::set(catalog, folder, case, deployed, still)?;
+        let scene = Scene::set(props, case, deployed, still)?;
         let played = tokio::time::timeout(PATIENCE, scene.play()).await;
         scene.clear().await;
         played.unwrap_or_else(|_| {
@@ -99,24 +105,23 @@ pub(super) fn play(
 }
 
 /// Everything around one test.
-struct Scene<'a> {
-    case: &'a Case,
-    deployed: &'a Arc<Deployed>,
-    dir: &'a Path,
-    still: Still,
-    clock: ManualClock,
+pub(super) struct Scene<'a> {
+    pub(super) case: &'a Case,
+    pub(super) deployed: &'a Arc<Deployed>,
+    pub(super) props: &'a Props,
+    pub(super) still: Still,
+    pub(super) clock: ManualClock,
     desk: Arc<Desk>,
-    engine: Engine,
+    pub(super) engine: Engine,
     /// Set once whoever starts the execution has got an answer.
-    started: Cell<bool>,
+    pub(super) started: Cell<bool>,
     /// Deleted with everything in it at the end.
     _folder: tempfile::TempDir,
 }
 
 impl<'a> Scene<'a> {
     fn set(
-        catalog: &Arc<Catalog>,
-        dir: &'a Path,
+        props: &'a Props,
         case: &'a Case,
         deployed: &'a Arc<Deployed>,
         still: Still,
@@ -128,10 +133,10 @@ impl<'a> Scene<'a> {
         let store = SqliteStore::open(folder.path(), options)
             .map_err(|error| Trouble::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployed));
-        let desk = Arc::new(Desk::new(case, &deployed.automation.id, clock.clone()));
+        let automation = &deployed.automation.id;
+        let desk = Arc::new(Desk::new(props, case, automation, clock.clone(), still.clone()));
         let settings = Settings { watch: false, background: false, ..Settings::new(folder.path()) };
-        let http = connector::Http::new(connector::HttpOptions::default())
-            .map_err(|error| Trouble::system("cannot set up HTTP for the test", &error))?;
+        let http = http(props, &clock)?;
         let services = Services::on(Foundation {
             settings,
             store: Arc::new(Noticed { store, still: still.clone() }),
@@ -140,8 +145,8 @@ impl<'a> Scene<'a> {
             clock: Arc::new(clock.clone()),
             http,
             // Nothing is loaded here: the files were read once for all tests.
-            loader: Loader::new(folder.path(), catalog.registry().clone(), Vec::new()),
-            catalog: catalog.clone(),
+            loader: Loader::new(folder.path(), props.catalog.registry().clone(), Vec::new()),
+            catalog: props.catalog.clone(),
             doubles: Some(desk.clone()),
         });
         services.tracker.spawn(services.clone().dispatch());
@@ -150,7 +155,7 @@ impl<'a> Scene<'a> {
         Ok(Self {
             case,
             deployed,
-            dir,
+            props,
             still,
             clock,
             desk,
@@ -175,7 +180,8 @@ impl<'a> Scene<'a> {
             self.started.set(true);
             begun
         };
-        let (begun, stuck) = tokio::join!(begin, self.direct());
+        let (begun, directed) = tokio::join!(begin, self.direct());
+        let Directed { stuck, unawaited } = directed?;
         let (account, unused) = self.desk.close();
         let executions = self.executions().await?;
         let (response, refused, passed) = match begun? {
@@ -188,228 +194,8 @@ impl<'a> Scene<'a> {
         };
         let filtered = passed && executions.is_empty();
         let state = self.remembered().await?;
-        Ok(Played { response, refused, filtered, executions, account, unused, stuck: stuck?, state })
-    }
-
-    /// Starts the execution as the test says.
-    async fn begin(&self) -> Result<Begun, Trouble> {
-        let automation = &self.deployed.automation;
-        match (&self.case.start, &automation.trigger) {
-            (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
-            (Start::Usual, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
-            (Start::Due(at), Trigger::Schedule(_)) => self.tick(*at).await,
-            (Start::Usual, Trigger::Schedule(_)) => self.tick(self.clock.now()).await,
-            (Start::Inputs(inputs), _) => self.by_hand(inputs).await,
-            (Start::Usual, Trigger::Manual) => self.by_hand(&[]).await,
-            (Start::Request(_) | Start::Due(_), trigger) => Err(Trouble::of(
-                self.case,
-                format!(
-                    "`{}` is not started in this way: its trigger is `{}`",
-                    automation.id,
-                    trigger.word()
-                ),
-            )),
-        }
-    }
-
-    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<Begun, Trouble> {
-        let mounted = Mounted {
-            deployed: self.deployed.clone(),
-            // The live address of a disabled Automation is not there; its test address is.
-            test: !self.deployed.automation.enabled,
-        };
-        let request = self.as_sent(request, webhook)?;
-        let answer = self.engine.receive_at(&mounted, request).await;
-        Ok(Begun::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
-    }
-
-    fn as_sent(
-        &self,
-        request: &Request,
-        webhook: &WebhookTrigger,
-    ) -> Result<trigger::webhook::Request, Trouble> {
-        let usual =
-            || webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first()).cloned();
-        let method = request.method.as_ref().map(|method| method.name.clone()).or_else(usual);
-        let (body, content_type) = match &request.body {
-            RequestBody::Empty => (bytes::Bytes::new(), None),
-            RequestBody::Value(Value::String(text)) => {
-                (text.as_bytes().to_vec().into(), Some("text/plain; charset=utf-8"))
-            }
-            RequestBody::Value(value) => (value.to_json().into(), Some("application/json")),
-            RequestBody::Bytes(bytes) => (bytes.clone(), Some("application/octet-stream")),
-            RequestBody::File(name) => {
-                let path = self.dir.join(&name.name);
-                let bytes = std::fs::read(&path).map_err(|error| {
-                    let message = format!("the file `{}` cannot be read: {error}", path.display());
-                    Trouble { message, span: name.span, help: None }
-                })?;
-                (bytes.into(), Some("application/octet-stream"))
-            }
-        };
-        let mut headers: Vec<(String, Vec<u8>)> = request
-            .headers
-            .iter()
-            .map(|(name, value)| (name.name.to_ascii_lowercase(), value.clone().into_bytes()))
-            .collect();
-        if let Some(content_type) = content_type
-            && !headers.iter().any(|(name, _)| name == "content-type")
-        {
-            headers.push(("content-type".to_owned(), content_type.into()));
-        }
-        let fragment = &request.path_fragment;
-        let slash = if fragment.is_empty() || fragment.starts_with('/') { "" } else { "/" };
-        Ok(trigger::webhook::Request {
-            method: method.unwrap_or_else(|| "POST".to_owned()),
-            fragment: format!("{slash}{}", utf8_percent_encode(fragment, PATH)),
-            raw_query: query(&request.query_parameters),
-            headers,
-            body,
-        })
-    }
-
-    async fn tick(&self, at: Timestamp) -> Result<Begun, Trouble> {
-        let automation = &self.deployed.automation;
-        let Some(schedule) = &self.deployed.schedule else {
-            return Err(Trouble::of(self.case, "the schedule of the automation was not compiled".to_owned()));
-        };
-        let just_before = at.checked_sub(Duration::from_nanos(1)).unwrap_or(at);
-        let fires = schedule.next_after(just_before);
-        if fires != Some(at) {
-            let next = fires.map_or_else(|| "never again".to_owned(), |next| format!("next at {next}"));
-            return Err(Trouble {
-                message: format!("the schedule does not fire at {at}"),
-                span: self.case.start_span,
-                help: Some(format!("it fires {next} ({})", schedule.describe())),
-            });
-        }
-        self.clock.advance_to(at);
-        let services = self.engine.services();
-        let payload = schedule.payload(at, self.clock.now());
-        if !services.scheduled_condition_holds(automation, &payload) {
-            return Ok(Begun::Accepted);
-        }
-        let start = crate::Start { payload, origin: Origin::Schedule { instant: at } };
-        match services.accept(self.deployed, start, Terms::default()).await {
-            Ok(_) => Ok(Begun::Accepted),
-            Err(error) => Ok(Begun::Refused(error.to_string())),
-        }
-    }
-
-    async fn by_hand(&self, inputs: &[(model::automation::Named, Value)]) -> Result<Begun, Trouble> {
-        let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
-        let start = crate::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
-        match self.engine.run(&self.deployed.automation.id, start).await {
-            Ok(_) => Ok(Begun::Accepted),
-            Err(error) => Ok(Begun::Refused(error.to_string())),
-        }
-    }
-
-    /// Moves the clock on whenever everything waits, and lets happen what is to happen, until all has ended.
-    async fn direct(&self) -> Result<Option<Stuck>, Trouble> {
-        let begun = self.clock.now();
-        let mut upcoming: Vec<&Happening> = self.case.happenings.iter().collect();
-        loop {
-            self.still.rest().await;
-            let unfinished = self.engine.store().unfinished_count().await.map_err(Trouble::store)?;
-            if self.started.get() && unfinished == 0 {
-                return Ok(None);
-            }
-            if let Some(at) = self.first_awaited(&upcoming).await? {
-                let happening = upcoming.remove(at);
-                self.let_happen(happening).await?;
-                continue;
-            }
-            let due = |happening: &&Happening| happening.after.map(|after| begun.checked_add(after));
-            let next = upcoming.iter().enumerate();
-            let next = next.filter_map(|(index, happening)| Some((due(happening)?.ok()?, index))).min();
-            let wake = self.clock.sleeping_until().into_iter().next();
-            match (next, wake) {
-                (Some((at, index)), wake) if wake.is_none_or(|wake| at <= wake) => {
-                    self.clock.advance_to(at);
-                    let happening = upcoming.remove(index);
-                    self.let_happen(happening).await?;
-                }
-                (_, Some(wake)) => self.clock.advance_to(wake),
-                (_, None) => return Ok(Some(Stuck { waits: self.what_waits().await? })),
-            }
-        }
-    }
-
-    /// The first of what is to happen as soon as somebody waits for it, if somebody does.
-    async fn first_awaited(&self, upcoming: &[&Happening]) -> Result<Option<usize>, Trouble> {
-        for (index, happening) in upcoming.iter().enumerate() {
-            if happening.after.is_some() {
-                continue;
-            }
-            let awaited = match &happening.what {
-                What::Cancel { .. } => self.test_execution().await?.is_some(),
-                What::Event { name, .. } => {
-                    let waiting = self.engine.store().waiting_for_event(&name.name, None, 1).await;
-                    !waiting.map_err(Trouble::store)?.is_empty()
-                }
-                What::Approval { step, .. } => {
-                    self.pending().await?.iter().any(|pending| pending.step == step.name)
-                }
-            };
-            if awaited {
-                return Ok(Some(index));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn let_happen(&self, happening: &Happening) -> Result<(), Trouble> {
-        match &happening.what {
-            What::Event { name, data } => {
-                self.engine.emit(&name.name, data.clone(), None).await.map_err(Trouble::engine)?;
-            }
-            What::Approval { step, option, form } => {
-                let Some(id) = self.test_execution().await? else { return Ok(()) };
-                let answer = Answer { option: option.name.clone(), form: form.clone(), by: None };
-                self.engine.answer(id, Some(&step.name), answer).await.map_err(|error| Trouble {
-                    message: format!("the step `{}` does not take this answer: {error}", step.name),
-                    span: option.span,
-                    help: None,
-                })?;
-            }
-            What::Cancel { reason } => {
-                let Some(id) = self.test_execution().await? else { return Ok(()) };
-                self.engine.cancel(id, reason).await.map_err(Trouble::engine)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The steps of the test's execution that pause.
-    async fn pending(&self) -> Result<Vec<Pending>, Trouble> {
-        match self.test_execution().await? {
-            Some(id) => self.engine.services().pending(id).await.map_err(Trouble::engine),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// What is left waiting, in words, with the way out.
-    async fn what_waits(&self) -> Result<String, Trouble> {
-        let pending = self.pending().await?;
-        let waits = pending.iter().map(|pending| match &pending.on {
-            WaitReason::Event { name } => {
-                format!("the step `{}` waits for the event `{name}`: give it below `events:`", pending.step)
-            }
-            WaitReason::Approval { options, .. } => {
-                let options = options.join(", ");
-                format!(
-                    "the step `{}` waits for an answer ({options}): give it below `approvals:`",
-                    pending.step
-                )
-            }
-            WaitReason::Call { .. } => {
-                format!("the step `{}` waits for the automation that it calls", pending.step)
-            }
-            WaitReason::Time => format!("the step `{}` waits for a time that does not come", pending.step),
-        });
-        let waits: Vec<String> = waits.collect();
-        Ok(if waits.is_empty() { "nothing goes on any more".to_owned() } else { waits.join("; ") })
+        let tape = self.props.tape.clone();
+        Ok(Played { response, refused, filtered, executions, account, unused, stuck, unawaited, state, tape })
     }
 
     /// Whose state the Automation reads: that of a start on a test address is kept apart.
@@ -445,7 +231,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The execution that the test started, if it started one.
-    async fn test_execution(&self) -> Result<Option<ExecutionId>, Trouble> {
+    pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, Trouble> {
         let filter = ExecutionFilter {
             automation: Some(self.deployed.automation.id.clone()),
             ..ExecutionFilter::default()
@@ -481,32 +267,37 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// What came of a start.
-enum Begun {
-    /// The caller was answered.
-    Answered(HttpResponse),
-    /// Nothing was started.
-    Refused(String),
-    /// It was started, or passed over by the trigger's condition.
-    Accepted,
+/// The way out: onto the tape, or nowhere.
+fn http(props: &Props, clock: &ManualClock) -> Result<Http, Trouble> {
+    let wrong = |error: &dyn std::fmt::Display| Trouble::system("cannot set up HTTP for the test", error);
+    let usual = HttpOptions::default();
+    let options = match &props.tape {
+        None => HttpOptions { transport: Transport::Nowhere, ..usual },
+        Some(tape) if tape.records() => HttpOptions {
+            transport: Transport::Tape(tape.clone()),
+            allow: AllowList::parse(props.outbound_allow.iter().map(String::as_str))
+                .map_err(|error| wrong(&error))?,
+            ..usual
+        },
+        Some(tape) => HttpOptions {
+            transport: Transport::Tape(tape.clone()),
+            timer: Arc::new(Stopped(clock.clone())),
+            ..usual
+        },
+    };
+    Http::new(options).map_err(|error| wrong(&error))
 }
 
-/// Where the clock stands at the start: for a usual start of a schedule, where it fires next.
-fn now(case: &Case, deployed: &Deployed) -> Timestamp {
-    let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
-    let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
-    match case.start {
-        Start::Usual => next.unwrap_or(case.now),
-        _ => case.now,
+/// The test's clock, for what waits inside an action.
+struct Stopped(ManualClock);
+
+#[async_trait]
+impl Timer for Stopped {
+    fn now(&self) -> Timestamp {
+        self.0.now()
     }
-}
 
-/// The query: a list repeats its parameter.
-fn query(parameters: &[(model::automation::Named, Value)]) -> String {
-    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let pairs = parameters.iter().flat_map(|(name, value)| {
-        let values = value.as_list().unwrap_or(std::slice::from_ref(value));
-        values.iter().map(move |value| format!("{}={}", encode(&name.name), encode(&value.to_text())))
-    });
-    pairs.collect::<Vec<_>>().join("&")
+    async fn pause(&self, wait: Duration) {
+        self.0.sleep_until(self.0.now().checked_add(wait).unwrap_or(Timestamp::MAX)).await;
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct SeenStep<'a> {
     pub(super) outcome: Option<&'a StepOutcome>,
     /// How many of its tries failed and were followed by another.
     pub(super) retries: u32,
+    /// Why it failed for good, where its `onError` list has begun.
+    failure: Option<&'a ActionError>,
     /// How often it failed for good, other tries of the whole execution among them.
     pub(super) failures: u32,
     /// How often its guard let it through.
@@ -37,7 +39,12 @@ impl<'a> Seen<'a> {
                     steps.entry(step).or_default();
                 }
                 Event::StepRetry { step, .. } => steps.entry(step).or_default().retries += 1,
-                Event::StepFailed { step, .. } => steps.entry(step).or_default().failures += 1,
+                Event::StepFailed { step, error, .. } => {
+                    let seen = steps.entry(step).or_default();
+                    (seen.failures, seen.failure) = (seen.failures + 1, Some(error));
+                }
+                // What failed begins anew.
+                Event::Retried { .. } => steps.values_mut().for_each(|seen| seen.failure = None),
                 Event::StepFinished { step, outcome, .. } => {
                     let seen = steps.entry(step).or_default();
                     match outcome {
@@ -113,6 +120,8 @@ impl<'a> SeenStep<'a> {
         Some(match self.outcome? {
             StepOutcome::Skipped => StepEnding::Skipped,
             StepOutcome::Failed { .. } => StepEnding::Failed,
+            // Its `onError` list has led out of it.
+            StepOutcome::Left { .. } if self.failure.is_some() => StepEnding::Failed,
             _ => StepEnding::Succeeded,
         })
     }
@@ -131,6 +140,7 @@ impl<'a> SeenStep<'a> {
     pub(super) fn error(self) -> Option<&'a ActionError> {
         match self.outcome {
             Some(StepOutcome::Failed { error, .. }) => Some(error),
+            Some(StepOutcome::Left { .. }) => self.failure,
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ fn verdicts(automation: &str, tests: &str) -> Vec<Verdict> {
     let files = find(project.dir.path(), stage.catalog(), &[]);
     let [file] = files.as_slice() else { panic!("one file of tests") };
     let suite = file.suite.as_ref().unwrap_or_else(|| panic!("{}", file.report.render(false)));
-    suite.cases.iter().map(|case| stage.play(suite, case)).collect()
+    suite.cases.iter().map(|case| stage.play(suite, case, None)).collect()
 }
 
 fn told(verdict: &Verdict) -> String {

@@ -1,5 +1,6 @@
 //! `cogwork test`
 
+mod cassettes;
 mod coverage;
 mod junit;
 mod play;
@@ -27,6 +28,7 @@ Examples:
   cogwork test --name \"refused\"                    the tests with this in their name
   cogwork test --coverage                          and what no test reached
   cogwork test --junit target/tests.xml            for a build server
+  cogwork test --record automations/sync.yaml      call the real system, and record it
 
 Tests stand in files beside the automations: automations/order-desk.test.yaml.";
 
@@ -43,6 +45,9 @@ pub(crate) struct Test {
     /// Only tests with this in their name, in any case
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
+    /// Call the real system, and record what it answers in the cassettes that tests name; runs only those tests
+    #[arg(long, conflicts_with = "jobs")]
+    record: bool,
     /// Tell which steps and ways of the automations no test reached
     #[arg(long)]
     coverage: bool,
@@ -62,7 +67,7 @@ impl Subcommand for Test {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         // Whatever an execution logs is judged by its test, not told to whoever runs it.
-        context.config(&[], Talk::Tool)?;
+        let config = context.config(&[], Talk::Tool)?;
         let dir = context.dir();
         let checked = project::check(dir, &[])?;
         let wanted = wanted(dir, &self.paths)?;
@@ -70,15 +75,21 @@ impl Subcommand for Test {
         if files.is_empty() {
             return Err(nothing(&self.paths));
         }
-        let stage = Stage::new(Arc::new(checked.catalog), dir);
+        let stage = Stage::new(Arc::new(checked.catalog), dir).with_outbound(config.engine().outbound_allow);
         let begun = Instant::now();
         let mut listing = report::Listing::new(!self.json);
-        let plan = play::Plan { files: &files, name: self.name.as_deref(), jobs: self.jobs };
+        let plan =
+            play::Plan { files: &files, name: self.name.as_deref(), jobs: self.jobs, records: self.record };
         let played = play::all(&stage, &plan, &mut |file| listing.show(file))?;
         let summary = report::Summary::of(&played, begun.elapsed());
         if summary.ran() == 0 && summary.broken == 0 {
-            let text = self.name.unwrap_or_default();
-            return Err(Fault::usage(format!("no test has `{text}` in its name")));
+            return Err(Fault::usage(match self.name {
+                Some(text) => format!("no test has `{text}` in its name"),
+                None => "no test names a cassette; add `cassette: NAME.yaml` to the one to record".to_owned(),
+            }));
+        }
+        if self.record {
+            play::recorded(&stage, &played).write()?;
         }
         let coverage = coverage::of(&stage, &played);
         if let Some(path) = &self.junit {

@@ -2,14 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use connector::Tape;
 use engine::trial::{Stage, Tests, Verdict};
 use model::trial::Case;
 
 use super::cases;
+use super::cassettes::{self, Recorded};
 
 /// What is to be played.
 pub(super) struct Plan<'a> {
@@ -17,6 +19,8 @@ pub(super) struct Plan<'a> {
     /// Only tests with this in their name.
     pub(super) name: Option<&'a str>,
     pub(super) jobs: Option<NonZeroUsize>,
+    /// Whether the real system is called and recorded: then only tests that name a recording are played, one by one.
+    pub(super) records: bool,
 }
 
 /// A file of tests and what came of those that were asked for.
@@ -31,6 +35,8 @@ pub(super) struct PlayedTest<'a> {
     pub(super) case: &'a Case,
     /// Nothing for a test that is skipped.
     pub(super) verdict: Option<Verdict>,
+    /// The recording, where it names one and there is one.
+    tape: Option<Arc<Tape>>,
     /// How long it took, of real time.
     pub(super) took: Duration,
 }
@@ -49,14 +55,17 @@ impl PlayedTest<'_> {
 /// Plays the tests of a plan. Each file is told of once all its tests have ended, in the order of the files.
 ///
 /// # Errors
-/// A test brought its thread down.
+/// A recording cannot be read.
 pub(super) fn all<'a>(
     stage: &Stage,
     plan: &Plan<'a>,
     tell: &mut dyn FnMut(&PlayedFile<'a>),
 ) -> anyhow::Result<Vec<PlayedFile<'a>>> {
     let name = plan.name.map(str::to_lowercase);
-    let wanted = |case: &Case| name.as_ref().is_none_or(|name| case.name.name.to_lowercase().contains(name));
+    let wanted = |case: &Case| {
+        let named = name.as_ref().is_none_or(|name| case.name.name.to_lowercase().contains(name));
+        named && (!plan.records || case.cassette.is_some())
+    };
     let jobs: Vec<(usize, &Case)> = plan
         .files
         .iter()
@@ -73,11 +82,9 @@ pub(super) fn all<'a>(
             let (sender, next, jobs) = (sender.clone(), &next, &jobs);
             scope.spawn(move || {
                 while let Some((file, case)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let begun = Instant::now();
-                    let suite = plan.files[*file].suite.as_ref().filter(|_| case.skip.is_none());
-                    let verdict = suite.map(|suite| stage.play(suite, case));
+                    let played = one_test(stage, &plan.files[*file], case, plan.records);
                     // The other end is gone only when all is lost anyway.
-                    let _ = sender.send((*file, PlayedTest { case, verdict, took: begun.elapsed() }));
+                    let _ = sender.send((*file, played));
                 }
             });
         }
@@ -86,11 +93,40 @@ pub(super) fn all<'a>(
     })
 }
 
+fn one_test<'a>(
+    stage: &Stage,
+    file: &'a Tests,
+    case: &'a Case,
+    records: bool,
+) -> anyhow::Result<PlayedTest<'a>> {
+    let begun = Instant::now();
+    let (mut verdict, mut tape) = (None, None);
+    if let Some(suite) = file.suite.as_ref().filter(|_| case.skip.is_none()) {
+        tape = cassettes::tape(stage, suite, case, records)?;
+        verdict = Some(stage.play(suite, case, tape.clone()));
+    }
+    Ok(PlayedTest { case, verdict, tape, took: begun.elapsed() })
+}
+
+/// What was recorded in all tests together.
+pub(super) fn recorded(stage: &Stage, played: &[PlayedFile<'_>]) -> Recorded {
+    let mut recorded = Recorded::default();
+    for file in played {
+        let Some(suite) = &file.file.suite else { continue };
+        for test in &file.tests {
+            if let Some(tape) = &test.tape {
+                recorded.add(stage, suite, test.case, tape);
+            }
+        }
+    }
+    recorded
+}
+
 /// Takes in what the threads find, and tells of each file when it is complete and all before it are.
 fn collect<'a>(
     files: &'a [Tests],
     jobs: &[(usize, &'a Case)],
-    receiver: &mpsc::Receiver<(usize, PlayedTest<'a>)>,
+    receiver: &mpsc::Receiver<(usize, anyhow::Result<PlayedTest<'a>>)>,
     tell: &mut dyn FnMut(&PlayedFile<'a>),
 ) -> anyhow::Result<Vec<PlayedFile<'a>>> {
     let mut played: Vec<PlayedFile<'a>> =
@@ -109,7 +145,7 @@ fn collect<'a>(
             return Ok(played);
         }
         let (file, test) = receiver.recv().context("a test ended without a result")?;
-        played[file].tests.push(test);
+        played[file].tests.push(test?);
         left[file] -= 1;
     }
 }

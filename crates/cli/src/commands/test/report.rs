@@ -137,6 +137,8 @@ fn finish(step: &mut Step, outcome: &StepOutcome) {
         StepOutcome::Succeeded { result } => ("succeeded", Some(result), None),
         StepOutcome::Skipped => ("skipped", None, None),
         StepOutcome::Failed { error, handled } => ("failed", handled.as_ref(), Some(error.clone())),
+        // Its `onError` list has led out of it.
+        StepOutcome::Left { .. } if step.status == "handling" => ("failed", None, step.error.take()),
         StepOutcome::Left { result, .. } => ("succeeded", Some(result), None),
     };
     step.status = status.to_owned();

@@ -1,0 +1,358 @@
+//! An exchange as it is kept: in words that a person can read, and compare.
+
+use std::collections::BTreeMap;
+
+use ::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::Url;
+
+use super::super::debug::MASK;
+use super::super::multipart::Part;
+use super::super::request::{Body, Request};
+use super::super::response::Response;
+use super::mask::Mask;
+
+/// Headers of a request that are another for each execution, so that keeping them would only make noise.
+const FLEETING: [&str; 2] = ["idempotency-key", crate::action::TRACE_HEADER];
+
+/// Exchanges in the order in which they were made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recording {
+    /// The exchanges.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// One request and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exchange {
+    /// What was asked.
+    pub request: RecordedRequest,
+    /// What was answered.
+    pub response: RecordedResponse,
+}
+
+/// A request. Compared are method, address and body; the headers are for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordedRequest {
+    /// The method.
+    pub method: String,
+    /// The address, query included.
+    pub url: String,
+    /// The headers by lower-case name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, HeaderValues>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "RecordedBody::is_empty")]
+    pub body: RecordedBody,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordedResponse {
+    /// The status.
+    pub status: u16,
+    /// The headers by lower-case name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, HeaderValues>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "RecordedBody::is_empty")]
+    pub body: RecordedBody,
+}
+
+/// The value of a header, or its values where it came more than once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum HeaderValues {
+    /// One.
+    One(String),
+    /// Several, in order.
+    Several(Vec<String>),
+}
+
+/// A body in the form that shows most of it: at most one of these is there, none for an empty one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordedBody {
+    /// A map or list in JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<Value>,
+    /// Any other text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Bytes that are no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// The parts of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<RecordedPart>>,
+}
+
+/// A part of a form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordedPart {
+    /// The name of the field.
+    pub name: String,
+    /// The name of the file, for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
+    /// The media type, for anything but plain text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// The content.
+    #[serde(default, skip_serializing_if = "RecordedBody::is_empty")]
+    pub body: RecordedBody,
+}
+
+impl RecordedRequest {
+    pub(super) fn of(request: &Request, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
+        let body = match &request.body {
+            Body::Empty => RecordedBody::default(),
+            Body::Bytes(data) => RecordedBody::of(data, media_type(headers).as_deref(), mask),
+            Body::Multipart(parts) => RecordedBody {
+                parts: Some(parts.iter().map(|part| RecordedPart::of(part, mask)).collect()),
+                ..RecordedBody::default()
+            },
+        };
+        Self {
+            method: request.method.to_string(),
+            url: mask.url(url),
+            headers: kept(headers, &FLEETING, mask),
+            body,
+        }
+    }
+
+    /// Method and address.
+    pub(super) fn line(&self) -> String {
+        format!("{} {}", self.method, self.url)
+    }
+
+    /// Whether another request asks for the same.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.method == other.method && self.url == other.url && self.body == other.body
+    }
+
+    /// Whether another request is probably meant to be the same: by its method and the path of its address.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let path = |url: &str| {
+            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+            let path = rest.split_once('/').map_or("", |(_, path)| path);
+            path.split('?').next().unwrap_or_default().to_owned()
+        };
+        self.method == other.method && path(&self.url) == path(&other.url)
+    }
+
+    /// How another request differs from this recorded one.
+    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.url != other.url {
+            found.push(format!("the address was recorded as {}", self.url));
+        }
+        if self.body != other.body {
+            match (&self.body.json, &other.body.json) {
+                (Some(recorded), Some(sent)) => differences("body", recorded, sent, &mut found),
+                _ => found.push(format!(
+                    "the body was recorded as {}, and is {}",
+                    self.body.words(),
+                    other.body.words()
+                )),
+            }
+        }
+        found
+    }
+}
+
+/// Where two JSON values differ.
+fn differences(path: &str, recorded: &Value, sent: &Value, found: &mut Vec<String>) {
+    match (recorded, sent) {
+        (Value::Object(recorded), Value::Object(sent)) => {
+            for (key, value) in recorded {
+                match sent.get(key) {
+                    Some(other) => differences(&format!("{path}.{key}"), value, other, found),
+                    None => found
+                        .push(format!("`{path}.{key}` was recorded as {}, and is not there", short(value))),
+                }
+            }
+            for (key, value) in sent.iter().filter(|(key, _)| !recorded.contains_key(key.as_str())) {
+                found.push(format!("`{path}.{key}` is {}, and was not recorded", short(value)));
+            }
+        }
+        (Value::Array(recorded), Value::Array(sent)) if recorded.len() == sent.len() => {
+            for (index, (one, other)) in recorded.iter().zip(sent).enumerate() {
+                differences(&format!("{path}[{index}]"), one, other, found);
+            }
+        }
+        (recorded, sent) if recorded == sent => {}
+        (recorded, sent) => {
+            found.push(format!("`{path}` was recorded as {}, and is {}", short(recorded), short(sent)));
+        }
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(80) {
+        None => text,
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+impl RecordedResponse {
+    pub(super) fn of(response: &Response, mask: &Mask) -> Self {
+        // The body is kept inflated, so what is said of its form on the wire no longer holds.
+        let left_out = [CONTENT_LENGTH.as_str(), CONTENT_ENCODING.as_str(), TRANSFER_ENCODING.as_str()];
+        Self {
+            status: response.status.as_u16(),
+            headers: kept(&response.headers, &left_out, mask),
+            body: RecordedBody::of(&response.body, media_type(&response.headers).as_deref(), mask),
+        }
+    }
+
+    /// The answer as it came, but for what was redacted.
+    pub(super) fn to_response(&self, url: &Url) -> Result<Response, String> {
+        let status =
+            StatusCode::from_u16(self.status).map_err(|_| format!("`{}` is no status", self.status))?;
+        let mut headers = HeaderMap::new();
+        for (name, values) in &self.headers {
+            let header =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is no header"))?;
+            for value in values.iter() {
+                let value =
+                    HeaderValue::from_str(value).map_err(|_| format!("`{name}` has no proper value"))?;
+                headers.append(header.clone(), value);
+            }
+        }
+        Ok(Response { status, headers, body: self.body.to_bytes()?, url: url.clone() })
+    }
+}
+
+impl HeaderValues {
+    fn iter(&self) -> impl Iterator<Item = &String> {
+        match self {
+            Self::One(value) => std::slice::from_ref(value).iter(),
+            Self::Several(values) => values.iter(),
+        }
+    }
+}
+
+/// The headers that are kept, without secrets.
+fn kept(headers: &HeaderMap, left_out: &[&str], mask: &Mask) -> BTreeMap<String, HeaderValues> {
+    let names = headers.keys().filter(|name| !left_out.contains(&name.as_str()));
+    let kept = names.map(|name| {
+        let values = headers.get_all(name).iter();
+        let shown = |value: &HeaderValue| match value.is_sensitive() {
+            true => MASK.to_owned(),
+            false => mask.named(name.as_str(), &String::from_utf8_lossy(value.as_bytes())),
+        };
+        let mut values: Vec<String> = values.map(shown).collect();
+        let values = if values.len() == 1 {
+            HeaderValues::One(values.remove(0))
+        } else {
+            HeaderValues::Several(values)
+        };
+        (name.as_str().to_owned(), values)
+    });
+    kept.collect()
+}
+
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let whole = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+impl RecordedBody {
+    fn of(data: &Bytes, media_type: Option<&str>, mask: &Mask) -> Self {
+        let none = Self::default();
+        if data.is_empty() {
+            return none;
+        }
+        let Ok(text) = std::str::from_utf8(data) else {
+            return Self { base64: Some(STANDARD.encode(data)), ..none };
+        };
+        let media_type = media_type.unwrap_or_default();
+        if media_type == "application/x-www-form-urlencoded" {
+            return Self { text: Some(mask.pairs(text)), ..none };
+        }
+        let is_json = media_type == "application/json" || media_type.ends_with("+json");
+        match serde_json::from_str(text) {
+            Ok(json @ (Value::Object(_) | Value::Array(_))) if is_json && is_exact(&json, text) => {
+                Self { json: Some(mask.json(json)), ..none }
+            }
+            _ => Self { text: Some(mask.text(text)), ..none },
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn to_bytes(&self) -> Result<Bytes, String> {
+        if let Some(json) = &self.json {
+            return Ok(json.to_string().into());
+        }
+        if let Some(text) = &self.text {
+            return Ok(text.clone().into());
+        }
+        match &self.base64 {
+            Some(packed) => {
+                STANDARD.decode(packed).map(Bytes::from).map_err(|error| format!("base64: {error}"))
+            }
+            None => Ok(Bytes::new()),
+        }
+    }
+
+    fn words(&self) -> String {
+        match (&self.json, &self.text, &self.base64, &self.parts) {
+            (Some(json), ..) => short(json),
+            (_, Some(text), ..) => short(&Value::from(text.as_str())),
+            (_, _, Some(packed), _) => format!("{} bytes", packed.len() / 4 * 3),
+            (_, _, _, Some(parts)) => {
+                let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+                format!("a form with {}", names.join(", "))
+            }
+            _ => "empty".to_owned(),
+        }
+    }
+}
+
+/// Whether a text can be made again of its JSON: a number beyond what is kept exactly would come back as another.
+fn is_exact(json: &Value, text: &str) -> bool {
+    fn numbers(json: &Value, found: &mut usize) {
+        match json {
+            Value::Number(number) if number.is_f64() => *found += 1,
+            Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
+            Value::Object(entries) => entries.values().for_each(|value| numbers(value, found)),
+            _ => {}
+        }
+    }
+    let mut floats = 0;
+    numbers(json, &mut floats);
+    // Whole numbers of up to 64 bits are exact; others only where the text itself comes back.
+    floats == 0
+        || json.to_string() == text.trim()
+        || serde_json::to_string_pretty(json).is_ok_and(|pretty| pretty == text.trim())
+}
+
+impl RecordedPart {
+    fn of(part: &Part, mask: &Mask) -> Self {
+        let media_type = part
+            .content_type
+            .as_deref()
+            .map(|whole| whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+        Self {
+            name: part.name.clone(),
+            file_name: part.file_name.clone(),
+            content_type: part.content_type.clone(),
+            body: RecordedBody::of(&part.data, media_type.as_deref(), mask),
+        }
+    }
+}

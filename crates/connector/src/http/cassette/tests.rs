@@ -1,0 +1,247 @@
+use std::sync::Arc;
+
+use ::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::{File, Map, Value};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
+use crate::http::testing::{Lines, Server, answer, http, local};
+use crate::http::{Body, Detail, HttpOptions, Part, Transport};
+
+const SECRET: &str = "s3cret/töken+1";
+
+/// Basic credentials whose password is the secret.
+fn connection(base: &str) -> ResolvedConnection {
+    let input = |name: &str, secret| ConnectionInput {
+        spec: model::InputSpec {
+            name: name.to_owned(),
+            kind: model::InputType::Text,
+            required: true,
+            default: None,
+            description: None,
+        },
+        secret,
+    };
+    let kind = ConnectionType {
+        name: "test.basic".to_owned(),
+        title: "Test".to_owned(),
+        description: None,
+        inputs: vec![input("user", false), input("password", true)],
+        base: Base::Fixed(BaseUrl::parse(base, None).expect("an address")),
+        auth: Auth::Basic { user: vec!["user".to_owned()], password: vec!["password".to_owned()] },
+    };
+    let inputs: Map = [("user", "ada"), ("password", SECRET)].into_iter().collect();
+    kind.resolve("main", &inputs).expect("it resolves")
+}
+
+async fn send(tape: &Arc<Tape>, request: &Request, base: &str) -> Sent {
+    let connection = connection(base);
+    let context = Context {
+        subject: "the other",
+        connection: Some(&connection),
+        idempotency_key: "execution.step",
+        detail: Detail::Nothing,
+        log: &Lines::default(),
+        trace: None,
+    };
+    let transport = Transport::Tape(tape.clone());
+    http(HttpOptions { transport, ..local() }).send(request, &context).await
+}
+
+fn get(url: &str) -> Request {
+    Request::new(Method::GET, Url::parse(url).expect("a URL"))
+}
+
+fn post(url: &str, body: serde_json::Value) -> Request {
+    let mut request = Request::new(Method::POST, Url::parse(url).expect("a URL"));
+    request.set_value(&Value::from_serde(body));
+    request
+}
+
+/// What a server answers to these requests, recorded.
+async fn record(server: &Server, requests: &[Request]) -> Recording {
+    let tape = Arc::new(Tape::blank());
+    for request in requests {
+        send(&tape, request, &server.url("")).await.expect("it answers");
+    }
+    let text = serde_json::to_string(&tape.recording()).expect("JSON");
+    serde_json::from_str(&text).expect("it reads back")
+}
+
+fn text(response: &Response) -> String {
+    format!("{} {}", response.status.as_u16(), response.text())
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_answered_offline_and_each_once() {
+    let server = Server::start(|count, _| {
+        answer("200 OK\r\ncontent-type: text/plain", format!("answer {count}").as_bytes())
+    })
+    .await;
+    let (base, request) = (server.url(""), get(&server.url("/a?x=1")));
+    let recording = record(&server, &[request.clone(), request.clone(), get(&server.url("/b"))]).await;
+    drop(server);
+    let tape = Arc::new(Tape::play(recording));
+    // In the order of the recording for the same request, in any order for others.
+    let other = get(&format!("{base}/b"));
+    for (request, expected) in
+        [(&other, "200 answer 2"), (&request, "200 answer 0"), (&request, "200 answer 1")]
+    {
+        assert_eq!(text(&send(&tape, request, &base).await.expect("it is recorded")), expected);
+    }
+    assert_eq!(tape.unused(), Vec::<String>::new());
+    let error = send(&tape, &request, &base).await.expect_err("it is used up");
+    assert_eq!(error.message, format!("the recording has no answer to `GET {base}/a?x=1`"));
+}
+
+#[tokio::test]
+async fn a_request_that_was_not_recorded_is_told_with_what_differs() {
+    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let base = server.url("");
+    let recording =
+        record(&server, &[post(&server.url("/pages"), json!({"title": "a", "ids": [1, 2], "old": 1}))]).await;
+    let tape = Arc::new(Tape::play(recording));
+    let sent = post(&format!("{base}/pages?draft=1"), json!({"title": "b", "ids": [1, 3], "new": 1}));
+    assert!(send(&tape, &sent, &base).await.is_err());
+    // One that is tried again is told once.
+    assert!(send(&tape, &sent, &base).await.is_err());
+    let unrecorded = tape.unrecorded();
+    assert_eq!(unrecorded.len(), 1);
+    assert_eq!(unrecorded[0].line, format!("POST {base}/pages?draft=1"));
+    assert_eq!(
+        unrecorded[0].differences,
+        [
+            format!("the address was recorded as {base}/pages"),
+            "`body.title` was recorded as \"a\", and is \"b\"".to_owned(),
+            "`body.ids[1]` was recorded as 2, and is 3".to_owned(),
+            "`body.old` was recorded as 1, and is not there".to_owned(),
+            "`body.new` is 1, and was not recorded".to_owned(),
+        ]
+    );
+    assert_eq!(tape.unused(), [format!("POST {base}/pages")]);
+    assert!(send(&tape, &get(&format!("{base}/other")), &base).await.is_err());
+    assert!(tape.unrecorded()[1].differences.is_empty());
+}
+
+#[tokio::test]
+async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
+    let leak = format!(
+        r#"{{"access_token": "fresh-1", "echo": "{SECRET} again", "next": "{}"}}"#,
+        STANDARD.encode(SECRET)
+    );
+    let head = "200 OK\r\ncontent-type: application/json\r\nset-cookie: session=fresh-2\r\nx-echo: s3cret%2Ft%C3%B6ken%2B1";
+    let server = Server::start(move |_, _| answer(head, leak.as_bytes())).await;
+    let mut form = Request::new(Method::POST, Url::parse(&server.url("/login")).expect("a URL"));
+    form.set_form(&[
+        ("user".to_owned(), Value::from("ada")),
+        ("password".to_owned(), Value::from("fresh-3")),
+        ("x".to_owned(), Value::from(SECRET)),
+    ]);
+    let mut parts = Request::new(Method::POST, Url::parse(&server.url("/form")).expect("a URL"));
+    parts.body = Body::Multipart(vec![Part::of("note", &Value::from(SECRET))]);
+    let mut query = get(&server.url("/q"));
+    query.add_query("note", &Value::from(SECRET));
+    query.add_query("apiKey", &Value::from("fresh-4"));
+    let body = post(&server.url("/json"), json!({"note": SECRET, "clientSecret": "fresh-5"}));
+    let mut header = get(&server.url("/h"));
+    header.set_header("x-api-key", &Value::from("fresh-6")).expect("a header");
+    let recording = record(&server, &[form, parts, query, body, header]).await;
+    let kept = serde_json::to_string_pretty(&recording).expect("JSON");
+    for secret in
+        [SECRET, "s3cret", "fresh", &STANDARD.encode(SECRET), &STANDARD.encode(format!("ada:{SECRET}"))]
+    {
+        assert!(!kept.contains(secret), "`{secret}` is in\n{kept}");
+    }
+    assert_eq!(kept.matches("\"authorization\": \"***\"").count(), 5, "{kept}");
+    assert_eq!(recording.exchanges[2].request.url, server.url("/q?note=***&apiKey=***"));
+    assert!(!kept.contains("idempotency-key"), "{kept}");
+}
+
+#[tokio::test]
+async fn a_recording_is_played_with_other_credentials_than_it_was_made_with() {
+    let server = Server::start(|_, _| answer("200 OK", b"welcome")).await;
+    let base = server.url("");
+    let note = |secret: &str| post(&format!("{base}/x"), json!({"note": format!("for {secret}")}));
+    let recording = record(&server, &[note(SECRET)]).await;
+    let tape = Arc::new(Tape::play(recording));
+    tape.hide("another-secret");
+    assert_eq!(
+        text(&send(&tape, &note("another-secret"), &base).await.expect("it is recorded")),
+        "200 welcome"
+    );
+}
+
+#[tokio::test]
+async fn every_body_comes_back_as_it_was() {
+    let bodies: [(&str, &[u8]); 5] = [
+        ("application/json; charset=utf-8", br#"{"id":9007199254740993,"title":"\u00f6"}"#),
+        ("application/json", br#"{"sum": 1.10, "huge": 123456789012345678901234567890}"#),
+        ("text/html", b"<p>\xc3\xb6</p>"),
+        ("image/png", b"\x89PNG\r\n\x00\xff"),
+        ("application/json", b"null"),
+    ];
+    let server = Server::start(move |count, _| {
+        answer(
+            &format!("201 Created\r\ncontent-type: {}\r\nx-a: 1\r\nx-a: 2", bodies[count].0),
+            bodies[count].1,
+        )
+    })
+    .await;
+    let base = server.url("");
+    let requests: Vec<Request> = (0..bodies.len()).map(|index| get(&format!("{base}/{index}"))).collect();
+    let tape = Arc::new(Tape::play(record(&server, &requests).await));
+    for (request, (media_type, body)) in requests.iter().zip(bodies) {
+        let response = send(&tape, request, &base).await.expect("it is recorded");
+        assert_eq!(response.header("content-type"), Some(media_type));
+        assert_eq!(response.headers.get_all("x-a").iter().count(), 2);
+        match (
+            serde_json::from_slice::<serde_json::Value>(&response.body),
+            serde_json::from_slice::<serde_json::Value>(body),
+        ) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            _ => assert_eq!(response.body, body),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_in_a_form_is_compared_by_its_content_not_by_the_boundary() {
+    let server = Server::start(|_, _| answer("200 OK", b"")).await;
+    let base = server.url("");
+    let upload = |data: &'static [u8]| {
+        let file = Arc::new(File {
+            content_type: "image/png".into(),
+            filename: Some("a.png".into()),
+            data: data.into(),
+        });
+        let mut request = Request::new(Method::PUT, Url::parse(&format!("{base}/file")).expect("a URL"));
+        request.body = Body::Multipart(vec![Part::file("file".to_owned(), &file, None)]);
+        request
+    };
+    let tape = Arc::new(Tape::play(record(&server, &[upload(b"\x89PNG")]).await));
+    assert!(send(&tape, &upload(b"\x89PNX"), &base).await.is_err());
+    assert!(send(&tape, &upload(b"\x89PNG"), &base).await.is_ok());
+}
+
+#[tokio::test]
+async fn where_nothing_goes_out_every_request_is_refused() {
+    let request = get("http://127.0.0.1:1/");
+    let context = Context {
+        subject: "the other",
+        connection: None,
+        idempotency_key: "",
+        detail: Detail::Nothing,
+        log: &Lines::default(),
+        trace: None,
+    };
+    let sent = http(HttpOptions { transport: Transport::Nowhere, ..local() }).send(&request, &context).await;
+    let error = sent.expect_err("nothing goes out");
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::Blocked, "the other is not called: nothing goes out here")
+    );
+}
