@@ -47,6 +47,9 @@ pub enum Error {
     /// The connectors that come with Cogwork, or the client for calls, cannot be set up.
     #[error("the connectors cannot be set up: {0}")]
     Connectors(String),
+    /// The files could not be checked, by a fault of Cogwork's own.
+    #[error("the files could not be checked: {0}")]
+    Checking(String),
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {

@@ -25,14 +25,16 @@ mod waits;
 mod watch;
 
 mod engine;
+mod forecast;
 mod hooks;
 
 pub mod trial;
 
-pub use catalog::{Broken, Catalog, Deployed, Reload};
+pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
+pub use forecast::{Forecast, forecast_project};
 pub use intake::{Answer, Pending, SignalError};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};

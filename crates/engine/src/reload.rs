@@ -7,12 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use connector::Registry;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use model::automation::AutomationId;
 use store::Address;
 
-use crate::catalog::{Catalog, Folder, Look, Parts, Reload, assemble};
+use crate::catalog::{Catalog, Change, Effect, Folder, InFlight, Look, Parts, Reload, assemble};
 use crate::engine::{Notice, Services};
+use crate::forecast;
 use crate::intake::random;
+
+/// The most Automations that the log tells of one by one after one reload.
+const MOST_TOLD: usize = 100;
 
 /// What is kept from one look at the project folder to the next.
 pub(crate) struct Loader {
@@ -24,9 +30,9 @@ pub(crate) struct Loader {
 }
 
 /// The next snapshot, not yet in force.
-struct Assembled {
-    catalog: Catalog,
-    reload: Reload,
+pub(crate) struct Assembled {
+    pub(crate) catalog: Catalog,
+    pub(crate) reload: Reload,
     /// Addresses that were made for it.
     fresh: Vec<Arc<Address>>,
 }
@@ -49,8 +55,13 @@ impl Loader {
         std::mem::take(&mut self.decided.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The files as they were last read.
+    pub(crate) async fn folder(&self) -> Folder {
+        self.folder.lock().await.clone()
+    }
+
     /// The snapshot that the files make after another look at them; `None` where nothing changed.
-    fn assemble(&self, previous: &Catalog, folder: &mut Folder, look: &Look) -> Option<Assembled> {
+    pub(crate) fn assemble(&self, previous: &Catalog, folder: &mut Folder, look: &Look) -> Option<Assembled> {
         let changed = folder.look(look);
         if changed.is_empty() && previous.generation() > 0 {
             return None;
@@ -109,12 +120,16 @@ impl Services {
             known.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
         }
         *folder = looked;
-        self.take(catalog, &reload);
+        let before = self.catalog.load_full();
+        let after = Arc::new(catalog);
+        self.take(after.clone(), &reload);
+        drop(folder);
+        self.tell(before, after, &reload).await;
         reload
     }
 
-    fn take(&self, catalog: Catalog, reload: &Reload) {
-        self.catalog.store(Arc::new(catalog));
+    fn take(&self, catalog: Arc<Catalog>, reload: &Reload) {
+        self.catalog.store(catalog);
         if self.settings.background {
             // The scheduler takes them away; where there is none they would stay for ever.
             let mut decided = self.loader.decided.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +137,42 @@ impl Services {
         }
         self.generation.send_replace(reload.generation);
         let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
-        tell(reload);
+    }
+
+    /// Says in the log what a reload has changed.
+    async fn tell(&self, before: Arc<Catalog>, after: Arc<Catalog>, reload: &Reload) {
+        for report in reload.reports.iter().filter(|report| report.has_errors()) {
+            tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+        }
+        // The first load of a large project is one line elsewhere, not one for each file.
+        if before.generation() == 0 {
+            return;
+        }
+        let mut told = reload.clone();
+        let lists =
+            [&mut told.added, &mut told.changed, &mut told.removed, &mut told.stale, &mut told.restored];
+        let mut left = MOST_TOLD;
+        let mut more = 0;
+        for ids in lists {
+            more += ids.len().saturating_sub(left);
+            ids.truncate(left);
+            left -= ids.len();
+        }
+        let (now, latest) = (self.clock.now(), after.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            (latest.changes(&before, &told, now), latest.file_changes(&before, &told))
+        });
+        let Ok((changes, files)) = work.await else { return };
+        for file in files {
+            tracing::info!(path = file.path, "{}", file.how);
+        }
+        for change in changes {
+            let executions = forecast::left_behind(&change, &after, &*self.store).await.unwrap_or_default();
+            tell(&change, &executions);
+        }
+        if more > 0 {
+            tracing::info!(automations = more, "more automations changed than are told one by one");
+        }
     }
 }
 
@@ -132,20 +182,51 @@ fn new_address(automation: &AutomationId) -> Address {
     Address { automation: automation.clone(), live: token(), test: token() }
 }
 
-fn tell(reload: &Reload) {
-    for (word, ids) in [("added", &reload.added), ("changed", &reload.changed), ("removed", &reload.removed)]
-    {
-        // The first load of a large project is one line elsewhere, not one for each file.
-        if reload.generation > 1 {
-            for id in ids {
-                tracing::info!(automation = %id, "{word}");
-            }
+fn tell(change: &Change, executions: &[InFlight]) {
+    let automation = &change.id;
+    let with_words = |effect: &str| match change.words() {
+        words if words.is_empty() => effect.to_owned(),
+        words => format!("{effect}; {words}"),
+    };
+    let definition = change.definition.as_deref().unwrap_or_default();
+    match change.effect {
+        Effect::Added => tracing::info!(automation, definition, "{}", with_words("added")),
+        Effect::Changed => {
+            tracing::info!(automation, definition, before = change.before, "{}", with_words("changed"));
         }
+        Effect::Removed => tracing::info!(automation, "{}", with_words("removed")),
+        Effect::Stale => tracing::warn!(
+            automation,
+            definition,
+            "its file has errors; the last good version stays in force"
+        ),
+        Effect::Restored => tracing::info!(automation, definition, "its file has no errors any more"),
+        // Its errors have been told.
+        Effect::Broken => {}
     }
-    for id in &reload.stale {
-        tracing::warn!(automation = %id, "its file does not load; the last good version stays in force");
+    if !change.next_fires.is_empty() {
+        let zone = change.timezone.as_deref().unwrap_or("UTC");
+        tracing::info!(automation, zone, "next fires {}", fires(&change.next_fires, zone));
     }
-    for report in reload.reports.iter().filter(|report| report.has_errors()) {
-        tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+    for InFlight { definition, count } in executions {
+        tracing::info!(
+            automation,
+            definition,
+            executions = count,
+            "executions in flight go on with this version"
+        );
     }
+}
+
+/// Instants in a zone: the first with its day, and the others with theirs where it is another.
+fn fires(instants: &[Timestamp], zone: &str) -> String {
+    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    let mut day = None;
+    let mut words = Vec::with_capacity(instants.len());
+    for at in instants {
+        let at = at.to_zoned(zone.clone());
+        let is_same = day.replace(at.date()) == Some(at.date());
+        words.push(at.strftime(if is_same { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string());
+    }
+    words.join(", ")
 }

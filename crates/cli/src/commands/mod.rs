@@ -11,6 +11,7 @@ mod executions;
 mod init;
 mod list;
 mod new;
+mod plan;
 mod run;
 mod schema;
 mod serve;
@@ -27,6 +28,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<test::Test>(),
     Entry::of::<serve::Serve>(),
     Entry::of::<list::List>(),
+    Entry::of::<plan::Plan>(),
     Entry::of::<executions::Executions>(),
     Entry::of::<connectors::Connectors>(),
     Entry::of::<schema::Schema>(),

@@ -173,6 +173,33 @@ fn a_problem_that_comes_up_later_is_shown_then_and_once() {
 }
 
 #[test]
+fn a_change_is_told_in_the_log_when_it_is_taken_and_by_plan_while_it_is_not() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)]);
+    let mut daemon = Daemon::start(&project, &[], "/trigger/");
+    project.cogwork(&["plan"]).exits(0).says("no automation changes; 2 stay as they are");
+    project.write("automations/hello.yaml", &HELLO.replace("id: note", "id: notice"));
+    daemon.says("steps added: `notice`; steps removed: `note`");
+    project.write("automations/order.yaml", &ORDER.replace("name: Order desk\n", "enabled: false\n"));
+    daemon.says("webhook: unmounted; enabled: true → false");
+    project.write("automations/tick.yaml", "trigger: {schedule: {every: 1h}}\nsteps:\n  - call: hello\n");
+    daemon.says("next fires 20");
+    // What has errors is not taken, so it stays to be told.
+    project.write("automations/tick.yaml", BAD);
+    daemon.says("did you mean `steps`?");
+    let planned = project.cogwork(&["plan", "--json"]).exits(1).json();
+    assert_eq!(
+        (&planned["daemon"], &planned["errors"], &planned["unchanged"]),
+        (&true.into(), &1.into(), &3.into())
+    );
+    project.cogwork(&["plan"]).exits(1).says("did you mean `steps`?");
+    project.write("connections/main.yaml", "type: wiki.basic\n");
+    daemon.says("missing-input");
+    let (code, log) = daemon.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("added; every hour: mounted; calls added: `hello`"), "{log}");
+}
+
+#[test]
 fn a_log_for_programs_is_json_alone() {
     let project = Project::with(&[("automations/bad.yaml", BAD)]);
     let daemon = Daemon::start(&project, &["--log-format", "json"], "does not load");

@@ -21,6 +21,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "run",
         "serve",
         "list",
+        "plan",
         "executions",
         "connectors",
         "schema",

@@ -380,5 +380,6 @@ fn describe(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Paths
     let reports = checked.union(changed).filter(news).filter_map(|path| next.reports.get(path));
     reload.reports = reports.map(|report| Report::clone(report)).collect();
     reload.decided = decided.into_iter().collect();
+    reload.files = changed.iter().cloned().collect();
     reload
 }

@@ -2,9 +2,11 @@
 
 mod around;
 mod assemble;
+mod diff;
 mod file;
 mod folder;
 mod relations;
+mod written;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use trigger::schedule::Schedule;
 use crate::plan::Plan;
 
 pub(crate) use assemble::{Parts, assemble};
+pub(crate) use diff::in_flight;
+pub use diff::{Change, Detail, Effect, FileChange, How, InFlight};
 pub(crate) use file::{File, FileKind, stem};
 pub(crate) use folder::{Folder, Look};
 use relations::Relations;
@@ -98,6 +102,8 @@ pub struct Reload {
     pub restored: Vec<AutomationId>,
     /// What there is to say that was not said before, one report a file.
     pub reports: Vec<Report>,
+    /// The files that were seen to have changed.
+    pub(crate) files: Vec<Arc<str>>,
     /// Everything that was decided upon, whether or not it is as before.
     pub(crate) decided: Vec<AutomationId>,
 }

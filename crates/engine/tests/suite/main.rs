@@ -13,6 +13,7 @@ mod checking;
 mod durability;
 mod executions;
 mod flow;
+mod forecast;
 mod hooks;
 mod pauses;
 mod relations;

@@ -11,6 +11,7 @@ mod extract;
 mod follow;
 mod history;
 mod notices;
+mod plan;
 mod problem;
 mod routes;
 mod status;

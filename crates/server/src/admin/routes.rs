@@ -11,7 +11,7 @@ use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Api, Problem, automations, connectors, executions, follow, notices, problem, status};
+use super::{Api, Problem, automations, connectors, executions, follow, notices, plan, problem, status};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -46,6 +46,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
     let (router, mut api) = OpenApiRouter::with_openapi(<Head as utoipa::OpenApi>::openapi())
         .routes(routes!(status::status))
         .routes(routes!(status::reload))
+        .routes(routes!(plan::plan))
         .routes(routes!(status::validate))
         .routes(routes!(automations::list))
         .routes(routes!(automations::show))

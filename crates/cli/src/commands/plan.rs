@@ -1,0 +1,179 @@
+//! `cogwork plan`
+
+use anstyle::Style;
+use clap::Args;
+use engine::{Change, Effect, Forecast, How};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use model::diagnostic::Report;
+use serde::{Deserialize, Serialize};
+use store::Store;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, count, paint, plain};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, history, project, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork plan
+  cogwork plan --json | jq -r '.changes[] | \"\\(.effect) \\(.id)\"'
+
+It asks the daemon that runs on the project's data; where none runs, everything is new.";
+
+/// Show what taking the files as they are now would change, and change nothing
+///
+/// Of each automation: what becomes of its trigger, its steps and its connections, when its schedule fires next, and how
+/// many executions go on with the version that they began with. Exits 1 where a file has an error.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Plan {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// What would change, as `GET /api/v1/plan` gives it.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Planned {
+    /// Whether a daemon runs.
+    #[serde(default)]
+    daemon: bool,
+    #[serde(flatten)]
+    forecast: Forecast,
+    errors: usize,
+    diagnostics: Vec<serde_json::Value>,
+    #[serde(skip_serializing)]
+    rendered: String,
+}
+
+impl Subcommand for Plan {
+    const NAME: &'static str = "plan";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        daemon::runtime()?.block_on(plan(&config, self.json))
+    }
+}
+
+async fn plan(config: &Config, json: bool) -> anyhow::Result<Exit> {
+    let planned = match daemon::get::<Planned>(config, "/api/v1/plan").await? {
+        Some(planned) => Planned { daemon: true, ..planned },
+        None => without_daemon(config).await?,
+    };
+    match json {
+        true => output::json(&planned)?,
+        false => print(&planned)?,
+    }
+    Ok(if planned.errors == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// What a daemon that is started now would bring into force.
+async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
+    project::require(&config.dir)?;
+    let store = history::open(config)?;
+    let store = store.as_ref().map(|store| store as &dyn Store);
+    let forecast = engine::forecast_project(&config.dir, store, time::now()).await?;
+    let entries = forecast.reports.iter().flat_map(Report::entries);
+    let diagnostics = entries.map(serde_json::to_value).collect::<Result<_, _>>()?;
+    let rendered = forecast.reports.iter().map(|report| report.render(true)).collect();
+    Ok(Planned { daemon: false, errors: forecast.errors(), forecast, diagnostics, rendered })
+}
+
+fn print(planned: &Planned) -> anyhow::Result<()> {
+    let Planned { daemon, forecast, .. } = planned;
+    let width = forecast.changes.iter().map(|change| change.id.len()).max().unwrap_or_default();
+    for change in &forecast.changes {
+        output::data(head(change, width))?;
+        for line in lines(change) {
+            output::data(format_args!("      {}", plain(&line)))?;
+        }
+    }
+    for file in &forecast.files {
+        let (mark, style) = match file.how {
+            How::Added => ("+", GOOD),
+            How::Removed => ("-", BAD),
+            _ => ("~", WARN),
+        };
+        output::data(format_args!("  {} {}  {}", paint(style, mark), plain(&file.path), file.how))?;
+    }
+    if !planned.rendered.is_empty() {
+        output::say(format_args!("\n{}", planned.rendered.trim_end()));
+    }
+    output::say(format_args!("\n{}", summary(planned)));
+    if !daemon {
+        output::say("no daemon runs here: compared with nothing; `cogwork serve` starts one");
+    }
+    Ok(())
+}
+
+fn head(change: &Change, width: usize) -> String {
+    let (mark, style, word): (&str, Style, &str) = match change.effect {
+        Effect::Added => ("+", GOOD, "added"),
+        Effect::Changed => ("~", WARN, "changed"),
+        Effect::Removed => ("-", BAD, "removed"),
+        Effect::Stale => ("!", BAD, "stale: its file has errors, the last good version stays in force"),
+        Effect::Restored => ("=", GOOD, "restored: its file says again what is in force"),
+        Effect::Broken => ("!", BAD, "broken: its file has errors, nothing is in force"),
+    };
+    let versions = match (&change.before, &change.definition) {
+        (Some(before), Some(now)) if before != now => format!("{before} → {now}"),
+        (_, Some(one)) | (Some(one), None) => one.clone(),
+        (None, None) => String::new(),
+    };
+    let id = paint(STRONG, format_args!("{:<width$}", plain(&change.id)));
+    let place = paint(QUIET, format_args!("{} {versions}", plain(&change.path)));
+    format!("  {} {id}  {word}  {place}", paint(style, mark)).trim_end().to_owned()
+}
+
+/// What is different, line by line.
+fn lines(change: &Change) -> Vec<String> {
+    let mut lines: Vec<String> = change.details.iter().map(ToString::to_string).collect();
+    if !change.next_fires.is_empty() {
+        let zone = change.timezone.as_deref().unwrap_or("UTC");
+        lines.push(format!("next fires: {} {zone}", instants(&change.next_fires, zone)));
+    }
+    for group in &change.executions {
+        let executions = count(group.count, "execution");
+        let go = if group.count == 1 { "goes" } else { "go" };
+        lines.push(format!("{executions} in flight {go} on with {}", group.definition));
+    }
+    lines
+}
+
+fn instants(instants: &[Timestamp], zone: &str) -> String {
+    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    let shown = instants.iter().map(|at| at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string());
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// How many of each: `1 added, 2 changed; 7 stay as they are`.
+fn summary(planned: &Planned) -> String {
+    let Forecast { changes, unchanged, .. } = &planned.forecast;
+    let effects = [
+        (Effect::Added, "added"),
+        (Effect::Changed, "changed"),
+        (Effect::Removed, "removed"),
+        (Effect::Restored, "restored"),
+        (Effect::Stale, "stale"),
+        (Effect::Broken, "broken"),
+    ];
+    let counts = effects.iter().filter_map(|(effect, word)| {
+        let number = changes.iter().filter(|change| change.effect == *effect).count();
+        (number > 0).then(|| format!("{number} {word}"))
+    });
+    let counts: Vec<String> = counts.collect();
+    let counts = if counts.is_empty() { "no automation changes".to_owned() } else { counts.join(", ") };
+    let errors = match planned.errors {
+        0 => String::new(),
+        number => format!("; {}", paint(BAD, count(number, "error"))),
+    };
+    let stay =
+        if *unchanged == 1 { "1 stays as it is".to_owned() } else { format!("{unchanged} stay as they are") };
+    format!("{counts}; {stay}{errors}")
+}

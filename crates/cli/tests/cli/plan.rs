@@ -1,0 +1,53 @@
+//! `plan` without a daemon: everything is new, and errors are told.
+
+use crate::support::{BAD, HELLO, ORDER, Project};
+
+const NIGHTLY: &str = "\
+trigger:
+  schedule: {daily: {at: \"02:30\"}, timezone: Europe/Berlin}
+steps:
+  - call: hello
+";
+
+#[test]
+fn what_a_daemon_would_bring_into_force_is_told() {
+    let project = Project::with(&[
+        ("automations/hello.yaml", HELLO),
+        ("automations/nightly.yaml", NIGHTLY),
+        ("automations/order.yaml", ORDER),
+    ]);
+    let ran =
+        project.cogwork(&["plan"]).exits(0).says("3 added; 0 stay as they are").says("no daemon runs here");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[0].starts_with("  + hello    added  automations/hello.yaml "), "{}", ran.stdout);
+    assert!(lines[1].starts_with("  + nightly  added  "), "{}", ran.stdout);
+    assert_eq!(lines[2], "      every day at 2:30 (Europe/Berlin): mounted");
+    assert_eq!(lines[3], "      calls added: `hello`");
+    assert!(
+        lines[4].starts_with("      next fires: 20") && lines[4].ends_with(" 02:30:00 Europe/Berlin"),
+        "{}",
+        lines[4]
+    );
+    assert_eq!(lines[6], "      webhook: mounted");
+    assert!(!project.file(".cogwork").exists(), "planning leaves nothing behind");
+}
+
+#[test]
+fn errors_are_told_and_end_it_with_1() {
+    let project = Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)]);
+    let ran =
+        project.cogwork(&["plan"]).exits(1).says("did you mean `steps`?").says("1 added, 1 broken; 0 stay");
+    assert!(
+        ran.stdout.contains("  ! bad    broken: its file has errors, nothing is in force"),
+        "{}",
+        ran.stdout
+    );
+    let planned = project.cogwork(&["plan", "--json"]).exits(1).json();
+    assert_eq!((&planned["daemon"], &planned["errors"]), (&false.into(), &1.into()));
+    assert_eq!(planned["diagnostics"][0]["file"], "automations/bad.yaml");
+    assert_eq!(
+        (&planned["changes"][1]["id"], &planned["changes"][1]["effect"]),
+        (&"hello".into(), &"added".into())
+    );
+    Project::empty().cogwork(&["plan"]).exits(1).says("is no project");
+}

@@ -1,0 +1,374 @@
+//! What changes from one snapshot to the next: for a person, before it is taken and when it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::automation::{Automation, DefinitionHash, Trigger};
+use serde::{Deserialize, Serialize};
+
+use super::file::{FileKind, Uses};
+use super::written::Written;
+use super::{Catalog, Deployed, Reload};
+
+/// How many of the next instants of a schedule are told.
+const NEXT_FIRES: usize = 5;
+/// Digits of a definition's hash that are shown.
+const SHORT_HASH: usize = 8;
+
+/// What becomes of one Automation, or of a file that is none yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The Automation's id; of a file that cannot be read the one that its name suggests.
+    pub id: String,
+    /// Its file, relative to the project folder.
+    pub path: String,
+    /// What becomes of it.
+    pub effect: Effect,
+    /// The version that was in force: the first digits of its hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The version that is then in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+    /// What is different.
+    pub details: Vec<Detail>,
+    /// The next instants at which its schedule then fires.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next_fires: Vec<Timestamp>,
+    /// The zone of its schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// Executions that have not ended and go on with an earlier version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executions: Vec<InFlight>,
+}
+
+/// What becomes of an Automation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Effect {
+    /// It comes into force.
+    Added,
+    /// Another version of it comes into force.
+    Changed,
+    /// It is no longer in force.
+    Removed,
+    /// Its last good version stays in force: its file has errors.
+    Stale,
+    /// Its file has no errors any more, and says what is in force.
+    Restored,
+    /// Its file has errors, and no version of it is in force.
+    Broken,
+}
+
+/// One thing that is different.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Detail {
+    /// What: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
+    pub part: String,
+    /// What happens to it.
+    pub how: How,
+    /// To which of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// What it was, where that is short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// What it is then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// What happens to a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum How {
+    /// It begins to start executions.
+    Mounted,
+    /// It starts no more executions.
+    Unmounted,
+    /// It goes on as it is; a webhook at its address, a schedule with its timeline.
+    Kept,
+    /// It is new.
+    Added,
+    /// It is there no more.
+    Removed,
+    /// It is another.
+    Changed,
+    /// It stands elsewhere.
+    Moved,
+}
+
+/// A connection or a connector that comes, changes or goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileChange {
+    /// The file, relative to the project folder.
+    pub path: String,
+    /// `added`, `changed` or `removed`.
+    pub how: How,
+}
+
+/// Executions that have not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InFlight {
+    /// The version that they go on with: the first digits of its hash.
+    pub definition: String,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Catalog {
+    /// What `reload`, which made this snapshot from the one `before`, changes. Nothing is said of executions.
+    pub(crate) fn changes(&self, before: &Catalog, reload: &Reload, now: Timestamp) -> Vec<Change> {
+        let lists = [
+            (Effect::Added, &reload.added),
+            (Effect::Changed, &reload.changed),
+            (Effect::Removed, &reload.removed),
+            (Effect::Stale, &reload.stale),
+            (Effect::Restored, &reload.restored),
+        ];
+        let of_ids = lists.into_iter().flat_map(|(effect, ids)| ids.iter().map(move |id| (effect, id)));
+        let mut changes: Vec<Change> =
+            of_ids.filter_map(|(effect, id)| change(effect, before.get(id), self.get(id), now)).collect();
+        for report in &reload.reports {
+            let Some(broken) = self.broken.get(report.source().path()) else { continue };
+            let claimed = self.folder.get(&broken.path).and_then(|file| file.claims());
+            changes.push(Change {
+                id: claimed.map_or_else(String::new, |id| id.to_string()),
+                ..Change::of(Effect::Broken, &broken.path)
+            });
+        }
+        changes.sort_by(|one, other| (&one.id, &one.path).cmp(&(&other.id, &other.path)));
+        changes
+    }
+
+    /// The connections and connectors that `reload`, which made this snapshot from the one `before`, changes.
+    pub(crate) fn file_changes(&self, before: &Catalog, reload: &Reload) -> Vec<FileChange> {
+        let others = reload
+            .files
+            .iter()
+            .filter(|path| FileKind::of(Path::new(&***path)) != Some(FileKind::Automation));
+        let change = |path: &Arc<str>| {
+            let how = match (before.folder.get(path), self.folder.get(path)) {
+                (None, _) => How::Added,
+                (_, None) => How::Removed,
+                _ => How::Changed,
+            };
+            FileChange { path: path.to_string(), how }
+        };
+        others.map(change).collect()
+    }
+}
+
+impl Change {
+    fn of(effect: Effect, path: &str) -> Self {
+        Self {
+            id: String::new(),
+            path: path.to_owned(),
+            effect,
+            before: None,
+            definition: None,
+            details: Vec::new(),
+            next_fires: Vec::new(),
+            timezone: None,
+            executions: Vec::new(),
+        }
+    }
+
+    /// Whether executions may go on with a version that is not the one in force then.
+    #[must_use]
+    pub fn leaves_executions_behind(&self) -> bool {
+        matches!(self.effect, Effect::Added | Effect::Changed | Effect::Removed)
+    }
+
+    /// What is different, as one sentence.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let details: Vec<String> = self.details.iter().map(ToString::to_string).collect();
+        details.join("; ")
+    }
+}
+
+fn change(
+    effect: Effect,
+    old: Option<&Arc<Deployed>>,
+    new: Option<&Arc<Deployed>>,
+    now: Timestamp,
+) -> Option<Change> {
+    let one = new.or(old)?;
+    let mut change = Change::of(effect, one.automation.source.path());
+    change.id = one.automation.id.to_string();
+    change.before = old.map(|old| short(old.automation.definition));
+    change.definition = new.map(|new| short(new.automation.definition));
+    if matches!(effect, Effect::Stale | Effect::Restored) {
+        return Some(change);
+    }
+    change.details = details(old.map(AsRef::as_ref), new.map(AsRef::as_ref));
+    change.next_fires = new.map(|new| new.next_fires(now, NEXT_FIRES)).unwrap_or_default();
+    let schedule = new.and_then(|new| new.schedule.as_ref()).filter(|_| !change.next_fires.is_empty());
+    change.timezone = schedule.map(|schedule| schedule.timezone().to_owned());
+    Some(change)
+}
+
+/// The first digits of a definition's hash.
+pub(crate) fn short(definition: DefinitionHash) -> String {
+    definition.to_string().chars().take(SHORT_HASH).collect()
+}
+
+fn details(old: Option<&Deployed>, new: Option<&Deployed>) -> Vec<Detail> {
+    let mut details = Vec::new();
+    let automation = |deployed: Option<&Deployed>| deployed.map(|deployed| deployed.automation.clone());
+    let (Some(after), before) = (automation(new), automation(old)) else {
+        trigger(old, new, &[], &mut details);
+        return details;
+    };
+    let written = before.as_deref().and_then(Written::of).zip(Written::of(&after));
+    let keys = written.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
+    trigger(old, new, &keys.unwrap_or_default(), &mut details);
+    if let Some(before) = before.as_deref().filter(|before| before.enabled != after.enabled) {
+        let (was, is) = (Some(before.enabled.to_string()), Some(after.enabled.to_string()));
+        details.push(Detail { before: was, after: is, ..Detail::new("enabled", How::Changed) });
+    }
+    if let Some(before) = &before {
+        differ("steps", &step_ids(before), &step_ids(&after), &mut details);
+    }
+    if let Some((before, after)) = &written {
+        let changed = after.changed_steps(before);
+        if !changed.is_empty() {
+            details.push(Detail { names: changed, ..Detail::new("steps", How::Changed) });
+        }
+        let moved = after.moved_steps(before);
+        details.extend(moved.map(|names| Detail { names, ..Detail::new("steps", How::Moved) }));
+    }
+    let uses = (before.as_deref().map(Uses::of).unwrap_or_default(), Uses::of(&after));
+    let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    differ("connections", &names(&uses.0.connections), &names(&uses.1.connections), &mut details);
+    differ("calls", &names(&uses.0.automations), &names(&uses.1.automations), &mut details);
+    let keys = written.map(|(before, after)| after.changed_keys(&before)).unwrap_or_default();
+    details.extend(keys.into_iter().map(|(key, before, after)| {
+        let how = if before.is_none() && after.is_some() { How::Added } else { How::Changed };
+        Detail { before, after, ..Detail::new(&key, how) }
+    }));
+    details
+}
+
+fn step_ids(automation: &Automation) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    automation.walk(&mut |step| {
+        ids.insert(step.id.to_string());
+    });
+    ids
+}
+
+/// What of some names is there before or after alone.
+fn differ(part: &str, before: &BTreeSet<String>, after: &BTreeSet<String>, details: &mut Vec<Detail>) {
+    for (how, names) in [(How::Added, after - before), (How::Removed, before - after)] {
+        if !names.is_empty() {
+            details.push(Detail { names: names.into_iter().collect(), ..Detail::new(part, how) });
+        }
+    }
+}
+
+fn trigger(
+    old: Option<&Deployed>,
+    new: Option<&Deployed>,
+    changed_keys: &[String],
+    details: &mut Vec<Detail>,
+) {
+    let mounted = |deployed: Option<&Deployed>| {
+        let deployed = deployed.filter(|deployed| deployed.automation.enabled)?;
+        (!matches!(deployed.automation.trigger, Trigger::Manual)).then(|| started_by(deployed))
+    };
+    let said = |how, before, after| Detail { before, after, ..Detail::new("trigger", how) };
+    match (mounted(old), mounted(new)) {
+        (None, None) => {}
+        (None, after) => details.push(said(How::Mounted, None, after)),
+        (before, None) => details.push(said(How::Unmounted, before, None)),
+        (before, after) => {
+            let kind =
+                |deployed: Option<&Deployed>| deployed.map(|deployed| deployed.automation.trigger.word());
+            if kind(old) != kind(new) {
+                details.push(said(How::Unmounted, before, None));
+                details.push(said(How::Mounted, None, after));
+                return;
+            }
+            let timeline = |deployed: Option<&Deployed>| Some(deployed?.schedule.as_ref()?.fingerprint());
+            let is_kept = timeline(old) == timeline(new);
+            if before != after {
+                details.push(said(How::Changed, before, after.clone()));
+            } else if !changed_keys.is_empty() {
+                let names = changed_keys.to_vec();
+                details.push(Detail { names, ..said(How::Changed, None, after.clone()) });
+            }
+            if is_kept {
+                details.push(said(How::Kept, None, after));
+            }
+        }
+    }
+}
+
+/// What starts an Automation, in words.
+fn started_by(deployed: &Deployed) -> String {
+    match &deployed.schedule {
+        Some(schedule) => schedule.describe(),
+        None => deployed.automation.trigger.word().to_owned(),
+    }
+}
+
+impl Detail {
+    fn new(part: &str, how: How) -> Self {
+        Self { part: part.to_owned(), how, names: Vec::new(), before: None, after: None }
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Mounted => "mounted",
+            Self::Unmounted => "unmounted",
+            Self::Kept => "kept",
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+            Self::Moved => "moved",
+        })
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = self.how;
+        let names = || self.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        match (self.part.as_str(), &self.before, &self.after) {
+            ("trigger", None, Some(after)) if how == How::Changed => {
+                write!(formatter, "{after}: {} changed", names())
+            }
+            ("trigger", None, Some(after)) if how == How::Kept && after == "webhook" => {
+                write!(formatter, "{after}: address kept")
+            }
+            ("trigger", None, Some(one)) | ("trigger", Some(one), None) => write!(formatter, "{one}: {how}"),
+            (part, Some(before), Some(after)) => write!(formatter, "{part}: {before} → {after}"),
+            (part, None, Some(after)) => write!(formatter, "{part}: {after}"),
+            (part, Some(_), None) => write!(formatter, "{part} removed"),
+            (part, ..) if self.names.is_empty() => write!(formatter, "{part} {how}"),
+            (part, ..) => write!(formatter, "{part} {how}: {}", names()),
+        }
+    }
+}
+
+/// Groups executions by the version that they go on with.
+pub(crate) fn in_flight(definitions: impl IntoIterator<Item = DefinitionHash>) -> Vec<InFlight> {
+    let mut counts: BTreeMap<DefinitionHash, usize> = BTreeMap::new();
+    for definition in definitions {
+        *counts.entry(definition).or_default() += 1;
+    }
+    let all = counts.into_iter();
+    all.map(|(definition, count)| InFlight { definition: short(definition), count }).collect()
+}

@@ -1,0 +1,172 @@
+//! What a reload would change.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use model::diagnostic::Report;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::extract::Answer;
+use super::status::{DiagnosticView, diagnostics};
+use super::{Problem, Shared};
+
+/// What taking the files as they are on disk would change.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Plan)]
+pub(crate) struct PlanView {
+    /// The snapshot in force that the files were compared with.
+    generation: u64,
+    /// What becomes of the automations, by id; those that stay as they are left out.
+    #[schema(value_type = Vec<ChangeView>)]
+    changes: Vec<engine::Change>,
+    /// How many automations stay as they are.
+    unchanged: usize,
+    /// Connections and connectors that come, change and go.
+    #[schema(value_type = Vec<FileChangeView>)]
+    files: Vec<engine::FileChange>,
+    /// How many errors there are in all files.
+    errors: usize,
+    /// The problems of the files that have errors.
+    #[schema(value_type = Vec<DiagnosticView>)]
+    diagnostics: Vec<serde_json::Value>,
+    /// The same for people.
+    rendered: String,
+}
+
+/// What becomes of one automation, as [`engine::Change`] writes it: here for the description of the API only.
+#[derive(ToSchema)]
+#[schema(as = PlannedChange, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct ChangeView {
+    /// The automation's id; of a file that cannot be read the one that its name suggests.
+    id: String,
+    /// The file, relative to the project folder.
+    path: String,
+    /// `added`, `changed`, `removed`; `stale` where its last good version stays in force since its file has errors,
+    /// `restored` where it no longer has, `broken` where it has errors and no version is in force.
+    effect: String,
+    /// The version that was in force: the first digits of its hash.
+    before: Option<String>,
+    /// The version that is then in force.
+    definition: Option<String>,
+    /// What is different.
+    details: Vec<DetailView>,
+    /// The next instants at which its schedule then fires.
+    #[schema(value_type = Option<Vec<String>>, format = DateTime)]
+    next_fires: Option<Vec<String>>,
+    /// The zone of its schedule.
+    timezone: Option<String>,
+    /// Executions that have not ended and go on with an earlier version.
+    executions: Option<Vec<InFlightView>>,
+}
+
+/// One thing that is different.
+#[derive(ToSchema)]
+#[schema(as = PlannedDetail, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct DetailView {
+    /// What: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
+    part: String,
+    /// What happens to it: `mounted`, `unmounted`, `kept`, `added`, `removed`, `changed` or `moved`.
+    how: String,
+    /// To which of them.
+    names: Option<Vec<String>>,
+    /// What it was, where that is short.
+    before: Option<String>,
+    /// What it is then.
+    after: Option<String>,
+}
+
+/// A connection or a connector that comes, changes or goes.
+#[derive(ToSchema)]
+#[schema(as = PlannedFile, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct FileChangeView {
+    /// The file, relative to the project folder.
+    path: String,
+    /// `added`, `changed` or `removed`.
+    how: String,
+}
+
+/// Executions that have not ended.
+#[derive(ToSchema)]
+#[schema(as = InFlight, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct InFlightView {
+    /// The version that they go on with: the first digits of its hash.
+    definition: String,
+    /// How many there are.
+    count: usize,
+}
+
+/// What a rescan of the project folder would change
+#[utoipa::path(
+    get, path = "/api/v1/plan", tag = "status",
+    responses((status = 200, description = "What would change", body = PlanView)),
+)]
+pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem> {
+    let forecast = api.engine.forecast().await?;
+    Ok(Answer::ok(PlanView {
+        generation: forecast.generation,
+        errors: forecast.errors(),
+        diagnostics: diagnostics(&forecast.reports),
+        rendered: forecast.reports.iter().map(|report: &Report| report.render(false)).collect(),
+        changes: forecast.changes,
+        unchanged: forecast.unchanged,
+        files: forecast.files,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Change, Detail, Effect, FileChange, How, InFlight};
+    use serde_json::{Value, json};
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    fn keys(value: &Value) -> Vec<&String> {
+        let mut keys: Vec<_> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
+        keys.sort();
+        keys
+    }
+
+    fn described<T: PartialSchema>() -> Value {
+        serde_json::to_value(T::schema()).expect("a schema")["properties"].take()
+    }
+
+    #[test]
+    fn a_change_is_described_as_it_is_written() {
+        let text = || Some("text".to_owned());
+        let detail = Detail {
+            part: "steps".to_owned(),
+            how: How::Added,
+            names: vec!["a".to_owned()],
+            before: text(),
+            after: text(),
+        };
+        let change = Change {
+            id: "a".to_owned(),
+            path: "automations/a.yaml".to_owned(),
+            effect: Effect::Changed,
+            before: text(),
+            definition: text(),
+            details: vec![detail.clone()],
+            next_fires: vec![jiff::Timestamp::UNIX_EPOCH],
+            timezone: text(),
+            executions: vec![InFlight { definition: "a".to_owned(), count: 1 }],
+        };
+        let file = FileChange { path: "connections/a.yaml".to_owned(), how: How::Added };
+        let written = json!([change, detail, file, change.executions[0]]);
+        let views = [
+            described::<ChangeView>(),
+            described::<DetailView>(),
+            described::<FileChangeView>(),
+            described::<InFlightView>(),
+        ];
+        for (index, view) in views.iter().enumerate() {
+            assert_eq!(keys(&written[index]), keys(view));
+        }
+    }
+}
