@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use engine::Clock as _;
+
 use crate::common::{Project, show, soon, start_with, stop};
 
 const GOOD: &str = "trigger: {webhook: {}}\nsteps:\n  - set: {v: 1}\n";
@@ -133,8 +135,26 @@ async fn watching() -> (Project, engine::Engine) {
     (project, engine)
 }
 
-async fn wait_for_reload(notices: &mut tokio::sync::broadcast::Receiver<engine::Notice>) {
-    soon(async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} }).await;
+/// Lets time pass in steps of `wait`, whenever somebody waits so long, until a reload has taken something.
+async fn reloaded(
+    project: &Project,
+    notices: &mut tokio::sync::broadcast::Receiver<engine::Notice>,
+    wait: Duration,
+) {
+    let taken = async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} };
+    let time = async {
+        loop {
+            project.clock.somebody_sleeps_until(project.clock.now() + wait).await;
+            project.clock.advance(wait);
+        }
+    };
+    soon(async {
+        tokio::select! {
+            () = taken => {}
+            () = time => {}
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -145,9 +165,7 @@ async fn a_save_is_noticed_without_being_asked() {
     project.write("automations/.test.yaml.tmp", "trigger: {manual: {}}\nsteps:\n  - set: {v: 2}\n");
     std::fs::rename(project.path("automations/.test.yaml.tmp"), project.path("automations/test.yaml"))
         .expect("renamed");
-    soon(project.clock.somebody_sleeps_until(engine.clock().now() + SETTLED)).await;
-    project.clock.advance(SETTLED);
-    wait_for_reload(&mut notices).await;
+    reloaded(&project, &mut notices, SETTLED).await;
     let id = start_with(&engine, "{}").await;
     assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":2}"#);
     stop(engine).await;
@@ -166,9 +184,7 @@ async fn a_file_that_is_still_being_written_is_given_time() {
     file.write_all(b"  - set: {v: 2}\n").expect("written");
     drop(file);
     // Closing it says that it is whole.
-    soon(project.clock.somebody_sleeps_until(engine.clock().now() + SETTLED)).await;
-    project.clock.advance(SETTLED);
-    wait_for_reload(&mut notices).await;
+    reloaded(&project, &mut notices, SETTLED).await;
     assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
     stop(engine).await;
 }
@@ -181,13 +197,7 @@ async fn what_nobody_saw_is_found_by_the_regular_look() {
     std::fs::rename(project.path("automations"), project.path("aside")).expect("renamed");
     std::fs::create_dir(project.path("automations")).expect("a folder");
     project.write("automations/new.yaml", GOOD);
-    loop {
-        project.clock.advance(Duration::from_secs(3));
-        wait_for_reload(&mut notices).await;
-        if engine.catalog().find("new").is_ok() {
-            break;
-        }
-    }
-    assert!(engine.catalog().find("test").is_err());
+    reloaded(&project, &mut notices, Duration::from_secs(3)).await;
+    assert!(engine.catalog().find("new").is_ok() && engine.catalog().find("test").is_err());
     stop(engine).await;
 }
