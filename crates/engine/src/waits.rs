@@ -18,7 +18,7 @@ pub struct Pauses {
     /// How many there are.
     pub count: usize,
     /// The first five.
-    pub pauses: Vec<Pause>,
+    pub first: Vec<Pause>,
 }
 
 /// A step that pauses.
@@ -45,8 +45,8 @@ impl Pauses {
     #[must_use]
     pub fn new(automation: Option<&Automation>, waits: Vec<Wait>) -> Self {
         let count = waits.len();
-        let pauses = waits.into_iter().take(SHOWN).map(|wait| Pause::of(automation, wait)).collect();
-        Self { count, pauses }
+        let first = waits.into_iter().take(SHOWN).map(|wait| Pause::of(automation, wait)).collect();
+        Self { count, first }
     }
 }
 

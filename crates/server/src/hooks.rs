@@ -1,4 +1,4 @@
-//! The hook listener: `/trigger/<token>[/<fragment>]`, `/healthz`, `/readyz`, and nothing else.
+//! The hook listener: `/trigger/<token>[/<fragment>]`, `/resume/<token>[/<step>]`, `/healthz`, `/readyz`, and nothing else.
 //!
 //! Requests go straight from the parser to the engine: no router, no layers, no copy of the body. The token is a
 //! secret and appears in no log.
@@ -17,12 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::net::{self, Budget, Refusal, Respond, Seen};
 use crate::options::{Deadlines, Limits};
+use crate::resume::{self, Resume};
 
 type Answer = Response<Full<Bytes>>;
 
 /// What answers on the hook listener.
 pub(crate) struct Hooks {
     pub(crate) engine: Engine,
+    pub(crate) resume: Resume,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
     pub(crate) budget: Arc<Budget>,
@@ -44,6 +46,7 @@ impl Respond for Hooks {
                 self.note(&head.method, token, answer.status());
                 answer
             }
+            Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body).await,
             Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
             Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
             Ok(Route::Ready) => probe(&head.method, StatusCode::SERVICE_UNAVAILABLE, "not accepting"),
@@ -85,11 +88,33 @@ impl Hooks {
             }
         }
     }
+
+    async fn resume(
+        &self,
+        head: &http::request::Parts,
+        token: &str,
+        step: Option<&str>,
+        body: Incoming,
+    ) -> Answer {
+        let asking = match self.resume.find(head, token, step) {
+            Ok(asking) => asking,
+            Err(refusal) => return *refusal,
+        };
+        // Whatever does not say that it sends something only looks.
+        if head.method != Method::POST {
+            return self.resume.look(head, &asking).await;
+        }
+        match net::read(body, resume::BODY_BYTES, &self.budget, &self.deadlines).await {
+            Ok(held) => self.resume.take(head, &asking, &held.bytes()).await,
+            Err(refusal) => refusal.into_response(),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Route<'p> {
     Trigger { token: &'p str, fragment: &'p str },
+    Resume { token: &'p str, step: Option<&'p str> },
     Health,
     Ready,
     Unknown,
@@ -106,6 +131,12 @@ fn route(path: &str) -> Result<Route<'_>, Refusal> {
             let (token, fragment) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             plain_segment(token)?;
             Ok(Route::Trigger { token, fragment })
+        }
+        ("resume", Some(rest)) => {
+            let (token, step) =
+                rest.split_once('/').map_or((rest, None), |(token, step)| (token, Some(step)));
+            plain_segment(token)?;
+            Ok(Route::Resume { token, step })
         }
         ("healthz", None) => Ok(Route::Health),
         ("readyz", None) => Ok(Route::Ready),
@@ -200,6 +231,16 @@ mod tests {
         check("/trigger/abc/", to("abc", "/"));
         check("/trigger/abc//x/../%2e%2F%00/", to("abc", "//x/../%2e%2F%00/"));
         check("/trigger/", to("", ""));
+    }
+
+    #[test]
+    fn a_resume_address_may_name_a_step() {
+        let to = |token, step| Ok(Route::Resume { token, step });
+        check("/resume/abc", to("abc", None));
+        check("/resume/abc/", to("abc", Some("")));
+        check("/resume/abc/ask%5B2%5D", to("abc", Some("ask%5B2%5D")));
+        check("/resume", Ok(Route::Unknown));
+        check("/resume/a%62c", Err("bad_path"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! engine's plain values become answers.
 //!
 //! Two listeners share one accept loop with limits and deadlines ([`ServerOptions`]): *hooks* takes
-//! `/trigger/<token>` from anywhere, *admin* carries the API, for whoever holds the token. [`Server::bind`] opens
+//! `/trigger/<token>` and `/resume/<token>` from anywhere, *admin* carries the API, for whoever holds the token. [`Server::bind`] opens
 //! the sockets, so that their addresses are known before an engine exists; [`Bound::serve`] begins to answer.
 //! [`Client`] is the other end of the admin API, for the command line.
 
@@ -13,6 +13,7 @@ mod net;
 
 mod admin;
 mod hooks;
+mod resume;
 
 mod files;
 mod server;

@@ -13,6 +13,7 @@ use crate::admin::{Admin, Api};
 use crate::files::{Announcement, Daemon, admin_token};
 use crate::hooks::Hooks;
 use crate::net::{Budget, HalfClose, Listener};
+use crate::resume::Resume;
 use crate::{Error, ServerOptions};
 
 /// Where a server listens.
@@ -129,6 +130,7 @@ impl Bound {
             socket: hooks,
             respond: Hooks {
                 engine: engine.clone(),
+                resume: Resume::new(engine.clone()),
                 limits: options.hook_limits.clone(),
                 deadlines: options.deadlines.clone(),
                 budget: Arc::clone(&budget),

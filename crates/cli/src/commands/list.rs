@@ -115,7 +115,7 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<Exit> {
 async fn last_execution(store: &SqliteStore, id: &str) -> anyhow::Result<Option<serde_json::Value>> {
     let filter = ExecutionFilter { automation: AutomationId::parse(id), ..ExecutionFilter::default() };
     let newest = store.executions(&filter, Page { before: None, limit: 1 }).await?;
-    Ok(newest.into_iter().next().map(server::describe_row))
+    Ok(newest.into_iter().next().map(|row| server::describe_row(row, None)))
 }
 
 fn print(listing: &Listing) -> anyhow::Result<()> {

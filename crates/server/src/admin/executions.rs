@@ -4,16 +4,17 @@
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use engine::Pauses;
 use jiff::Timestamp;
 use model::execution::IllegalEvent;
 use model::{AutomationId, Event, Execution, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, ExecutionRow, Page};
+use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::history::{self, StepView};
-use super::{Api, Problem, Shared};
+use super::{Api, Problem, Shared, waiting};
 
 /// Executions on a page where no number is given.
 const PAGE: u32 = 50;
@@ -33,7 +34,7 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// What started it: `kind` is `webhook`, `test`, `schedule` or `manual`.
+    /// What started it: `kind` is `webhook`, `test`, `schedule`, `manual` or `call`.
     #[schema(value_type = Object)]
     origin: serde_json::Value,
     /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `stuck`.
@@ -51,6 +52,10 @@ pub(crate) struct ExecutionView {
     error: Option<String>,
     /// How many events are stored.
     events: u32,
+    /// What it waits for, while it does; in lists alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::waiting::PausesView>)]
+    pauses: Option<Pauses>,
 }
 
 impl From<ExecutionRow> for ExecutionView {
@@ -66,6 +71,7 @@ impl From<ExecutionRow> for ExecutionView {
             took_ms: row.finished_at.map(|end| end.as_millisecond() - row.started_at.as_millisecond()),
             error: row.error,
             events: row.events,
+            pauses: None,
         }
     }
 }
@@ -165,7 +171,15 @@ pub(crate) async fn list(
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = rows.last().filter(|_| more).map(|last| cursor(last.id));
-    Ok(Answer::ok(Executions { executions: rows.into_iter().map(Into::into).collect(), next }))
+    let mut executions = Vec::with_capacity(rows.len());
+    for row in rows {
+        let pauses = match row.status {
+            Status::Waiting => Some(api.engine.pauses(&row).await?),
+            _ => None,
+        };
+        executions.push(ExecutionView { pauses, ..row.into() });
+    }
+    Ok(Answer::ok(Executions { executions, next }))
 }
 
 /// One execution whole.
@@ -185,6 +199,10 @@ pub(crate) struct ExecutionDetail {
     payload: serde_json::Value,
     /// Its steps in the order in which they began.
     steps: Vec<StepView>,
+    /// What it waits for, while it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::waiting::WaitingView>)]
+    waiting: Option<serde_json::Value>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -206,7 +224,8 @@ impl Api {
         Ok((row, events))
     }
 
-    fn row_id(id: &str) -> Result<ExecutionId, Problem> {
+    /// The id that stands in a path.
+    pub(crate) fn row_id(id: &str) -> Result<ExecutionId, Problem> {
         id.parse()
             .map_err(|_| Problem::not_found("unknown_execution", format!("there is no execution `{id}`")))
     }
@@ -223,10 +242,15 @@ pub(crate) async fn show(
     Segment(id): Segment,
 ) -> Result<Answer<ExecutionDetail>, Problem> {
     let (row, events) = api.execution(&id).await?;
-    detail(row, events).map(Answer::ok).map_err(|error| Problem::internal(&error))
+    let waiting = if row.status.is_terminal() { None } else { api.waiting(row.id).await? };
+    detail(row, events, waiting).map(Answer::ok).map_err(|error| Problem::internal(&error))
 }
 
-fn detail(row: ExecutionRow, events: Vec<Event>) -> Result<ExecutionDetail, IllegalEvent> {
+fn detail(
+    row: ExecutionRow,
+    events: Vec<Event>,
+    waiting: Option<serde_json::Value>,
+) -> Result<ExecutionDetail, IllegalEvent> {
     let steps = history::steps(&events);
     let state = Execution::fold(row.id, events)?;
     Ok(ExecutionDetail {
@@ -235,24 +259,30 @@ fn detail(row: ExecutionRow, events: Vec<Event>) -> Result<ExecutionDetail, Ille
         retry_at: state.retry_at,
         payload: history::masked(&state.payload),
         steps,
+        waiting,
         outcome: state.outcome.as_ref().map(outside),
         response: state.response.as_ref().map(outside),
     })
 }
 
-/// An execution in the form of the API's list, for whoever reads a store without a daemon.
+/// An execution in the form of the API's list, for whoever reads a store without a daemon; `pauses` is what it waits for.
 #[must_use]
-pub fn describe_row(row: ExecutionRow) -> serde_json::Value {
-    serde_json::to_value(ExecutionView::from(row)).unwrap_or_default()
+pub fn describe_row(row: ExecutionRow, pauses: Option<Pauses>) -> serde_json::Value {
+    serde_json::to_value(ExecutionView { pauses, ..row.into() }).unwrap_or_default()
 }
 
 /// An execution in the form of `GET /api/v1/executions/{id}`, credentials masked, for whoever reads a store without
-/// a daemon.
+/// a daemon. `waits` are its open waits: of these neither the form nor the address is told, which only a daemon knows.
 ///
 /// # Errors
 /// An event that cannot stand where it stands: the store is damaged.
-pub fn describe(row: ExecutionRow, events: Vec<Event>) -> Result<serde_json::Value, IllegalEvent> {
-    detail(row, events).map(|detail| serde_json::to_value(detail).unwrap_or_default())
+pub fn describe(
+    row: ExecutionRow,
+    events: Vec<Event>,
+    waits: &[Wait],
+) -> Result<serde_json::Value, IllegalEvent> {
+    let waiting = waiting::stored(&events, waits);
+    detail(row, events, waiting).map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
 
 /// Which log lines.
@@ -360,8 +390,7 @@ mod tests {
             assert_eq!((problem.status, problem.detail.as_str()), (400, expected));
         };
         let query = ListQuery::default;
-        let status =
-            "`done` is no state of an execution; use queued, running, waiting, succeeded, failed, cancelled, stuck";
+        let status = "`done` is no state of an execution; use queued, running, waiting, succeeded, failed, cancelled, stuck";
         check(ListQuery { status: Some("failed, done".into()), ..query() }, status);
         let automation = "`A b` cannot be the id of an automation";
         check(ListQuery { automation: Some("A b".into()), ..query() }, automation);

@@ -88,6 +88,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
     }
 }
 
+/// The two variable parts of the path.
+pub(crate) struct Segments(pub(crate) String, pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segments {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let found = axum::extract::Path::<(String, String)>::from_request_parts(parts, state).await;
+        let found = found.map_err(|error| Problem::bad_request("bad_path", error.body_text()))?;
+        let (first, second) = found.0;
+        Ok(Self(first, second))
+    }
+}
+
 /// A JSON answer with its status.
 pub(crate) struct Answer<T>(pub(crate) StatusCode, pub(crate) T);
 

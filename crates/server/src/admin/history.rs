@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::execution::Leave;
 use model::{ActionError, Event, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -24,7 +25,8 @@ const SENSITIVE: [&str; 9] =
 pub(crate) struct StepView {
     /// Which step, with its loop turns: `createPage`, `copy[2]`.
     step: String,
-    /// `running`, `waiting` for a retry, `succeeded`, `failed` or `skipped`.
+    /// `running`, `waiting` (it pauses, or its next try does), `handling` (its `onError` steps run), `succeeded`, `failed`,
+    /// `skipped`, or `left` where the execution ended before it.
     status: &'static str,
     /// How many tries there were.
     attempts: u32,
@@ -39,10 +41,21 @@ pub(crate) struct StepView {
     /// How long its last try took, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<f64>,
-    /// When its next try begins.
+    /// When its next try begins, or its pause ends at the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     next_at: Option<Timestamp>,
+    /// For what it pauses, while it does: `kind` is `time`, `event`, `approval` or `call`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    on: Option<serde_json::Value>,
+    /// What has come for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<SignalView>,
+    /// How it led out of more than itself: `break`, `continue` or `stop`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    left: Option<Leave>,
     /// Its result, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -57,14 +70,33 @@ pub(crate) struct StepView {
     handled: Option<serde_json::Value>,
 }
 
+/// Something that came for a step that paused. What it held is the step's result, if it was what the step waited for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Signal)]
+pub(crate) struct SignalView {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// The event's name; absent for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Who or what sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
 /// The steps in the order in which they first appear.
 pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
     let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
     for event in events {
+        if let Event::Finished { .. } = event {
+            views.iter_mut().for_each(StepView::leave);
+        }
         let (Event::StepStarted { step, .. }
         | Event::StepRetry { step, .. }
         | Event::StepFailed { step, .. }
         | Event::Waiting { step, .. }
+        | Event::Signalled { step, .. }
         | Event::StepFinished { step, .. }) = event
         else {
             continue;
@@ -94,6 +126,9 @@ impl StepView {
             finished_at: None,
             took_ms: None,
             next_at: None,
+            on: None,
+            signals: Vec::new(),
+            left: None,
             result: None,
             error: None,
             handled: None,
@@ -107,23 +142,36 @@ impl StepView {
                 (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
             }
             Event::StepRetry { attempt, error, next_at, .. } => {
-                (self.status, self.attempts) = ("waiting", *attempt);
+                (self.status, self.attempts, self.on) = ("waiting", *attempt, None);
                 (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
             }
-            Event::Waiting { at, until, .. } => {
-                (self.status, self.next_at) = ("waiting", *until);
+            Event::Waiting { at, until, on, .. } => {
+                (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
                 self.started_at.get_or_insert(*at);
             }
-            Event::StepFailed { error, .. } => (self.status, self.error) = ("handling", Some(shown(error))),
+            Event::Signalled { at, signal, .. } => {
+                let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
+                self.signals.push(SignalView { at: *at, name, by: signal.by.clone() });
+            }
+            Event::StepFailed { error, .. } => {
+                (self.status, self.on, self.error) = ("handling", None, Some(shown(error)));
+            }
             Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
             _ => {}
+        }
+    }
+
+    /// The execution has ended before the step.
+    fn leave(&mut self) {
+        if matches!(self.status, "running" | "waiting" | "handling") {
+            (self.status, self.next_at, self.on) = ("left", None, None);
         }
     }
 
     fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
         // A try whose beginning was not stored is the one after those that failed.
         let stored = matches!(self.status, "running" | "handling") && self.attempts > 0;
-        (self.next_at, self.finished_at) = (None, Some(at));
+        (self.next_at, self.on, self.finished_at) = (None, None, Some(at));
         let begun = at.checked_sub(Duration::from_micros(took_us)).unwrap_or(at);
         match outcome {
             StepOutcome::Skipped => {
@@ -133,8 +181,8 @@ impl StepView {
             StepOutcome::Succeeded { result } => {
                 (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
             }
-            StepOutcome::Left { result, .. } => {
-                (self.status, self.error) = ("succeeded", None);
+            StepOutcome::Left { by, result } => {
+                (self.status, self.error, self.left) = ("succeeded", None, Some(*by));
                 self.result = Some(result.to_serde()).filter(|result| !result.is_null());
             }
             StepOutcome::Failed { error, handled } => {
@@ -179,6 +227,7 @@ pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use model::action::ErrorKind;
+    use model::execution::{Signal, WaitReason};
     use model::payload::WebhookPayload;
     use model::{File, Map, Value};
     use serde_json::json;
@@ -237,6 +286,34 @@ mod tests {
                 },
                 {"step": "a[0]", "status": "skipped", "attempts": 0, "finishedAt": "1970-01-01T00:00:02Z"},
             ]),
+        );
+    }
+
+    #[test]
+    fn a_step_that_pauses_tells_for_what_and_what_has_come() {
+        let on = WaitReason::Event { name: "paid".into() };
+        let waits = Event::Waiting { at: at(1), step: "a".into(), until: Some(at(9)), limit: None, on };
+        let signal =
+            Signal { id: "1".into(), name: "paid".into(), data: Value::from(7), by: Some("the shop".into()) };
+        let comes = Event::Signalled { at: at(2), step: "a".into(), signal };
+        let signals = json!([{"at": "1970-01-01T00:00:02Z", "name": "paid", "by": "the shop"}]);
+        let waiting = json!([{
+            "step": "a", "status": "waiting", "attempts": 0, "startedAt": "1970-01-01T00:00:01Z",
+            "nextAt": "1970-01-01T00:00:09Z", "on": {"kind": "event", "name": "paid"}, "signals": signals,
+        }]);
+        check(&[waits.clone(), comes.clone()], waiting);
+        let broke = finished(3, "a", StepOutcome::Left { by: Leave::Break, result: Value::Null });
+        check(
+            &[waits.clone(), comes, broke],
+            json!([{
+                "step": "a", "status": "succeeded", "attempts": 1, "tookMs": 1.5, "left": "break", "signals": signals,
+                "startedAt": "1970-01-01T00:00:02.9985Z", "finishedAt": "1970-01-01T00:00:03Z",
+            }]),
+        );
+        let outcome = model::Outcome::Cancelled { reason: "no".into() };
+        check(
+            &[waits, Event::Finished { at: at(4), outcome }],
+            json!([{"step": "a", "status": "left", "attempts": 0, "startedAt": "1970-01-01T00:00:01Z"}]),
         );
     }
 

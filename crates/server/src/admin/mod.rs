@@ -14,7 +14,9 @@ mod notices;
 mod plan;
 mod problem;
 mod routes;
+mod state;
 mod status;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;

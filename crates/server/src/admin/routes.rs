@@ -11,7 +11,9 @@ use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Api, Problem, automations, connectors, executions, follow, notices, plan, problem, status};
+use super::{
+    Api, Problem, automations, connectors, executions, follow, notices, plan, problem, state, status, waiting,
+};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -24,6 +26,7 @@ use super::{Api, Problem, automations, connectors, executions, follow, notices, 
         (name = "status", description = "The daemon itself"),
         (name = "automations", description = "What is in force"),
         (name = "executions", description = "What ran, and what runs"),
+        (name = "state", description = "Values that outlive executions"),
         (name = "connectors", description = "What automations can call"),
     ),
     modifiers(&Common),
@@ -56,7 +59,10 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(executions::logs))
         .routes(routes!(executions::cancel))
         .routes(routes!(follow::events))
-        .routes(routes!(notices::events))
+        .routes(routes!(waiting::signal))
+        .routes(routes!(notices::events, waiting::emit))
+        .routes(routes!(state::list))
+        .routes(routes!(state::show, state::put, state::delete))
         .routes(routes!(connectors::list))
         .routes(routes!(connectors::show))
         .routes(routes!(connectors::connections))
@@ -122,7 +128,7 @@ mod tests {
     fn every_route_is_described_and_every_description_is_routed() {
         let described: BTreeSet<String> = router().1.paths.paths.keys().cloned().collect();
         assert_eq!(routed(), described);
-        assert!(described.len() >= 16, "{described:?}");
+        assert!(described.len() >= 19, "{described:?}");
     }
 
     #[test]
@@ -141,7 +147,7 @@ mod tests {
     #[test]
     fn every_operation_says_what_it_does() {
         for (path, item) in router().1.paths.paths {
-            for operation in [item.get, item.post].into_iter().flatten() {
+            for operation in [item.get, item.post, item.put, item.delete].into_iter().flatten() {
                 assert!(operation.summary.is_some_and(|summary| summary.len() > 5), "{path}");
                 assert!(operation.tags.is_some_and(|tags| tags.len() == 1), "{path}");
                 assert!(operation.responses.responses.contains_key("default"), "{path}");

@@ -84,6 +84,23 @@ impl Client {
         self.ask(Method::POST, path, body.into()).await
     }
 
+    /// Puts `body` as JSON at `path`.
+    ///
+    /// # Errors
+    /// The daemon does not answer, or refuses.
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|error| self.wrong(&error))?;
+        self.ask(Method::PUT, path, body.into()).await
+    }
+
+    /// Deletes what is at `path`.
+    ///
+    /// # Errors
+    /// The daemon does not answer, or refuses.
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.ask(Method::DELETE, path, Bytes::new()).await
+    }
+
     /// Opens a stream of events, such as `/api/v1/executions/{id}/events`.
     ///
     /// # Errors

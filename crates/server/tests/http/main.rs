@@ -10,5 +10,7 @@ mod framing;
 mod hooks;
 mod life;
 mod limits;
+mod resume;
 mod runs;
 mod streams;
+mod waiting;

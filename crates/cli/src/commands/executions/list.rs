@@ -50,7 +50,7 @@ impl List {
             None => Vec::new(),
         };
         if self.json {
-            let rows: Vec<_> = rows.into_iter().map(server::describe_row).collect();
+            let rows: Vec<_> = rows.into_iter().map(|row| server::describe_row(row, None)).collect();
             output::json(&json!({"executions": rows}))?;
         } else if rows.is_empty() {
             output::say("no execution");

@@ -27,7 +27,8 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     let events =
         store.events(id).await?.with_context(|| format!("execution `{id}` was cleared away just now"))?;
     let automation = definition(&store, &events).await?;
-    let value = server::describe(row, events).context("the store is damaged")?;
+    let waits = store.waits(id).await?;
+    let value = server::describe(row, events, &waits).context("the store is damaged")?;
     if json {
         output::json(&value)?;
         return Ok(Exit::Done);

@@ -1,0 +1,302 @@
+//! What executions wait for, and what is sent to them: answers, and events.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use engine::{Answer as Answered, SignalError, Standing};
+use http::StatusCode;
+use jiff::Timestamp;
+use model::execution::WaitReason;
+use model::{Event, Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use store::Wait;
+use utoipa::ToSchema;
+
+use super::extract::{Answer, Body, Segment};
+use super::{Api, Problem, Shared};
+
+/// Who is told to have sent something where nobody says.
+const BY: &str = "the API";
+/// The most characters of that.
+const BY_CHARS: usize = 200;
+/// The most bytes of an event's name, as a step takes it.
+const NAME_BYTES: usize = 200;
+
+/// What an execution waits for: its turn, or what its steps pause for.
+#[derive(Debug, ToSchema)]
+#[schema(as = Waiting, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct WaitingView {
+    /// How many are before it in the queue for a slot, where it is in there.
+    queued_behind: Option<usize>,
+    /// Who has the places of its concurrency key, where it waits for one.
+    turn: Option<TurnView>,
+    /// The steps that pause.
+    pauses: Option<Vec<PendingView>>,
+    /// Where a person or another system answers, if one of the steps waits for that.
+    resume_url: Option<String>,
+}
+
+/// The places of a concurrency key.
+#[derive(Debug, ToSchema)]
+#[schema(as = Turn, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct TurnView {
+    /// The key; empty where all executions of the automation have the same.
+    key: String,
+    /// The executions that have a place.
+    holders: Vec<String>,
+    /// How many are before it.
+    ahead: usize,
+}
+
+/// A step that pauses.
+#[derive(Debug, ToSchema)]
+#[schema(as = Pending, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct PendingView {
+    /// Of which execution.
+    execution: String,
+    /// Of which automation.
+    automation: String,
+    /// What people call the automation.
+    automation_name: String,
+    /// Which step, with its loop turns.
+    step: String,
+    /// Since when.
+    #[schema(format = DateTime)]
+    since: String,
+    /// Until when at the latest, where that is known.
+    #[schema(format = DateTime)]
+    until: Option<String>,
+    /// For what: `kind` is `time`, `event` (with `name`), `approval` (with `message` and `options`) or `call` (with
+    /// `execution`).
+    #[schema(value_type = Object)]
+    on: serde_json::Value,
+    /// What else a person is asked to fill in, each with `name`, `type`, `required`, `default`, `description`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    form: Option<serde_json::Value>,
+}
+
+/// What an execution waits for, as lists show it.
+#[derive(Debug, ToSchema)]
+#[schema(as = Pauses, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct PausesView {
+    /// How many of its steps pause.
+    count: usize,
+    /// The first five, each with `step`, `kind` (`time`, `event`, `approval`, `call`, `retry`), and `until`, `event` or
+    /// `execution` where there is one.
+    #[schema(value_type = Vec<Object>)]
+    first: serde_json::Value,
+}
+
+impl Api {
+    /// What an execution waits for; nothing where it waits for nothing.
+    pub(crate) async fn waiting(&self, id: model::ExecutionId) -> Result<Option<serde_json::Value>, Problem> {
+        let standing = self.engine.standing(id).await?;
+        if standing.pauses.is_empty() && standing.turn.is_none() && standing.queued_behind.is_none() {
+            return Ok(None);
+        }
+        let mut told = serde_json::to_value(&standing).map_err(|error| Problem::internal(&error))?;
+        if is_answered_from_outside(&standing) {
+            told["resumeUrl"] = self.engine.resume_url(id).into();
+        }
+        Ok(Some(told))
+    }
+}
+
+fn is_answered_from_outside(standing: &Standing) -> bool {
+    let outside =
+        |reason: &WaitReason| matches!(reason, WaitReason::Event { .. } | WaitReason::Approval { .. });
+    standing.pauses.iter().any(|pending| outside(&pending.on))
+}
+
+/// What an execution waits for, as far as the store alone tells it: whoever reads one without a daemon has no address to
+/// answer at.
+pub(super) fn stored(events: &[Event], waits: &[Wait]) -> Option<serde_json::Value> {
+    let begun = |step: &str| {
+        events.iter().rev().find_map(|event| match event {
+            Event::Waiting { at, step: waiting, until, on, .. } if waiting == step => {
+                Some(pause(step, *at, *until, on))
+            }
+            _ => None,
+        })
+    };
+    let pauses: Vec<_> = waits.iter().filter_map(|wait| begun(&wait.step)).collect();
+    (!pauses.is_empty()).then(|| json!({ "pauses": pauses }))
+}
+
+fn pause(step: &str, since: Timestamp, until: Option<Timestamp>, on: &WaitReason) -> serde_json::Value {
+    let mut told = json!({ "step": step, "since": since, "on": on });
+    if let Some(until) = until {
+        told["until"] = json!(until);
+    }
+    told
+}
+
+/// What is sent to an execution: the data of an event, or the answer to a question.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SignalBody {
+    /// To which step; needed where several wait.
+    step: Option<String>,
+    /// The data of the event; null where it is not given.
+    #[schema(value_type = Option<Object>)]
+    data: Option<serde_json::Value>,
+    /// The answer to a question: one of its options.
+    option: Option<String>,
+    /// What else the question asks to fill in.
+    #[schema(value_type = Option<Object>)]
+    form: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Who or what sends it, in words, at most 200 characters: for the history.
+    by: Option<String>,
+}
+
+/// What became of what was sent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Signalled {
+    /// `answered` or `delivered`. It is durable; whether an event is one that the step waits for is the step's to say.
+    status: &'static str,
+}
+
+/// Answer a question of an execution, or send it the event that it waits for
+#[utoipa::path(
+    post, path = "/api/v1/executions/{id}/signal", tag = "executions", request_body = SignalBody,
+    params(("id" = String, Path, description = "The execution's id")),
+    responses((status = 200, description = "It was taken", body = Signalled)),
+)]
+pub(crate) async fn signal(
+    State(api): Shared,
+    Segment(id): Segment,
+    body: Option<Body<SignalBody>>,
+) -> Result<Answer<Signalled>, Problem> {
+    let id = Api::row_id(&id)?;
+    let SignalBody { step, data, option, form, by } = body.map(|body| body.0).unwrap_or_default();
+    let bad = |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
+    let by = Some(by.unwrap_or_else(|| BY.to_owned()).chars().take(BY_CHARS).collect());
+    let engine = api.engine.clone();
+    let step = step.as_deref();
+    let status = match (option, data) {
+        (Some(_), Some(_)) => {
+            return Err(bad("give `data` of an event, or an `option` to answer with, not both"));
+        }
+        (Some(option), None) => {
+            let form = form.unwrap_or_default().into_iter();
+            let form: Map = form.map(|(name, value)| (name, Value::from_serde(value))).collect();
+            engine.answer(id, step, Answered { option, form, by }).await.map(|()| "answered")
+        }
+        (None, _) if form.is_some() => {
+            return Err(bad("`form` belongs to an answer; say which with `option`"));
+        }
+        (None, data) => {
+            let data = data.map(Value::from_serde).unwrap_or_default();
+            engine.signal(id, step, data, by).await.map(|()| "delivered")
+        }
+    };
+    Ok(Answer::ok(Signalled { status: status? }))
+}
+
+/// An event.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct EmitBody {
+    /// Its name, as the `waitFor` steps have it.
+    #[schema(example = "order-17-paid")]
+    name: String,
+    /// What those steps have as their result; null where it is not given.
+    #[schema(value_type = Option<Object>)]
+    data: Option<serde_json::Value>,
+    /// Who or what sends it, in words, at most 200 characters: for the history.
+    by: Option<String>,
+}
+
+/// To whom an event was sent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Emitted {
+    /// How many steps waited for it.
+    delivered: u64,
+}
+
+/// Send an event to the executions that wait for it
+#[utoipa::path(
+    post, path = "/api/v1/events", tag = "executions", request_body = EmitBody,
+    responses((status = 200, description = "How many waited for it", body = Emitted)),
+)]
+pub(crate) async fn emit(
+    State(api): Shared,
+    Body(EmitBody { name, data, by }): Body<EmitBody>,
+) -> Result<Answer<Emitted>, Problem> {
+    if name.is_empty() || name.len() > NAME_BYTES {
+        let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
+    }
+    let by = by.unwrap_or_else(|| BY.to_owned()).chars().take(BY_CHARS).collect();
+    let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
+    // Whoever goes away half-way must not leave half of those that wait without it.
+    let delivered = api.to_its_end(async move { engine.emit(&name, data, Some(by)).await }).await??;
+    Ok(Answer::ok(Emitted { delivered }))
+}
+
+impl From<SignalError> for Problem {
+    fn from(error: SignalError) -> Self {
+        let detail = error.to_string();
+        match error {
+            SignalError::NotWaiting => Self::new(StatusCode::CONFLICT, "not_waiting", detail),
+            SignalError::Several(_) => Self::new(StatusCode::CONFLICT, "several_waiting", detail),
+            SignalError::Answer(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_answer", detail),
+            SignalError::TooMany => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_events", detail),
+            SignalError::Engine(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema as _;
+
+    use super::*;
+
+    fn keys(value: &serde_json::Value) -> Vec<&String> {
+        let mut keys: Vec<_> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn what_an_execution_waits_for_is_described_as_it_is_written() {
+        let id = model::ExecutionId::from_bytes([7; 16]);
+        let pending = engine::Pending {
+            execution: id,
+            automation: model::AutomationId::parse("a").expect("an id"),
+            automation_name: "A".into(),
+            step: "ask".into(),
+            since: Timestamp::UNIX_EPOCH,
+            until: Some(Timestamp::UNIX_EPOCH),
+            on: WaitReason::Time,
+            form: vec![model::action::InputSpec {
+                name: "x".into(),
+                kind: model::action::InputType::Text,
+                required: false,
+                default: None,
+                description: None,
+            }],
+        };
+        let turn = engine::Turn { key: String::new(), holders: vec![id], ahead: 1 };
+        let standing = Standing { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
+        let mut written = serde_json::to_value(&standing).expect("JSON");
+        written["resumeUrl"] = "http://localhost/resume/x".into();
+        let pauses = engine::Pauses::new(None, Vec::new());
+        for (written, described) in [
+            (&written, WaitingView::schema()),
+            (&written["turn"], TurnView::schema()),
+            (&written["pauses"][0], PendingView::schema()),
+            (&serde_json::to_value(pauses).expect("JSON"), PausesView::schema()),
+        ] {
+            let described = serde_json::to_value(described).expect("a schema");
+            assert_eq!(keys(written), keys(&described["properties"]));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The questions of an execution with what became of them, out of its events.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use model::action::ErrorKind;
+use model::execution::{Event, Signal, StepOutcome, WaitReason};
+use model::value::{Map, Value};
+
+/// A question that was put to a person.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Asked {
+    /// By which step, with its loop turns.
+    pub(super) step: String,
+    pub(super) message: String,
+    /// What became of it, and when; nothing while it is open.
+    pub(super) end: Option<(Timestamp, End)>,
+}
+
+/// What became of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum End {
+    /// Somebody answered.
+    Answered { option: String, form: Map },
+    /// Nobody answered in time.
+    TimedOut,
+    /// The execution went on, or ended, without an answer.
+    Over,
+}
+
+/// All questions, the one that was put first before the others.
+pub(super) fn asked(events: &[Event]) -> Vec<Asked> {
+    let mut story = Story::default();
+    for event in events {
+        story.event(event);
+    }
+    story.asked
+}
+
+#[derive(Default)]
+struct Story<'e> {
+    asked: Vec<Asked>,
+    /// Of each step the question that it put last.
+    last: HashMap<&'e str, usize>,
+}
+
+impl<'e> Story<'e> {
+    fn event(&mut self, event: &'e Event) {
+        match event {
+            Event::Waiting { at, step, on: WaitReason::Approval { message, .. }, .. } => {
+                self.end(step, *at, End::Over);
+                self.last.insert(step, self.asked.len());
+                self.asked.push(Asked { step: step.clone(), message: message.clone(), end: None });
+            }
+            Event::Signalled { at, step, signal } if is_answer(signal) => {
+                self.end(step, *at, answer(&signal.data));
+            }
+            Event::StepRetry { at, step, error, .. } | Event::StepFailed { at, step, error } => {
+                self.end(step, *at, without_answer(error.kind == ErrorKind::Timeout));
+            }
+            Event::StepFinished { at, step, outcome, .. } => {
+                let timed_out = match outcome {
+                    StepOutcome::Failed { error, .. } => error.kind == ErrorKind::Timeout,
+                    // With `onTimeout: continue`.
+                    StepOutcome::Succeeded { result } => result.is_null(),
+                    _ => false,
+                };
+                self.end(step, *at, without_answer(timed_out));
+            }
+            Event::Retried { at, .. } | Event::Finished { at, .. } => {
+                for question in self.asked.iter_mut().filter(|question| question.end.is_none()) {
+                    question.end = Some((*at, End::Over));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, step: &str, at: Timestamp, end: End) {
+        let question = self.last.get(step).and_then(|place| self.asked.get_mut(*place));
+        if let Some(question) = question.filter(|question| question.end.is_none()) {
+            question.end = Some((at, end));
+        }
+    }
+}
+
+/// An answer has no name, an event has one.
+fn is_answer(signal: &Signal) -> bool {
+    signal.name.is_empty()
+}
+
+fn answer(data: &Value) -> End {
+    let entry = |name: &str| data.as_map().and_then(|data| data.get(name));
+    End::Answered {
+        option: entry("option").map(Value::to_text).unwrap_or_default(),
+        form: entry("form").and_then(Value::as_map).cloned().unwrap_or_default(),
+    }
+}
+
+fn without_answer(timed_out: bool) -> End {
+    if timed_out { End::TimedOut } else { End::Over }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ActionError;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("an instant")
+    }
+
+    fn asks(second: i64, step: &str) -> Event {
+        let on = WaitReason::Approval { message: "Go on?".into(), options: vec!["yes".into()] };
+        Event::Waiting { at: at(second), step: step.into(), until: None, limit: None, on }
+    }
+
+    fn comes(second: i64, step: &str, name: &str) -> Event {
+        let form = Map::from_iter([("reason", Value::from("fine"))]);
+        let data = Map::from_iter([("option", Value::from("yes")), ("form", Value::from(form))]);
+        let signal = Signal { id: "1".into(), name: name.into(), data: data.into(), by: None };
+        Event::Signalled { at: at(second), step: step.into(), signal }
+    }
+
+    fn finishes(second: i64, step: &str, outcome: StepOutcome) -> Event {
+        Event::StepFinished { at: at(second), step: step.into(), took_us: 1, outcome }
+    }
+
+    fn check(events: &[Event], expected: &[(&str, Option<(i64, &str)>)]) {
+        let word = |end: &End| match end {
+            End::Answered { option, form } => format!("{option} {}", Value::from(form.clone()).to_json()),
+            End::TimedOut => "timed out".to_owned(),
+            End::Over => "over".to_owned(),
+        };
+        let found = asked(events);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.step.as_str(), one.end.as_ref().map(|(at, end)| (at.as_second(), word(end)))))
+            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(step, end)| (*step, end.map(|(at, word)| (at, word.to_owned())))).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_question_is_open_until_an_answer_has_come_though_its_step_goes_on_later() {
+        check(&[asks(1, "a")], &[("a", None)]);
+        let answered = ("a", Some((2, r#"yes {"reason":"fine"}"#)));
+        check(&[asks(1, "a"), comes(2, "a", "")], &[answered]);
+        let end = finishes(3, "a", StepOutcome::Succeeded { result: Value::Null });
+        check(&[asks(1, "a"), comes(2, "a", ""), end], &[answered]);
+    }
+
+    #[test]
+    fn an_event_is_no_answer() {
+        check(&[asks(1, "a"), comes(2, "a", "orderPaid")], &[("a", None)]);
+    }
+
+    #[test]
+    fn a_question_that_nobody_answered_ends_with_its_time_or_with_its_execution() {
+        let late = ActionError::new(ErrorKind::Timeout, "nobody answered");
+        let failed = finishes(5, "a", StepOutcome::Failed { error: late, handled: None });
+        check(&[asks(1, "a"), failed], &[("a", Some((5, "timed out")))]);
+        let went_on = finishes(5, "a", StepOutcome::Succeeded { result: Value::Null });
+        check(&[asks(1, "a"), went_on], &[("a", Some((5, "timed out")))]);
+        let outcome = model::Outcome::Cancelled { reason: "no".into() };
+        check(&[asks(1, "a"), Event::Finished { at: at(6), outcome }], &[("a", Some((6, "over")))]);
+    }
+
+    #[test]
+    fn a_step_that_asks_again_has_a_question_of_its_own() {
+        let again = Event::StepRetry {
+            at: at(2),
+            step: "a".into(),
+            attempt: 1,
+            error: ActionError::new(ErrorKind::Timeout, "late"),
+            next_at: at(3),
+        };
+        check(&[asks(1, "a"), again, asks(3, "a")], &[("a", Some((2, "timed out"))), ("a", None)]);
+    }
+}

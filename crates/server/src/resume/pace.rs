@@ -1,0 +1,85 @@
+//! How often one resume address may be asked: each look reads the execution's events.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use model::ExecutionId;
+
+/// One request each so many milliseconds on the whole: ten a second.
+const EVERY_MS: i64 = 100;
+/// How many may come at once after a quiet time.
+const AT_ONCE: i64 = 50;
+/// How many addresses are remembered; each is forgotten once it was quiet for five seconds.
+const REMEMBERED: usize = 10_000;
+
+/// Who asked how often, lately.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Of each execution the instant up to which its requests are spread out.
+    until: Mutex<HashMap<ExecutionId, Timestamp>>,
+}
+
+impl Pace {
+    /// Whether a request may be answered now.
+    pub(super) fn lets_through(&self, id: ExecutionId, now: Timestamp) -> bool {
+        let latest = now + SignedDuration::from_millis(EVERY_MS * AT_ONCE);
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.len() >= REMEMBERED {
+            until.retain(|_, until| *until > now);
+            if until.len() >= REMEMBERED {
+                return false;
+            }
+        }
+        // A clock that was set back must not lock anybody out.
+        let spread = until.get(&id).copied().unwrap_or(now).clamp(now, latest);
+        let next = spread + SignedDuration::from_millis(EVERY_MS);
+        if next > latest {
+            return false;
+        }
+        until.insert(id, next);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millisecond: i64) -> Timestamp {
+        Timestamp::from_millisecond(1_000_000 + millisecond).expect("an instant")
+    }
+
+    #[test]
+    fn after_a_burst_one_request_each_tenth_of_a_second_is_let_through() {
+        let (pace, id) = (Pace::default(), ExecutionId::from_bytes([1; 16]));
+        let burst = (0..60).filter(|_| pace.lets_through(id, at(0))).count();
+        assert_eq!(burst, 50);
+        let later = (1..=20).filter(|step| pace.lets_through(id, at(step * 50))).count();
+        assert_eq!(later, 10);
+        assert!(pace.lets_through(ExecutionId::from_bytes([2; 16]), at(0)), "others are not held up");
+        assert!(pace.lets_through(id, at(60_000)));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_locks_nobody_out() {
+        let (pace, id) = (Pace::default(), ExecutionId::from_bytes([1; 16]));
+        assert!(pace.lets_through(id, at(3_600_000)));
+        assert!(!pace.lets_through(id, at(0)));
+        let quiet = ExecutionId::from_bytes([3; 16]);
+        assert!(pace.lets_through(quiet, at(0)));
+    }
+
+    #[test]
+    fn no_more_addresses_are_remembered_than_there_is_room_for() {
+        let pace = Pace::default();
+        let id = |n: usize| {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&n.to_be_bytes());
+            ExecutionId::from_bytes(bytes)
+        };
+        let admitted = (0..REMEMBERED + 5).filter(|n| pace.lets_through(id(*n), at(0))).count();
+        assert_eq!(admitted, REMEMBERED);
+        assert!(pace.lets_through(id(REMEMBERED), at(10_000)));
+    }
+}
