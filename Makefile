@@ -6,12 +6,13 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEXTEST_VERSION := 0.9.143
 DENY_VERSION := 0.20.2
 COGWORK := $(TARGET)/debug/cogwork
+EDITOR_TOOLS := $(TARGET)/editor
 
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check \
-	run-check schemas format bench audit book clean
+	editor-check run-check schemas format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +20,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check run-check ## Check everything: this is what has to pass
+test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check editor-check run-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
@@ -54,6 +55,16 @@ examples-check:
 
 docs-check: # Every YAML file shown in the manual loads, and every link leads somewhere.
 	@python3 scripts/check-docs.py $(COGWORK)
+
+editor-check: $(EDITOR_TOOLS)/node_modules # What an author sees in an editor: the schemas in the real yaml-language-server.
+	@YAML_LANGUAGE_SERVER=$(abspath $(EDITOR_TOOLS))/node_modules/yaml-language-server/bin/yaml-language-server \
+		node --test --test-reporter=spec tests/editor/editor.test.mjs
+
+$(EDITOR_TOOLS)/node_modules: tests/editor/package.json tests/editor/package-lock.json
+	@command -v npm >/dev/null || { echo 'the checks of editors need Node.js 20 or later with npm' >&2; exit 1; }
+	@mkdir -p $(EDITOR_TOOLS) && cp tests/editor/package.json tests/editor/package-lock.json $(EDITOR_TOOLS)
+	npm ci --prefix $(EDITOR_TOOLS) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug

@@ -18,6 +18,7 @@ mod signals;
 mod time;
 
 mod scaffold;
+mod schemas;
 
 mod commands;
 

@@ -24,4 +24,4 @@ pub use http::{
     AllowList, Http, HttpOptions, Lookup, Recording, Tape, Timer, Transport, Unrecorded, install_crypto,
 };
 pub use input::{check_inputs, check_value};
-pub use registry::{Connector, Registry};
+pub use registry::{Connector, Registry, manifest_schema};

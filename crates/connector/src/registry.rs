@@ -35,6 +35,12 @@ fn native_connectors() -> [NativeConnector; 2] {
 /// Names that a user's connector may not take: they are the engine's own.
 const RESERVED: [&str; 5] = ["log", "text", "http", "state", "events"];
 
+/// The JSON Schema (draft 2020-12) of a connector's manifest, for editors.
+#[must_use]
+pub fn manifest_schema() -> serde_json::Value {
+    manifest::schema(NATIVES)
+}
+
 /// A set of actions and connection types under one name.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

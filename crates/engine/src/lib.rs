@@ -13,6 +13,7 @@ mod catalog;
 mod check;
 mod parallel;
 mod plan;
+mod schemas;
 mod validate;
 
 mod intake;
@@ -38,6 +39,7 @@ pub use forecast::{Forecast, forecast_project};
 pub use intake::{Answer, Pending, SignalError};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
+pub use schemas::surroundings;
 pub use settings::{Limits, Settings};
 pub use validate::{Checked, check_project, check_text};
 pub use waits::{Pause, Pauses};

@@ -4,9 +4,13 @@
 //! cannot say (unique ids, expressions that resolve, one answer on a path) only the loader checks: every file that
 //! loads is valid by its schema, not the other way round.
 
+mod actions;
+mod inputs;
+
 use serde_json::{Map, Value, json};
 
-use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::action::{ActionSpec, InputSpec};
+use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
 use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, VERBS};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -16,36 +20,105 @@ const DURATION: &str = "^(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)
 /// A size, as [`crate::units::parse_size`] reads it.
 const SIZE: &str = "^[0-9]+(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)$";
 
+/// What a project has that its schemas can name. With nothing in it, schemas take any action and connection type.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings<'a> {
+    /// The actions, connector by connector.
+    pub actions: Vec<&'a ActionSpec>,
+    /// The types of connections.
+    pub connection_types: Vec<ConnectionType<'a>>,
+    /// The connections that there are: name and type.
+    pub connections: Vec<(&'a str, &'a str)>,
+}
+
+/// A type of connections as its connector declares it.
+#[derive(Clone, Debug)]
+pub struct ConnectionType<'a> {
+    /// The full name, such as `wiki.basic`.
+    pub name: &'a str,
+    /// What it is, in one line.
+    pub title: &'a str,
+    /// What else an author should know.
+    pub description: Option<&'a str>,
+    /// What it takes.
+    pub inputs: Vec<&'a InputSpec>,
+}
+
 /// The schema of an Automation.
 #[must_use]
-pub fn automation() -> Value {
+pub fn automation(around: &Surroundings<'_>) -> Value {
     let mut schema =
         root("Automation", "One file, one automation: a trigger and the steps it starts.", &AUTOMATION);
-    let mut definitions = Map::new();
-    definitions
-        .insert("steps".into(), json!({"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1}));
-    definitions.insert("anySteps".into(), json!({"type": "array", "items": {"$ref": "#/$defs/step"}}));
+    let mut definitions = Definitions::default();
+    inputs::define(&mut definitions);
+    definitions.put("steps", json!({"type": "array", "items": {"$ref": "#/$defs/step"}, "minItems": 1}));
+    definitions.put("anySteps", json!({"type": "array", "items": {"$ref": "#/$defs/step"}}));
     let verbs: Vec<Value> =
         VERBS.iter().map(|row| json!({"$ref": format!("#/$defs/{}Step", row.word)})).collect();
-    definitions.insert(
-        "step".into(),
-        json!({"description": "One piece of work: a step has exactly one verb.", "oneOf": verbs}),
-    );
-    for row in VERBS {
-        let common = STEP_KEYS.iter().filter(|key| row.keys.iter().all(|own| own.name != key.name));
-        let keys: Vec<&Key> = row.keys.iter().chain(common).collect();
-        let mut step = object(&keys, Choice::Free);
-        set(&mut step, "description", row.about);
-        definitions.insert(format!("{}Step", row.word), step);
+    let about = "One piece of work: a step has exactly one verb.";
+    definitions.put("step", json!({"description": about, "oneOf": verbs}));
+    for key in STEP_KEYS {
+        definitions.put(&format!("every.{}", key.name), value(key));
     }
-    set(&mut schema, "$defs", definitions);
+    for row in VERBS {
+        let mut step = object(&row.keys.iter().collect::<Vec<_>>(), Choice::Free);
+        // "action step": editors offer by it what a step of the verb needs.
+        let title = row.what.split_once(' ').map_or(row.what, |(_, what)| what);
+        set(&mut step, "title", title.replace('`', ""));
+        set(&mut step, "description", row.about);
+        let common = STEP_KEYS.iter().filter(|key| row.keys.iter().all(|own| own.name != key.name));
+        if let Some(properties) = step.get_mut("properties").and_then(Value::as_object_mut) {
+            properties
+                .extend(common.map(|key| {
+                    (key.name.to_owned(), json!({"$ref": format!("#/$defs/every.{}", key.name)}))
+                }));
+        }
+        if row.word == "action" {
+            actions::extend(&mut step, around, &mut definitions);
+        }
+        definitions.put(&format!("{}Step", row.word), step);
+    }
+    set(&mut schema, "$defs", definitions.all);
     schema
 }
 
 /// The schema of a connection.
 #[must_use]
-pub fn connection() -> Value {
-    root("Connection", "Named credentials of a type that a connector declares.", &CONNECTION)
+pub fn connection(around: &Surroundings<'_>) -> Value {
+    let mut schema =
+        root("Connection", "Named credentials of a type that a connector declares.", &CONNECTION);
+    let mut definitions = Definitions::default();
+    inputs::define(&mut definitions);
+    actions::extend_connection(&mut schema, around, &mut definitions);
+    set(&mut schema, "$defs", definitions.all);
+    schema
+}
+
+/// The `$defs` of a schema in the making.
+#[derive(Default)]
+struct Definitions {
+    all: Map<String, Value>,
+}
+
+impl Definitions {
+    /// Puts a schema under a name, and gives what refers to it.
+    fn put(&mut self, name: &str, schema: Value) -> Value {
+        self.all.insert(name.to_owned(), schema);
+        json!({"$ref": format!("#/$defs/{name}")})
+    }
+
+    /// As [`put`](Self::put), but where another schema has the name already it gets another name.
+    fn share(&mut self, name: &str, schema: Value) -> Value {
+        let mut free = name.to_owned();
+        for count in 2.. {
+            match self.all.get(&free) {
+                Some(other) if *other == schema => break,
+                Some(_) => free = format!("{name}{count}"),
+                None => return self.put(&free, schema),
+            }
+        }
+        json!({"$ref": format!("#/$defs/{free}")})
+    }
 }
 
 /// The schema of a file of tests.
@@ -68,14 +141,7 @@ fn root(title: &str, about: &str, of: &Object) -> Value {
 }
 
 fn object(keys: &[&Key], choice: Choice) -> Value {
-    let properties: Map<String, Value> = keys
-        .iter()
-        .map(|key| {
-            let mut schema = shape(&key.shape);
-            set(&mut schema, "description", key.about);
-            (key.name.to_owned(), schema)
-        })
-        .collect();
+    let properties: Map<String, Value> = keys.iter().map(|key| (key.name.to_owned(), value(key))).collect();
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
     let required: Vec<&str> = keys.iter().filter(|key| key.required).map(|key| key.name).collect();
     if !required.is_empty() {
@@ -94,6 +160,13 @@ fn object(keys: &[&Key], choice: Choice) -> Value {
             set(&mut schema, "not", json!({"anyOf": pairs.collect::<Vec<Value>>()}));
         }
     }
+    schema
+}
+
+/// What may stand under a key, and what it means.
+fn value(key: &Key) -> Value {
+    let mut schema = shape(&key.shape);
+    set(&mut schema, "description", key.about);
     schema
 }
 
@@ -119,13 +192,12 @@ fn shape(of: &Shape) -> Value {
             json!({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
         }
         Shape::Object(inner) => object(&inner.keys.iter().collect::<Vec<_>>(), inner.choice),
-        Shape::Named(pattern, value) => {
-            json!({"type": "object", "propertyNames": {"pattern": pattern}, "additionalProperties": shape(value)})
+        Shape::Named(pattern, value) => named(pattern, value),
+        Shape::SomeNamed(pattern, value) => {
+            let mut schema = named(pattern, value);
+            set(&mut schema, "minProperties", 1);
+            schema
         }
-        Shape::SomeNamed(pattern, value) => json!({
-            "type": "object", "propertyNames": {"pattern": pattern},
-            "additionalProperties": shape(value), "minProperties": 1,
-        }),
         Shape::Expression => json!({"type": ["string", "boolean"]}),
         Shape::Items => json!({"type": ["string", "array"]}),
         Shape::WrappedExpression => json!({"type": "string", "pattern": r"\$\{\{"}),
@@ -134,6 +206,15 @@ fn shape(of: &Shape) -> Value {
         Shape::AnySteps => json!({"$ref": "#/$defs/anySteps"}),
         Shape::ConfigVar => config_var(),
     }
+}
+
+/// A mapping with names of the author's own.
+fn named(pattern: &str, value: &Shape) -> Value {
+    let mut schema = json!({"type": "object", "additionalProperties": shape(value)});
+    if pattern != ANY_NAME {
+        set(&mut schema, "propertyNames", json!({"pattern": pattern}));
+    }
+    schema
 }
 
 /// A plain value, or a mapping with `value`: the mapping that has either key is the long form.

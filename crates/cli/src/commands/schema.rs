@@ -11,14 +11,17 @@ use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output;
 use crate::paths;
-use crate::scaffold::{self, SCHEMAS};
+use crate::scaffold;
+use crate::schemas::SCHEMAS;
 
 const EXAMPLES: &str = "\
 Examples:
   cogwork schema automation            print one schema
   cogwork schema --write               write all of them to schemas/
+  cogwork schema --check               fail if one in schemas/ is not as it would be written
 
-An editor with a YAML language server then completes and explains a file that begins with
+The schemas name the actions and connection types of the project, its own connectors in connectors/ included: write
+them anew when those change. An editor with a YAML language server then completes and explains a file that begins with
   # yaml-language-server: $schema=../schemas/automation.schema.json";
 
 /// Print the JSON Schemas of the files, or write them to `schemas/`
@@ -31,25 +34,43 @@ pub(crate) struct Schema {
     /// Write to the project's `schemas/` in place of printing
     #[arg(long)]
     write: bool,
+    /// Compare with the project's `schemas/` in place of printing
+    #[arg(long, conflicts_with = "write")]
+    check: bool,
 }
 
 impl Subcommand for Schema {
     const NAME: &'static str = "schema";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let catalog = engine::check_project(context.dir(), &[])?.catalog;
         let chosen =
             SCHEMAS.iter().filter(|schema| self.name.as_deref().is_none_or(|name| name == schema.name));
         let chosen: Vec<_> = chosen.collect();
+        if self.check {
+            let mut stale = false;
+            for schema in chosen {
+                let path = context.dir().join(schema.path());
+                if fs::read_to_string(&path).ok().as_deref() != Some(&schema.text(&catalog)?) {
+                    output::say(format_args!("{} is not fresh", paths::shown(&path)));
+                    stale = true;
+                }
+            }
+            if stale {
+                output::say("write the schemas anew: cogwork schema --write");
+            }
+            return Ok(if stale { Exit::Failed } else { Exit::Done });
+        }
         if self.write {
             for schema in chosen {
                 let path = context.dir().join(schema.path());
-                write(&path, &schema.text()?)?;
+                write(&path, &schema.text(&catalog)?)?;
                 output::say(format_args!("wrote {}", paths::shown(&path)));
             }
             return Ok(Exit::Done);
         }
         match chosen.as_slice() {
-            [schema] => output::raw(schema.text()?.as_bytes())?,
+            [schema] => output::raw(schema.text(&catalog)?.as_bytes())?,
             _ => {
                 let names = SCHEMAS.map(|schema| schema.name).join(" or ");
                 return Err(Fault::usage(format!("name one schema to print ({names}), or give --write")));

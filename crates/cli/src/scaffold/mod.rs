@@ -14,32 +14,6 @@ use crate::paths;
 pub(crate) use automation::{KINDS, Kind};
 pub(crate) use project::files;
 
-/// A schema that can be printed or written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SchemaFile {
-    /// What it describes.
-    pub(crate) name: &'static str,
-    make: fn() -> serde_json::Value,
-}
-
-/// All schemas there are.
-pub(crate) const SCHEMAS: [SchemaFile; 2] = [
-    SchemaFile { name: "automation", make: model::schema::automation },
-    SchemaFile { name: "connection", make: model::schema::connection },
-];
-
-impl SchemaFile {
-    /// Where it belongs in a project folder.
-    pub(crate) fn path(&self) -> String {
-        format!("schemas/{}.schema.json", self.name)
-    }
-
-    /// Its text.
-    pub(crate) fn text(&self) -> anyhow::Result<String> {
-        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)())?))
-    }
-}
-
 /// Writes a new file, its folder if need be; never over one that is there.
 ///
 /// # Errors

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::SCHEMAS;
+use engine::Catalog;
+
+use crate::schemas::SCHEMAS;
 use crate::settings::SETTINGS;
 
 const HELLO: &str = "\
@@ -64,11 +66,11 @@ when a step runs, so a new one counts at once. They never belong in this folder.
 `cogwork connectors list` shows what there is to connect to.
 ";
 
-/// The files of a new project folder, by path. The settings file names every setting, each in a comment.
+/// The files of a new project folder, by path, its schemas for what is in force there. The settings file names every setting, each in a comment.
 ///
 /// # Errors
 /// A schema has no JSON form, which would be a fault of this program.
-pub(crate) fn files() -> anyhow::Result<Vec<(String, String)>> {
+pub(crate) fn files(catalog: &Catalog) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = vec![
         ("automations/hello.yaml".to_owned(), HELLO.to_owned()),
         ("connections/README.md".to_owned(), CONNECTIONS.to_owned()),
@@ -76,7 +78,7 @@ pub(crate) fn files() -> anyhow::Result<Vec<(String, String)>> {
         (".gitignore".to_owned(), GITIGNORE.to_owned()),
     ];
     for schema in SCHEMAS {
-        files.push((schema.path(), schema.text()?));
+        files.push((schema.path(), schema.text(catalog)?));
     }
     Ok(files)
 }

@@ -7,6 +7,7 @@ mod example;
 mod interpret;
 mod page;
 mod read;
+mod schema;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::http::{ErrorShape, Reading};
 
 pub(crate) use example::Example;
 pub(crate) use read::read;
+pub(crate) use schema::manifest as schema;
 
 /// A checked manifest.
 pub(crate) struct Manifest {

@@ -1,3 +1,4 @@
+mod schema;
 mod types;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};

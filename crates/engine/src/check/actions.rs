@@ -231,6 +231,7 @@ fn check_template(
         (_, Template::Literal(Value::Null)) => None,
         (_, Template::Literal(value)) => check_value(kind, value).err(),
         (InputType::Object { fields }, Template::Map(entries)) => {
+            let mut given: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
             for (key, value) in entries {
                 match fields.iter().find(|field| field.name == key.as_ref()) {
                     Some(field) => {
@@ -239,12 +240,18 @@ fn check_template(
                     None => {
                         let names = fields.iter().map(|field| field.name.as_str());
                         let near = model::diagnostic::nearest(key, names.clone());
+                        given.extend(near);
                         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
                         let allowed: Vec<String> = names.map(str::to_owned).collect();
                         let message = format!("{what} has no entry `{key}`{near}");
                         found.push(Diagnostic::error("unknown-input", message, span).allowed(allowed));
                     }
                 }
+            }
+            let needed = fields.iter().filter(|field| field.required && field.default.is_none());
+            for field in needed.filter(|field| !given.contains(&field.name.as_str())) {
+                let message = format!("{what} needs the entry `{}`", field.name);
+                found.push(Diagnostic::error("missing-input", message, span));
             }
             None
         }

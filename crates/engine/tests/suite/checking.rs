@@ -110,6 +110,20 @@ fn a_reload_tells_as_much_of_a_file_as_a_check_does() {
 }
 
 #[test]
+fn an_entry_that_an_input_needs_is_missed_beside_computed_ones() {
+    let body = |body: &str, expected: &[&str]| {
+        let with = format!("{{spaceId: '1', status: current, title: a, body: {body}}}");
+        check_steps(
+            &format!("  - {{action: wiki.createPage, connection: mainWiki, with: {with}}}\n"),
+            expected,
+        );
+    };
+    body("{value: '${{ automation.id }}'}", &[]);
+    body("{representation: '${{ automation.id }}'}", &["missing-input body"]);
+    body("{valeu: '${{ automation.id }}'}", &["unknown-input body"]);
+}
+
+#[test]
 fn of_a_trigger_that_cannot_be_read_nothing_is_known() {
     let rest = "steps:\n  - {if: trigger.results.scheduledAt, set: {z: 1}}\n  - respond: {body: x}\n  - {if: trigger.body, set: {z: 1}}\n";
     check(&format!("trigger: {{clock: {{}}}}\n{rest}"), &["unknown-key clock", "unknown-member body"]);
@@ -346,7 +360,7 @@ fn where_the_order_of_steps_is_not_settled_only_the_order_is_left_open() {
 }
 
 /// The files that come with the repository.
-fn shipped() -> Vec<(PathBuf, String)> {
+pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let entries = std::fs::read_dir(root.join("automations")).expect("the examples");
     let mut files: Vec<_> = entries
@@ -460,7 +474,7 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
 }
 
 /// A file of the repository with some of its lines deleted, doubled, swapped or moved to the right.
-fn mutated() -> impl Strategy<Value = String> {
+pub(crate) fn mutated() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8);
     let files = shipped();
     (any::<prop::sample::Index>(), prop::collection::vec(change, 1..5)).prop_map(move |(which, changes)| {

@@ -19,5 +19,6 @@ mod pauses;
 mod relations;
 mod reload;
 mod schedules;
+mod schemas;
 mod trials;
 mod verbs;

@@ -70,10 +70,10 @@ fn address(reader: &mut MapReader<'_, '_>, check: &Check<'_>, fixed: Option<&Bas
         return Some(Base::Fixed(fixed.clone()));
     }
     let mut base = reader.required("baseUrl").map("baseUrl")?;
-    let name = check.input(base.required("input"))?;
+    let name = check.input(base.required("input"));
     let strip = base.take("strip").name().map(str::to_owned);
     base.finish();
-    Some(Base::Input { name, strip })
+    Some(Base::Input { name: name?, strip })
 }
 
 fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {

@@ -52,7 +52,8 @@ fn check(text: &str, validator: &jsonschema::Validator) {
 }
 
 fn validator() -> jsonschema::Validator {
-    jsonschema::validator_for(&schema::automation()).expect("the schema is one")
+    jsonschema::validator_for(&schema::automation(&schema::Surroundings::default()))
+        .expect("the schema is one")
 }
 
 /// A good file with some of its lines deleted, doubled, swapped, indented or with another value.

@@ -1,0 +1,36 @@
+//! The JSON Schemas of what people write, made for a project: they name its own connectors too.
+
+use engine::Catalog;
+use model::schema::Surroundings;
+use serde_json::Value;
+
+/// A schema that can be printed or written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SchemaFile {
+    /// What it describes.
+    pub(crate) name: &'static str,
+    make: fn(&Surroundings<'_>) -> Value,
+}
+
+/// All schemas there are.
+pub(crate) const SCHEMAS: [SchemaFile; 4] = [
+    SchemaFile { name: "automation", make: model::schema::automation },
+    SchemaFile { name: "connection", make: model::schema::connection },
+    SchemaFile { name: "connector", make: |_| connector::manifest_schema() },
+    SchemaFile { name: "test", make: |_| model::schema::trial() },
+];
+
+impl SchemaFile {
+    /// Where it belongs in a project folder.
+    pub(crate) fn path(&self) -> String {
+        format!("schemas/{}.schema.json", self.name)
+    }
+
+    /// Its text, for a project in which this is in force.
+    ///
+    /// # Errors
+    /// It has no JSON form, which would be a fault of this program.
+    pub(crate) fn text(&self, catalog: &Catalog) -> anyhow::Result<String> {
+        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&engine::surroundings(catalog)))?))
+    }
+}

@@ -1,0 +1,113 @@
+//! The schema of manifests against their reader.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+use model::diagnostic::Source;
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use super::{GET, LIST, manifest};
+use crate::manifest::read;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(crate::manifest_schema);
+
+static VALIDATOR: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    assert!(jsonschema::meta::is_valid(&SCHEMA), "the schema is no schema");
+    jsonschema::validator_for(&SCHEMA).expect("the schema compiles")
+});
+
+fn objections(text: &str) -> Vec<String> {
+    let json = model::yaml::parse_text("shop.yaml", text).expect("YAML").to_json();
+    VALIDATOR.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+#[test]
+fn manifests_that_are_read_are_valid_by_the_schema() {
+    let own = [include_str!("../../../manifests/wiki.yaml"), include_str!("../../../manifests/http.yaml")];
+    let page = include_str!("../../../../../docs/src/connector-manifests.md");
+    let shop = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the example");
+    for text in own.into_iter().chain([shop]) {
+        assert_eq!(objections(text), Vec::<String>::new());
+    }
+    for action in [GET, LIST] {
+        assert_eq!(objections(&manifest(action)), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn manifests_of_the_wrong_form_are_not() {
+    let good = manifest(GET);
+    for (right, wrong) in [
+        ("connector: shop", "connector: Shop"),
+        ("title: Shop", "titel: Shop"),
+        ("paging:\n  input: cursor", "paging:\n  inputs: cursor"),
+        ("{type: list, items: text}", "{type: list}"),
+        ("{type: text}", "{type: txt}"),
+        ("request: GET /items", "request: items"),
+        ("tags: query tag", "tags: nowhere tag"),
+        ("example: {with", "exampel: {with"),
+    ] {
+        assert!(good.contains(right), "{right}");
+        assert_ne!(objections(&good.replacen(right, wrong, 1)), Vec::<String>::new(), "{wrong}");
+    }
+}
+
+/// What the reader says may stand where the unknown key `zzz` is.
+fn allowed(text: &str) -> BTreeSet<String> {
+    let natives: &crate::manifest::Natives = &[("request", |_, _| Err("no".to_owned()))];
+    let (_, report) = read(Arc::new(Source::new("shop.yaml", text)), natives);
+    let found = report
+        .diagnostics()
+        .iter()
+        .find(|found| found.code == "unknown-key" && found.message.contains("`zzz`"));
+    found.unwrap_or_else(|| panic!("{text}\n{}", report.render(false))).allowed.iter().cloned().collect()
+}
+
+#[test]
+fn the_reader_allows_exactly_the_keys_of_the_schema() {
+    let check = |pointer: &str, texts: &[&str]| {
+        let keys = SCHEMA.pointer(&format!("{pointer}/properties")).and_then(Value::as_object);
+        let keys: BTreeSet<String> = keys.unwrap_or_else(|| panic!("{pointer}")).keys().cloned().collect();
+        let allowed: BTreeSet<String> = texts.iter().flat_map(|text| allowed(text)).collect();
+        assert_eq!(keys, allowed, "{pointer}");
+    };
+    let typed = |text: &str| {
+        let kinds = ["integer", "choice", "list", "map", "object", "text"];
+        kinds.map(|kind| text.replace("TYPE", kind)).to_vec()
+    };
+    let check_typed = |pointer: &str, text: &str| {
+        let texts = typed(text);
+        check(pointer, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    check("", &["zzz: 1"]);
+    check("/$defs/connection", &["connections: {a: {zzz: 1}}"]);
+    check("/$defs/connection/properties/baseUrl", &["connections: {a: {baseUrl: {zzz: 1}}}"]);
+    check("/$defs/connection/properties/auth", &["connections: {a: {baseUrl: {input: a}, auth: {zzz: 1}}}"]);
+    check(
+        "/$defs/connection/properties/auth/properties/basic",
+        &["connections: {a: {auth: {basic: {zzz: 1}}}}"],
+    );
+    check(
+        "/$defs/connection/properties/auth/properties/header",
+        &["connections: {a: {auth: {header: {zzz: 1}}}}"],
+    );
+    check_typed("/$defs/connectionInput", "connections: {a: {inputs: {b: {type: TYPE, zzz: 1}}}}");
+    check_typed("/$defs/declaredInput", "inputs: {b: {type: TYPE, zzz: 1}}");
+    check_typed("/$defs/field", "inputs: {b: {type: object, fields: {c: {type: TYPE, zzz: 1}}}}");
+    check_typed("/$defs/type/anyOf/1", "types: {B: {type: TYPE, zzz: 1}}");
+    check_typed(
+        "/$defs/resultField/anyOf/1",
+        "types: {B: {type: object, fields: {c: {type: TYPE, zzz: 1}}}}",
+    );
+    check("/properties/paging", &["paging: {zzz: 1}"]);
+    check("/properties/paging/properties/next/items", &["paging: {next: [{zzz: 1}]}"]);
+    check("/properties/errors", &["errors: {zzz: 1}"]);
+    check("/$defs/action", &["actions: {a: {zzz: 1}}"]);
+    check(
+        "/$defs/action/properties/inputs/additionalProperties/anyOf/1",
+        &["actions: {a: {inputs: {b: {zzz: 1}}}}"],
+    );
+    check("/$defs/example", &["actions: {a: {example: {zzz: 1}}}"]);
+    check("/properties/natives/properties/request", &["natives: {request: {zzz: 1}}"]);
+}
