@@ -37,8 +37,8 @@ impl Engine {
         catalog.mounted(token).map(|mounted| mounted.deployed.automation.id.clone())
     }
 
-    /// Answers a request on the address with this token, in the order: token, enabled, method, size, parsing,
-    /// condition, durable acceptance, answer. An answer that names an execution is given only once that execution
+    /// Answers a request on the address with this token, in the order: token, enabled, method, signature, size,
+    /// parsing, condition, durable acceptance, answer. An answer that names an execution is given only once that execution
     /// is committed.
     pub async fn receive(&self, token: &str, request: Request) -> HttpResponse {
         let mounted = self.services().catalog.load().mounted(token).cloned();
@@ -69,6 +69,7 @@ impl Engine {
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             return Ok(answer);
         }
+        self.verify(mounted, webhook, &request)?;
         let trigger::webhook::Received { payload, results } = trigger::webhook::receive(webhook, request)?;
         if !self.condition_holds(mounted, &results)? {
             self.services().intake.count_refused("filtered");
@@ -84,6 +85,29 @@ impl Engine {
             WebhookMode::Async => Ok(response::asynchronous(webhook, &id)),
             WebhookMode::Sync => Ok(self.webhook_answer(webhook, id).await),
         }
+    }
+
+    /// Refuses a request that does not come from whom it should: before anything of it is read.
+    fn verify(
+        &self,
+        mounted: &Mounted,
+        webhook: &WebhookTrigger,
+        request: &Request,
+    ) -> Result<(), Rejection> {
+        let Some(verify) = &webhook.verify else { return Ok(()) };
+        let services = self.services();
+        let automation = &mounted.deployed.automation.id;
+        let proof = services.secrets.proof(verify).map_err(|error| {
+            // Without its secret nobody can be verified, and nobody is let in.
+            tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
+            Rejection::new(401, "invalid_signature", "invalid signature")
+        })?;
+        let url = services.address_of(mounted, request);
+        let verified = trigger::verify::verify(&proof, request, &url, services.clock.now());
+        verified.map_err(|(rejection, reason)| {
+            tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
+            rejection
+        })
     }
 
     fn condition_holds(&self, mounted: &Mounted, results: &Value) -> Result<bool, Rejection> {
@@ -183,6 +207,16 @@ fn condition_failed() -> Rejection {
 }
 
 impl Services {
+    /// The address that a request was sent to, as its sender was given it: never what the request itself says of it.
+    fn address_of(&self, mounted: &Mounted, request: &Request) -> String {
+        let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let address = mounted.deployed.address.as_ref();
+        let token = address.map_or("", |address| if mounted.test { &address.test } else { &address.live });
+        let query =
+            if request.raw_query.is_empty() { String::new() } else { format!("?{}", request.raw_query) };
+        format!("{base}/trigger/{token}{}{query}", request.fragment)
+    }
+
     /// Whether the trigger's condition lets an instant of a schedule pass. One that cannot be evaluated does not.
     pub(crate) fn scheduled_condition_holds(&self, automation: &Automation, payload: &Payload) -> bool {
         let Some(condition) = &automation.trigger_if else { return true };

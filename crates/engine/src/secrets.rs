@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use connector::ResolvedConnection;
 use model::action::{ActionError, ErrorKind};
-use model::automation::Automation;
+use model::automation::{Automation, Verify};
 use model::expression::Reference;
 use model::template::Template;
 use model::value::{Map, Value};
+use trigger::verify::{Key, Proof};
 
 use crate::catalog::Catalog;
 use crate::doubles::Doubles;
@@ -92,6 +93,25 @@ impl Secrets {
             );
         }
         kind.resolve(name, &values)
+    }
+
+    /// What requests are verified by, with its secrets read.
+    pub(crate) fn proof<'a>(&self, verify: &'a Verify) -> Result<Proof<'a>, ActionError> {
+        let text = |template, place| Ok::<_, ActionError>(self.evaluate(template, place)?.to_text());
+        let keys = match verify {
+            Verify::Basic { user, password } => {
+                let (user, password) = (text(user, "verify.user")?, text(password, "verify.password")?);
+                return Ok(Proof::Password { user, password });
+            }
+            Verify::Signature(rule) => &rule.keys,
+            Verify::Token { keys, .. } => keys,
+        };
+        let read = keys.iter().map(|key| {
+            let secret = text(&key.secret, "verify.secret")?;
+            Key::read(&secret, key.encoding, key.prefix.as_deref(), key.not_after)
+                .map_err(|error| ActionError::new(ErrorKind::Input, format!("verify.secret: {error}")))
+        });
+        Ok(Proof::Keys(verify, read.collect::<Result<_, _>>()?))
     }
 
     /// A value in which only `secrets` and `env` exist.

@@ -3,6 +3,7 @@
 mod step;
 mod trigger;
 mod verbs;
+mod verify;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ pub use trigger::{
 pub use verbs::{
     ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody, RespondStep,
     SwitchStep, WaitForStep, WaitOn, WaitStep,
+};
+
+pub use verify::{
+    Algorithm, Encoding, Format, Piece, SignatureRule, TimeUnit, TimestampPlace, TimestampRule, Verify,
+    VerifyKey,
 };
 
 /// What URLs, state and history of an Automation belong to: `[a-z0-9][a-z0-9-]*`, at most 100 characters.

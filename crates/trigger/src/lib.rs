@@ -7,6 +7,7 @@
 
 pub mod response;
 pub mod schedule;
+pub mod verify;
 pub mod webhook;
 
 mod rejection;

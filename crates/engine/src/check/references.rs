@@ -11,7 +11,7 @@ mod places;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-use model::automation::{Automation, Block, ConfigVar, Step, Verb};
+use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
 use model::load::Gaps;
@@ -92,6 +92,13 @@ impl<'a> Checker<'a> {
         let automation = self.automation;
         for ConfigVar { value, secret, .. } in &automation.config_vars {
             self.template(value, Site::top(&Names::at(Place::ConfigVar { secret: *secret })));
+        }
+        if let Trigger::Webhook(webhook) = &automation.trigger
+            && let Some(verify) = &webhook.verify
+        {
+            // A secret is never shown there, as in a variable that is marked so.
+            let names = Names::at(Place::ConfigVar { secret: true });
+            verify.expressions(&mut |expression| self.expression(expression, Site::top(&names)));
         }
         if let Some(condition) = &automation.trigger_if {
             self.expression(condition, Site::top(&Names::at(Place::TriggerIf)));

@@ -189,3 +189,45 @@ async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
     }
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_before_it_is_read() {
+    let project = Project::with(
+        "trigger: {webhook: {mode: sync, verify: {secret: '${{ secrets.hook }}'}}}\nsteps: [{set: {a: 1}}]\n",
+    );
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
+    let engine = project.start().await;
+    let catalog = engine.catalog();
+    let address = catalog.find("test").expect("it is in force").address.clone().expect("it has one");
+    let signed = |signature: &str| {
+        let mut request = post("{\"a\": 1}");
+        request.headers.push(("X-Hmac-Hash".to_owned(), signature.as_bytes().to_vec()));
+        request
+    };
+    let right = signature("hook secret", "{\"a\": 1}");
+    let answer = engine.receive(&address.live, signed(&right)).await;
+    assert_eq!(answer.status, 401, "without its secret nobody is let in");
+    project.write("secrets/hook", "hook secret\n");
+    for token in [&address.live, &address.test] {
+        let wrong = engine.receive(token, signed("00")).await;
+        assert_eq!(wrong.status, 401);
+        let mut broken = signed("00");
+        broken.body = "{".into();
+        assert_eq!(engine.receive(token, broken).await.status, 401, "it is not read before");
+        assert_eq!(engine.receive(token, signed(&right)).await.status, 200);
+    }
+    assert_eq!(engine.receive(&address.live, post("{\"a\": 1}")).await.status, 401);
+    let page = store::Page { before: None, limit: 10 };
+    let rows =
+        engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
+    assert_eq!(rows.len(), 2, "what is refused leaves nothing behind");
+    stop(engine).await;
+}
+
+/// The HMAC-SHA-256 of a text in hex.
+fn signature(key: &str, text: &str) -> String {
+    use hmac::{KeyInit as _, Mac as _};
+    let mut mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(key.as_bytes()).expect("a key");
+    mac.update(text.as_bytes());
+    hex::encode(mac.finalize().into_bytes())
+}

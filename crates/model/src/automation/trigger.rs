@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Named;
+use super::{Named, Verify};
 use crate::diagnostic::Span;
 
 /// What starts an Automation.
@@ -41,6 +41,8 @@ pub struct WebhookTrigger {
     pub timeout: Duration,
     /// The most bytes of a body.
     pub max_body: usize,
+    /// Who may start it, where the secret in the address is not enough.
+    pub verify: Option<Verify>,
 }
 
 /// Whether a caller waits.

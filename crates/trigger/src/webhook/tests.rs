@@ -14,6 +14,7 @@ fn trigger() -> WebhookTrigger {
         respond: None,
         timeout: Duration::from_secs(30),
         max_body: 4096,
+        verify: None,
     }
 }
 

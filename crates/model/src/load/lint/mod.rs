@@ -45,7 +45,10 @@ fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
     let message = "whoever learns the address of this webhook can start it: nothing verifies the sender";
     Some(
         Diagnostic::warning("unverified-webhook", message, webhook.key_span)
-            .help("write `verify: none` if the secret in the address is enough"),
+            .help(
+                "add `verify: {preset: hmac, secret: \"${{ secrets.NAME }}\"}`, with the preset of the sender; or `verify: none` if the \
+                 secret in the address is enough",
+            ),
     )
 }
 

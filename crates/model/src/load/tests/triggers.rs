@@ -71,7 +71,7 @@ fn a_webhook_is_within_its_bounds() {
     check_trigger("{webhook: {maxBody: 1000}}", &["invalid-size 1:30"]);
     check_trigger("{webhook: {mode: sync, timeout: 16m}}", &["out-of-range 1:42"]);
     check_trigger("{webhook: {mode: sync, timeout: 500ms}}", &["out-of-range 1:42"]);
-    check_trigger("{webhook: {verify: {}}}", &["wrong-type 1:29"]);
+    check_trigger("{webhook: {verify: {}}}", &["missing-key 1:29"]);
 }
 
 #[test]
@@ -163,4 +163,25 @@ fn a_schedule_is_within_its_bounds() {
     check_trigger("{schedule: {every: 5m, overlap: no}}", &["unknown-value 1:42"]);
     check_trigger("{schedule: {every: 5m, timezone: '${{ env.TZ }}'}}", &["no-expression-here 1:44"]);
     check_trigger("{schedule: {cron: ''}}", &["empty-text 1:28"]);
+}
+
+#[test]
+fn a_verification_names_a_preset_and_has_a_secret() {
+    let verify = |yaml: &str, expected: &[&str]| {
+        check(&format!("trigger: {{webhook: {{verify: {yaml}}}}}\nsteps: [{{set: {{_a: 1}}}}]\n"), expected);
+    };
+    verify("none", &[]);
+    verify("{secret: '${{ secrets.a }}'}", &[]);
+    verify("{preset: stripe, keys: [{secret: '${{ secrets.a }}', notAfter: '2027-01-31T00:00:00Z'}]}", &[]);
+    verify("{preset: basic, user: ann, password: '${{ secrets.a }}'}", &[]);
+    verify("no", &["unknown-value 1:29"]);
+    verify("{preset: strip, secret: '${{ secrets.a }}'}", &["unknown-value 1:38"]);
+    verify("{preset: stripe}", &["missing-key 1:30"]);
+    verify("{secret: ''}", &["empty-text 1:38"]);
+    verify("{secret: '${{ secrets.a }}', keys: []}", &["conflicting-keys 1:58"]);
+    verify("{keys: []}", &["empty-list 1:36"]);
+    verify("{preset: gitlab, secret: '${{ secrets.a }}', content: x}", &["unused-setting 1:74"]);
+    verify("{secret: '${{ secrets.a }}', content: '{bdy}'}", &["unknown-value 1:67"]);
+    verify("{secret: '${{ secrets.a }}', content: '{timestamp}.{body}'}", &["missing-key 1:67"]);
+    verify("{keys: [{secret: '${{ secrets.a }}', notAfter: soon}]}", &["invalid-time 1:76"]);
 }

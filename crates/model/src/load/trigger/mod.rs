@@ -1,6 +1,8 @@
 //! `trigger`: exactly one kind, and a condition beside it. A kind is one file here and one row of [`KINDS`].
 
+mod presets;
 pub(super) mod schedule;
+pub(super) mod verify;
 pub(super) mod webhook;
 
 use super::keys::{Choice, Key, Object, Shape};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::verify;
 use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use crate::load::header;
@@ -44,8 +45,8 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         Key::new("maxBody", Shape::Size, "The largest body that is taken, at most 25MiB. Default: 6MiB."),
         Key::new(
             "verify",
-            Shape::Words(&["none"]),
-            "Who may start it: `none` says that whoever knows the address may.",
+            Shape::Either(&[Shape::Words(&["none"]), Shape::Object(&verify::VERIFY)]),
+            "Who may start it: how the sender signs its requests, or `none` for whoever knows the address.",
         ),
     ],
     choice: Choice::Free,
@@ -94,8 +95,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         }
         None => {}
     }
-    // It changes nothing: the author says that it is meant.
-    let _ = reader.take("verify").choice(&["none"]);
+    webhook.verify = verify::lower(reader.take("verify"), diagnostics);
     if has_known_mode(node) {
         inert(&reader, webhook.mode, diagnostics);
     }
@@ -110,6 +110,7 @@ fn usual() -> WebhookTrigger {
         respond: None,
         timeout: Automation::DEFAULT_SYNC_TIMEOUT,
         max_body: Automation::DEFAULT_MAX_BODY,
+        verify: None,
     }
 }
 

@@ -1,0 +1,391 @@
+//! Every preset against its golden vector, and against each change of one bit of it. Vectors: published by GitHub, Slack,
+//! Standard Webhooks, Discord's scheme and Twilio; the others computed from the references with another implementation.
+
+use std::sync::Arc;
+
+use model::Source;
+use model::automation::{Trigger, Verify};
+use pretty_assertions::assert_eq;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+use super::*;
+
+/// The key, body and address of the vectors of our own.
+const SECRET: &str = "test-secret";
+const BODY: &str = r#"{"id":"evt_1","n":1}"#;
+const URL: &str = "https://hook.example.test/trigger/abc";
+
+fn rule(yaml: &str) -> Verify {
+    let text = format!("trigger: {{webhook: {{verify: {yaml}}}}}\nsteps: [{{set: {{a: 1}}}}]\n");
+    let loaded = model::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
+    let value = loaded.value.unwrap_or_else(|| panic!("{}", loaded.report.render(false)));
+    match &value.trigger {
+        Trigger::Webhook(webhook) => webhook.verify.clone().expect("it is verified"),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn request(headers: &[(&str, &str)], body: &str) -> Request {
+    Request {
+        method: "POST".to_owned(),
+        headers: headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+            .collect(),
+        body: body.to_owned().into(),
+        ..Request::default()
+    }
+}
+
+fn keys(rule: &Verify, secret: &str) -> Vec<Key> {
+    let (Verify::Signature(_) | Verify::Token { .. }) = rule else { return Vec::new() };
+    let declared = match rule {
+        Verify::Signature(rule) => &rule.keys,
+        Verify::Token { keys, .. } => keys,
+        Verify::Basic { .. } => return Vec::new(),
+    };
+    let read = declared.iter().map(|key| {
+        let text = key.secret.literal().and_then(|value| value.as_str()).filter(|text| *text != "S");
+        Key::read(text.unwrap_or(secret), key.encoding, key.prefix.as_deref(), key.not_after)
+    });
+    read.collect::<Result<_, _>>().expect("the key is one")
+}
+
+fn said(rule: &Verify, secret: &str, request: &Request, url: &str, now: &str) -> Result<(), Reason> {
+    let proof = Proof::Keys(rule, keys(rule, secret));
+    let now = now.parse().expect("an instant");
+    verify(&proof, request, url, now).map_err(|(rejection, reason)| {
+        assert_eq!((rejection.status, rejection.message.as_str()), (401, "invalid signature"));
+        reason
+    })
+}
+
+struct Vector {
+    preset: &'static str,
+    secret: &'static str,
+    url: &'static str,
+    now: &'static str,
+    headers: &'static [(&'static str, &'static str)],
+    body: &'static str,
+}
+
+/// 1700000000 is 2023-11-14T22:13:20Z.
+const NOW: &str = "2023-11-14T22:13:30Z";
+
+const fn own(preset: &'static str, headers: &'static [(&'static str, &'static str)]) -> Vector {
+    Vector { preset, secret: SECRET, url: URL, now: NOW, headers, body: BODY }
+}
+
+const SLACK_BODY: &str = "token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c";
+
+static VECTORS: &[Vector] = &[
+    Vector {
+        preset: "github",
+        secret: "It's a Secret to Everybody",
+        url: URL,
+        now: NOW,
+        headers: &[(
+            "X-Hub-Signature-256",
+            "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17",
+        )],
+        body: "Hello, World!",
+    },
+    Vector {
+        preset: "slack",
+        secret: "8f742231b10e8888abcd99yyyzzz85a5",
+        url: URL,
+        now: "2018-07-12T18:38:00Z",
+        headers: &[
+            ("X-Slack-Request-Timestamp", "1531420618"),
+            ("X-Slack-Signature", "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"),
+        ],
+        body: SLACK_BODY,
+    },
+    Vector {
+        preset: "standardWebhooks",
+        secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        url: URL,
+        now: "2021-02-25T15:02:20Z",
+        headers: &[
+            ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", "v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="),
+        ],
+        body: r#"{"test": 2432232314}"#,
+    },
+    Vector {
+        preset: "twilio",
+        secret: "12345",
+        url: "https://mycompany.com/myapp.php?foo=1&bar=2",
+        now: NOW,
+        headers: &[
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("X-Twilio-Signature", "GvWf1cFY/Q7PnoempGyD5oXAezc="),
+        ],
+        body: "To=%2B18005551212&CallSid=CA1234567890ABCDE&Caller=%2B14158675310&From=%2B14158675310&Digits=1234",
+    },
+    own(
+        "stripe",
+        &[(
+            "Stripe-Signature",
+            "t=1700000000,v1=00,v1=0a02322c2600e88d745c9bcd1b8340b36b6dbe5e7a66ca5feb74035f4ed01d71",
+        )],
+    ),
+    own("shopify", &[("X-Shopify-Hmac-SHA256", "SmTQ6QGXddxP6btntgRZdM3ylvPvW6TZy5Zp0FUyW58=")]),
+    own(
+        "hubspot",
+        &[
+            ("X-HubSpot-Signature-v3", "lSw1rRIkV2zhgYOmJgjiuqphLPWC5bEEkeXz4QNV6WY="),
+            ("X-HubSpot-Request-Timestamp", "1700000000000"),
+        ],
+    ),
+    own("square", &[("x-square-hmacsha256-signature", "vSV4kyD1qipsxrIhuGNi7B9T49mn5cGSuEXxPhp/I9Q=")]),
+    own("trello", &[("X-Trello-Webhook", "sRtPMi65206vBez1dsljedBkWZ8=")]),
+    own(
+        "zoom",
+        &[
+            ("x-zm-request-timestamp", "1700000000"),
+            ("x-zm-signature", "v0=2fe63a12ee63d47929617c1474b61c5af74f05b3959a1e09ccc3f5aa3fcbfafa"),
+        ],
+    ),
+    own(
+        "paddle",
+        &[(
+            "Paddle-Signature",
+            "ts=1700000000;h1=150a5e7d5973401bf72308b08aeab61db845b72ece5d2047fb3d80a27c99bbe9",
+        )],
+    ),
+    own(
+        "twitch",
+        &[
+            ("Twitch-Eventsub-Message-Id", "msg-1"),
+            ("Twitch-Eventsub-Message-Timestamp", "2023-11-14T22:13:20Z"),
+            (
+                "Twitch-Eventsub-Message-Signature",
+                "sha256=a7daf15250a9556efc95c5851c9436c91a96460bf4475b6422d0b82ef6363599",
+            ),
+        ],
+    ),
+];
+
+#[test]
+fn every_golden_vector_holds() {
+    for vector in VECTORS {
+        let rule = rule(&format!("{{preset: {}, secret: S}}", vector.preset));
+        let request = request(vector.headers, vector.body);
+        let said = said(&rule, vector.secret, &request, vector.url, vector.now);
+        assert_eq!(said, Ok(()), "{}", vector.preset);
+    }
+}
+
+/// The SHA-256 or SHA-1 of the body alone, which most senders sign, at each header and in each form.
+#[test]
+fn what_is_over_the_body_alone_holds_in_every_form() {
+    let hex = "sha256-of-the-body";
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
+    let mac = ring::hmac::sign(&key, BODY.as_bytes());
+    let (hex_form, base64_form) = (hex::encode(mac.as_ref()), BASE64.encode(mac.as_ref()));
+    assert_ne!(hex, hex_form);
+    for (preset, header, value) in [
+        ("asana", "X-Hook-Signature", hex_form.clone()),
+        ("hmac", "x-hmac-hash", hex_form.to_uppercase()),
+        ("meta", "X-Hub-Signature-256", format!("sha256={hex_form}")),
+        ("pagerduty", "X-PagerDuty-Signature", format!("v1=00,v1={hex_form}")),
+        ("docusign", "X-DocuSign-Signature-2", base64_form.clone()),
+        ("x", "x-twitter-webhooks-signature", format!("sha256={base64_form}")),
+    ] {
+        let rule = rule(&format!("{{preset: {preset}, secret: S}}"));
+        assert_eq!(said(&rule, SECRET, &request(&[(header, &value)], BODY), URL, NOW), Ok(()), "{preset}");
+    }
+    let own = rule("{secret: S, header: X-Mine, prefix: 'mac ', encoding: base64url, algorithm: sha512}");
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA512, SECRET.as_bytes());
+    let value = format!("mac {}", BASE64_URL.encode(ring::hmac::sign(&key, BODY.as_bytes()).as_ref()));
+    assert_eq!(said(&own, SECRET, &request(&[("x-mine", &value)], BODY), URL, NOW), Ok(()));
+}
+
+#[test]
+fn a_time_that_is_signed_with_the_body_holds_where_it_stands() {
+    let sign = |text: &str| {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
+        ring::hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
+    };
+    let time = "2023-11-14T22:13:20Z";
+    let value = BASE64.encode(sign(&format!("{time}{BODY}")));
+    let headers = [("X-Zendesk-Webhook-Signature-Timestamp", time), ("X-Zendesk-Webhook-Signature", &value)];
+    let zendesk = rule("{preset: zendesk, secret: S}");
+    assert_eq!(said(&zendesk, SECRET, &request(&headers, BODY), URL, NOW), Ok(()));
+    let body = r#"{"action":"create","webhookTimestamp":1700000000000}"#;
+    let value = hex::encode(sign(body));
+    let linear = rule("{preset: linear, secret: S}");
+    let sent = request(&[("Linear-Signature", &value)], body);
+    assert_eq!(said(&linear, SECRET, &sent, URL, NOW), Ok(()));
+    assert_eq!(said(&linear, SECRET, &sent, URL, "2023-11-14T22:14:30Z"), Err(Reason::Late));
+}
+
+#[test]
+fn a_public_key_verifies_what_its_private_key_signed() {
+    let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).expect("a key");
+    let public = pair.public_key().as_ref();
+    let made = hex::encode(pair.sign(format!("1700000000{BODY}").as_bytes()).as_ref());
+    let headers = [("X-Signature-Ed25519", made.as_str()), ("X-Signature-Timestamp", "1700000000")];
+    let discord = rule("{preset: discord, secret: S}");
+    assert_eq!(said(&discord, &hex::encode(public), &request(&headers, BODY), URL, NOW), Ok(()));
+    let changed = request(&headers, &BODY.replace('1', "2"));
+    assert_eq!(said(&discord, &hex::encode(public), &changed, URL, NOW), Err(Reason::Wrong));
+
+    let made =
+        format!("v1a,{}", BASE64.encode(pair.sign(format!("msg_1.1700000000.{BODY}").as_bytes()).as_ref()));
+    let headers =
+        [("webhook-id", "msg_1"), ("webhook-timestamp", "1700000000"), ("webhook-signature", made.as_str())];
+    let standard = rule("{preset: standardWebhooksEd25519, secret: S}");
+    let secret = format!("whpk_{}", BASE64.encode(public));
+    assert_eq!(said(&standard, &secret, &request(&headers, BODY), URL, NOW), Ok(()));
+}
+
+#[test]
+fn no_change_of_one_bit_gets_through() {
+    for vector in VECTORS {
+        let rule = rule(&format!("{{preset: {}, secret: S}}", vector.preset));
+        let good = request(vector.headers, vector.body);
+        let refused = |request: &Request, what: &str| {
+            let said = said(&rule, vector.secret, request, vector.url, vector.now);
+            assert!(said.is_err(), "{}: {what}", vector.preset);
+        };
+        for at in 0..vector.body.len() {
+            let mut changed = good.clone();
+            let mut body = changed.body.to_vec();
+            body[at] ^= 1;
+            changed.body = body.into();
+            refused(&changed, &format!("bit of byte {at} of the body"));
+        }
+        for (index, (name, value)) in vector.headers.iter().enumerate() {
+            if *name == "content-type" {
+                continue;
+            }
+            // Of several signatures the one that holds is the last.
+            let from = value.rfind([',', ' ', ';']).map_or(0, |at| at + 1);
+            for at in from..value.len() {
+                let mut changed = good.clone();
+                changed.headers[index].1[at] ^= 1;
+                // The last letter of base64 has bits that mean nothing, and hex is read in either case.
+                let same = decoded_alike(&good.headers[index].1, &changed.headers[index].1);
+                if !same {
+                    refused(&changed, &format!("bit of byte {at} of `{name}`"));
+                }
+            }
+        }
+        // Its last letter but one, so that base64 stays base64.
+        let mut other = vector.secret.to_owned();
+        let last = other.len() - 2;
+        other.replace_range(last..=last, if other[last..].starts_with('A') { "B" } else { "A" });
+        let said = said(&rule, &other, &good, vector.url, vector.now);
+        assert!(said.is_err(), "{}: another secret", vector.preset);
+    }
+}
+
+/// Whether two headers stand for the same bytes in base64 or hex.
+fn decoded_alike(first: &[u8], second: &[u8]) -> bool {
+    let last = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let start = text.find(['=', ',']).filter(|at| at + 1 < text.len()).map_or(0, |at| at + 1);
+        let last = text[start..].rsplit([',', ' ']).next().unwrap_or_default().to_owned();
+        (hex::decode(&last).ok(), BASE64.decode(&last).ok())
+    };
+    let ((hex_a, base_a), (hex_b, base_b)) = (last(first), last(second));
+    (hex_a.is_some() && hex_a == hex_b) || (hex_a.is_none() && base_a.is_some() && base_a == base_b)
+}
+
+#[test]
+fn a_signature_is_refused_once_it_is_old_and_when_it_is_from_the_future() {
+    let stripe = rule("{preset: stripe, secret: S}");
+    let vector = &VECTORS[4];
+    let sent = request(vector.headers, BODY);
+    for (now, expected) in [
+        ("2023-11-14T22:18:20Z", Ok(())),
+        ("2023-11-14T22:18:21Z", Err(Reason::Late)),
+        ("2023-11-14T22:12:20Z", Ok(())),
+        ("2023-11-14T22:12:19Z", Err(Reason::Late)),
+    ] {
+        assert_eq!(said(&stripe, SECRET, &sent, URL, now), expected, "{now}");
+    }
+}
+
+#[test]
+fn a_key_that_is_over_counts_no_more_and_any_of_those_in_force_does() {
+    let both = rule("{keys: [{secret: S}, {secret: old, notAfter: 2023-11-14T22:13:31Z}]}");
+    let sign = |secret: &str| {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+        hex::encode(ring::hmac::sign(&key, BODY.as_bytes()).as_ref())
+    };
+    for (secret, now, expected) in [
+        (SECRET, NOW, Ok(())),
+        ("old", NOW, Ok(())),
+        ("old", "2023-11-14T22:13:31Z", Err(Reason::Wrong)),
+        ("other", NOW, Err(Reason::Wrong)),
+    ] {
+        let sent = request(&[("x-hmac-hash", &sign(secret))], BODY);
+        assert_eq!(said(&both, SECRET, &sent, URL, now), expected, "{secret} {now}");
+    }
+}
+
+#[test]
+fn what_is_not_there_or_there_twice_or_of_no_form_is_refused() {
+    let hmac = rule("{secret: S}");
+    let long = "a".repeat(5000);
+    for (headers, expected) in [
+        (vec![], Reason::Missing),
+        (vec![("x-hmac-hash", "")], Reason::Wrong),
+        (vec![("x-hmac-hash", "zz")], Reason::Wrong),
+        (vec![("x-hmac-hash", "00"), ("X-HMAC-HASH", "00")], Reason::Header),
+        (vec![("x-hmac-hash", long.as_str())], Reason::Header),
+    ] {
+        assert_eq!(said(&hmac, SECRET, &request(&headers, BODY), URL, NOW), Err(expected), "{headers:?}");
+    }
+    let standard = rule("{preset: standardWebhooks, secret: S}");
+    let many = "v1,AAAA ".repeat(9);
+    for (id, signature, expected) in [
+        ("a", "v2,AAAA", Reason::Form),
+        ("a", many.as_str(), Reason::Form),
+        ("a.1", "v1,AAAA", Reason::Form),
+        ("a", "v1,AAAA", Reason::Wrong),
+    ] {
+        let headers =
+            [("webhook-id", id), ("webhook-timestamp", "1700000000"), ("webhook-signature", signature)];
+        assert_eq!(said(&standard, "whsec_AAAA", &request(&headers, BODY), URL, NOW), Err(expected));
+    }
+}
+
+#[test]
+fn a_token_and_a_password_are_what_they_are() {
+    let gitlab = rule("{preset: gitlab, secret: S}");
+    let own = rule("{preset: sharedToken, header: X-My-Token, secret: S}");
+    for (rule, header) in [(&gitlab, "X-Gitlab-Token"), (&own, "x-my-token")] {
+        assert_eq!(said(rule, SECRET, &request(&[(header, SECRET)], BODY), URL, NOW), Ok(()));
+        for wrong in ["", "test-secre", "test-secret2", "Test-secret"] {
+            let said = said(rule, SECRET, &request(&[(header, wrong)], BODY), URL, NOW);
+            assert_eq!(said, Err(Reason::Wrong), "{wrong}");
+        }
+    }
+    let proof = Proof::Password { user: "ann".to_owned(), password: "a:b".to_owned() };
+    let now = NOW.parse().expect("an instant");
+    for (header, holds) in [
+        (format!("Basic {}", BASE64.encode("ann:a:b")), true),
+        (format!("basic {}", BASE64.encode("ann:a:b")), true),
+        (format!("Basic {}", BASE64.encode("ann:a")), false),
+        (format!("Bearer {}", BASE64.encode("ann:a:b")), false),
+        ("Basic".to_owned(), false),
+    ] {
+        let sent = request(&[("authorization", &header)], BODY);
+        assert_eq!(verify(&proof, &sent, URL, now).is_ok(), holds, "{header}");
+    }
+}
+
+#[test]
+fn a_key_is_never_empty_and_is_written_as_it_should_be() {
+    let read = |text, encoding, prefix| Key::read(text, encoding, prefix, None).map(|key| key.bytes);
+    assert_eq!(read("", Encoding::Text, None), Err(BadKey::Empty));
+    assert_eq!(read("whsec_", Encoding::Base64, Some("whsec_")), Err(BadKey::Empty));
+    assert_eq!(read("xyz", Encoding::Hex, None), Err(BadKey::Encoding));
+    assert_eq!(read("whsec_AQI=", Encoding::Base64, Some("whsec_")), Ok(vec![1, 2]));
+    assert_eq!(read("AQI", Encoding::Base64Url, None), Ok(vec![1, 2]));
+}
