@@ -208,7 +208,9 @@ impl Services {
                         return Ok(new);
                     }
                 },
-                Found::Taken(queued, wake_at) => return self.deliver_at_rest(queued, wake_at, step, signal).await,
+                Found::Taken(queued, wake_at) => {
+                    return self.deliver_at_rest(queued, wake_at, step, signal).await;
+                }
                 Found::Nowhere => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
                     match row {

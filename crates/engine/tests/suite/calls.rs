@@ -25,7 +25,8 @@ async fn crash(engine: Engine) {
 /// All executions there are, as `automation status`, oldest first.
 async fn all(engine: &Engine) -> Vec<String> {
     let page = store::Page { before: None, limit: 100 };
-    let mut rows = engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
+    let mut rows =
+        engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
     rows.reverse();
     rows.into_iter().map(|row| format!("{} {}", row.automation, row.status.word())).collect()
 }
@@ -52,7 +53,9 @@ async fn a_call_gives_the_result_of_the_other_and_an_asynchronous_one_its_execut
 
 #[tokio::test]
 async fn a_failed_call_fails_its_step_with_what_the_other_said() {
-    let project = Project::with(&manual("  - id: a\n    call: bad\n    onError: [{set: {said: \"${{ error.message }}\", at: \"${{ error.step }}\"}}]\n"));
+    let project = Project::with(&manual(
+        "  - id: a\n    call: bad\n    onError: [{set: {said: \"${{ error.message }}\", at: \"${{ error.step }}\"}}]\n",
+    ));
     project.write("automations/bad.yaml", "trigger: {manual: {}}\nsteps: [{fail: no paper}]\n");
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
@@ -62,7 +65,9 @@ async fn a_failed_call_fails_its_step_with_what_the_other_said() {
 
 #[tokio::test]
 async fn callers_that_hold_every_slot_do_not_wait_for_ever() {
-    let mut project = Project::with(&manual("  - forEach: range(3)\n    concurrency: 3\n    steps: [{call: double, with: {n: \"${{ item }}\"}}]\n"));
+    let mut project = Project::with(&manual(
+        "  - forEach: range(3)\n    concurrency: 3\n    steps: [{call: double, with: {n: \"${{ item }}\"}}]\n",
+    ));
     project.settings.limits.in_flight = 1;
     project.write("automations/double.yaml", DOUBLE);
     let engine = project.start().await;
@@ -92,7 +97,8 @@ async fn a_called_execution_is_started_once_whatever_becomes_of_the_process() {
 
 #[tokio::test]
 async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
-    let project = Project::with(&manual("  - id: a\n    call: slow\n  - set: {got: \"${{ steps.a.results }}\"}\n"));
+    let project =
+        Project::with(&manual("  - id: a\n    call: slow\n  - set: {got: \"${{ steps.a.results }}\"}\n"));
     project.write("automations/slow.yaml", "trigger: {manual: {}}\nsteps: [{waitFor: {event: go}}]\n");
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
@@ -188,7 +194,12 @@ async fn each_turn_of_a_loop_is_undone_with_its_own_item() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     assert_eq!(end(&engine, id).await, "failed: full");
-    let kept = engine.store().read_state("automation:test", "undone").await.expect("it is read").expect("it is there");
+    let kept = engine
+        .store()
+        .read_state("automation:test", "undone")
+        .await
+        .expect("it is read")
+        .expect("it is there");
     assert_eq!(kept.value.to_json(), r#"["yy1","xx0"]"#);
     stop(engine).await;
 }
@@ -290,6 +301,9 @@ async fn what_cannot_be_added_to_is_said_and_stays() {
     ));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(end(&engine, id).await, r#"{"said":"the value is text, which nothing can be added to","k":"text"}"#);
+    assert_eq!(
+        end(&engine, id).await,
+        r#"{"said":"the value is text, which nothing can be added to","k":"text"}"#
+    );
     stop(engine).await;
 }
