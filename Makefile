@@ -12,7 +12,7 @@ EDITOR_TOOLS := $(TARGET)/editor
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check \
-	editor-check run-check schemas format bench audit book clean
+	editor-check run-check schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,8 +53,10 @@ doc-tests:
 examples-check:
 	$(COGWORK) validate
 
-docs-check: # Every YAML file shown in the manual loads, and every link leads somewhere.
+docs-check: # The manual: its YAML is checked, its tests pass, it renders, no link leads nowhere, the tutorial works.
 	@python3 scripts/check-docs.py $(COGWORK)
+	@python3 scripts/check-book.py $(TARGET)/debug/manual
+	@python3 scripts/check-tutorial.py $(TARGET)/debug
 
 editor-check: $(EDITOR_TOOLS)/node_modules # What an author sees in an editor: the schemas in the real yaml-language-server.
 	@YAML_LANGUAGE_SERVER=$(abspath $(EDITOR_TOOLS))/node_modules/yaml-language-server/bin/yaml-language-server \
@@ -72,6 +74,9 @@ run-check: # `make run` does what it tells people to do.
 schemas: ## Write schemas/*.schema.json anew
 	$(CARGO) run --bin cogwork -- schema --write
 
+reference: ## Write docs/src/reference anew
+	$(CARGO) run --locked --bin manual -- --reference
+
 bench: ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', …)
 	$(CARGO) build --release --locked -p cli -p bench --bin cogwork --bin bench
 	$(TARGET)/release/bench $(ARGS)
@@ -80,8 +85,8 @@ audit: ## Check licences, banned crates and sources of all dependencies (install
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)
 	$(CARGO) deny check licenses bans sources
 
-book: ## Build the manual as HTML into docs/book (needs mdBook: cargo install mdbook)
-	mdbook build docs
+book: ## Build the manual as HTML into docs/book
+	$(CARGO) run --locked --bin manual
 
 clean: ## Take away what was built; data in .cogwork/ stays
 	$(CARGO) clean

@@ -20,6 +20,7 @@ pub mod retry;
 pub mod trial;
 
 pub mod load;
+pub mod reference;
 pub mod schema;
 
 pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};

@@ -36,6 +36,7 @@ pub(crate) use inputs::CONFIG_VAR;
 pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
 pub(crate) use trial::SUITE;
+pub(crate) use trigger::TRIGGER;
 
 /// What came of a file: its checked form where no error stands in the way, and everything there is to say.
 #[derive(Debug)]

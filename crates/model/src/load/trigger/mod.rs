@@ -24,7 +24,7 @@ const KINDS: [Kind; 3] = [
     Kind { word: "manual", lower: manual },
 ];
 
-pub(super) static TRIGGER: Object = Object {
+pub(crate) static TRIGGER: Object = Object {
     what: "a trigger",
     keys: &[
         Key::new(

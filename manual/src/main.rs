@@ -1,0 +1,53 @@
+//! Renders the manual, `docs/`, into `docs/book`. What mdBook only warns of (an include that leads nowhere, HTML that is not
+//! closed) ends it with an error. With `--reference` it writes the pages of the reference anew in place of that.
+
+#![expect(clippy::print_stdout, reason = "it says where the book is")]
+
+mod connectors;
+mod reference;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, ensure};
+use mdbook_driver::MDBook;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Counts what is warned of.
+struct Warnings(Arc<AtomicUsize>);
+
+impl<S: Subscriber> Layer<S> for Warnings {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() <= Level::WARN {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    match std::env::args_os().nth(1) {
+        None => render(docs),
+        Some(flag) if flag == "--reference" => reference::write(&docs.join("src/reference")),
+        Some(folder) => render(PathBuf::from(folder)),
+    }
+}
+
+fn render(folder: PathBuf) -> anyhow::Result<()> {
+    let warnings = Arc::new(AtomicUsize::new(0));
+    let shown =
+        tracing_subscriber::fmt::layer().without_time().with_target(false).with_writer(std::io::stderr);
+    let layers = tracing_subscriber::registry().with(LevelFilter::WARN).with(shown);
+    layers.with(Warnings(warnings.clone())).init();
+    let place = folder.display().to_string();
+    let book = MDBook::load(folder).with_context(|| format!("cannot load `{place}`"))?;
+    book.build().context("cannot render the manual")?;
+    let warnings = warnings.load(Ordering::Relaxed);
+    ensure!(warnings == 0, "the manual has {warnings} problems");
+    println!("the manual is in {}", book.build_dir_for("html").display());
+    Ok(())
+}
