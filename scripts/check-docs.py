@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Checks the YAML of the manual, the README and the contributors' guide with the real program.
+"""Checks the YAML of the manual, the README and the contributors' guide with the real program. No block is left out.
 
-Every fenced block of YAML is looked at by what it is:
+A fenced block of YAML is a whole file, known by its keys or by a comment in its first line that names it
+(`# automations/order-desk.yaml`, `# automations/order-desk.test.yaml`, `# connections/mainWiki.yaml`, `# cogwork.yaml`), or it
+says behind `yaml` what it is:
 
-* an automation (it has the keys `trigger` and `steps` at its left edge) becomes a file of a temporary project;
-* a connection (`type` and `with`) becomes a file of its connections folder;
-* a connector manifest (`connector` and `title`) becomes a file of its connectors folder;
-* anything else is an excerpt, and is left alone.
+* `yaml steps`: a list of steps; `yaml step`: keys of a step; `yaml top`: keys of an automation; `yaml trigger`: what stands
+  below `trigger`. Such an excerpt is checked in an automation made around it.
+* `yaml wrong=CODE`: an automation with this mistake, which the program has to tell.
+* `yaml foreign`: another program's; it is not looked at.
 
-A comment `# connections/mainWiki.yaml` in the first line of a block says which file it is. The connections of the repository
-are there too, and so are the connectors of all blocks of the same page. `cogwork validate` then checks each page's project, and
-an error or a warning is a fault of the page, reported at its line there.
+The files of a page are a project, with the connections of the repository beside them. `cogwork validate` checks it; an error or a
+warning is a fault of the page, reported at its line there. `cogwork test` runs the tests that the page has. Where a page shows a
+file as it grows, each version is checked, and the last one is tested.
 
 Checked too: relative links lead to a file and a heading that exist; every page is in the table of contents; every code of a
 diagnostic and of a refused request, every setting, every subcommand and every route of the API is in the manual.
@@ -29,8 +31,15 @@ from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/src").rglob("*.md"))]
-FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*)")
-NAMED = re.compile(r"^# (?P<folder>automations|connections|connectors)/(?P<stem>[\w-]+)\.yaml\s*$")
+FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<kind>[\w=-]*)")
+NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|cogwork\.yaml)\s*$")
+# What is put around an excerpt: the lines before it, how far it is moved in, and the lines after it.
+WRAPPERS = {
+    "steps": ("trigger: {manual: {}}\nsteps:\n", 2, ""),
+    "step": ("trigger: {manual: {}}\nsteps:\n  - action: log.info\n    with: {message: here}\n", 4, ""),
+    "top": ("trigger: {webhook: {verify: none}}\n", 0, "steps:\n  - {action: log.info, with: {message: here}}\n"),
+    "trigger": ("trigger:\n", 2, "steps:\n  - {action: log.info, with: {message: here}}\n"),
+}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE = re.compile(r'Diagnostic::(?:error|warning|hint)\(\s*"([a-z0-9-]+)"')
 REFUSAL = re.compile(r'(?:(?:::new|bad_request|plain)\(\s*(?:[\w:]+,\s*)?|\bcode: )"([a-z]+(?:_[a-z]+)+|unavailable|busy|internal)"')
@@ -44,20 +53,34 @@ class Block:
 
     line: int
     language: str
+    kind: str
     text: str
 
     def keys(self) -> set[str]:
         return set(re.findall(r"^([A-Za-z$][\w$-]*):", self.text, re.MULTILINE))
 
-    def folder(self) -> str | None:
+    def path(self) -> str | None:
+        """The file that it is, if it is a whole one."""
+        named = NAMED.match(self.text.splitlines()[0])
+        if named:
+            return named["path"]
         keys = self.keys()
-        if {"trigger", "steps"} <= keys:
-            return "automations"
-        if {"type", "with"} <= keys:
-            return "connections"
-        if {"connector", "title"} <= keys:
-            return "connectors"
+        for folder, own in [
+            ("automations", {"trigger", "steps"}), ("connections", {"type", "with"}), ("connectors", {"connector", "title"})
+        ]:
+            if own <= keys:
+                return f"{folder}/line-{self.line}.yaml"
         return None
+
+
+@dataclass
+class File:
+    """A file of a page's project, and where each of its lines stands in the page."""
+
+    path: str
+    text: str
+    line: int
+    wrong: str = ""
 
 
 def blocks(page: pathlib.Path) -> list[Block]:
@@ -70,7 +93,7 @@ def blocks(page: pathlib.Path) -> list[Block]:
             if fence:
                 opened, start, lines = fence, number + 1, []
         elif fence and line.strip() == opened["marks"]:
-            found.append(Block(start, opened["language"], "\n".join(lines) + "\n"))
+            found.append(Block(start, opened["language"], opened["kind"], "\n".join(lines) + "\n"))
             opened = None
         else:
             lines.append(line.removeprefix(opened["indent"]))
@@ -79,41 +102,89 @@ def blocks(page: pathlib.Path) -> list[Block]:
     return found
 
 
+def file_of(block: Block) -> File | str | None:
+    """What a block of YAML is: a file to check, what is wrong with how it is marked, or nothing to look at."""
+    if block.kind == "foreign":
+        return None
+    path = f"automations/line-{block.line}.yaml"
+    if block.kind in WRAPPERS:
+        before, indent, after = WRAPPERS[block.kind]
+        text = "".join(" " * indent + line if line.strip() else line for line in block.text.splitlines(keepends=True))
+        return File(path, before + text + after, block.line - before.count("\n"))
+    if block.kind.startswith("wrong="):
+        return File(path, block.text, block.line, block.kind.removeprefix("wrong="))
+    if block.kind:
+        return f"`{block.kind}` is no kind of block; the head of scripts/check-docs.py names them"
+    path = block.path()
+    if path is None:
+        return "this is no whole file; say behind `yaml` what it is: the head of scripts/check-docs.py names the kinds"
+    return File(path, block.text, block.line)
+
+
+def files_of(page: pathlib.Path) -> tuple[list[File], list[str]]:
+    """The files of a page's project, and what is wrong with how its blocks are marked."""
+    files: dict[str, File] = {}
+    problems = []
+    for block in blocks(page):
+        if block.language not in ("yaml", "yml"):
+            continue
+        file = file_of(block)
+        if isinstance(file, str):
+            problems.append(f"{page.relative_to(ROOT)}:{block.line}: {file}")
+        if not isinstance(file, File):
+            continue
+        earlier = files.pop(file.path, None)
+        if earlier:
+            earlier.path = earlier.path.replace(".yaml", f"-line-{earlier.line}.yaml")
+            files[earlier.path] = earlier
+        files[file.path] = file
+    return list(files.values()), problems
+
+
+def run(program: pathlib.Path, project: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, "--dir", project, *arguments], capture_output=True, text=True, check=False)
+
+
 def check_yaml(page: pathlib.Path, program: pathlib.Path) -> tuple[int, list[str]]:
     """How many blocks of a page were checked, and what is wrong with them."""
-    places: dict[str, int] = {}
+    files, problems = files_of(page)
+    if not files:
+        return 0, problems
+    name = page.relative_to(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         project = pathlib.Path(folder)
         shutil.copytree(ROOT / "connections", project / "connections")
-        for block in blocks(page):
-            kind = block.folder() if block.language in ("yaml", "yml") else None
-            if kind is None:
-                continue
-            named = NAMED.match(block.text.splitlines()[0])
-            stem = named["stem"] if named and named["folder"] == kind else f"line-{block.line}"
-            # Pages may show one file as it grows: each version of it is checked, under a name of its own.
-            path = f"{kind}/{stem}.yaml"
-            if path in places:
-                path = f"{kind}/{stem}-line-{block.line}.yaml"
-            target = project / path
+        (project / "automations").mkdir()
+        for file in files:
+            target = project / file.path
             target.parent.mkdir(exist_ok=True)
-            target.write_text(block.text, encoding="utf-8")
-            places[path] = block.line
-        if not places:
-            return 0, []
-        (project / "automations").mkdir(exist_ok=True)
-        done = subprocess.run(
-            [program, "--dir", project, "validate", "--format", "json"], capture_output=True, text=True, check=False
-        )
-    if done.returncode not in (0, 1):
-        return 0, [f"{page.relative_to(ROOT)}: `cogwork validate` ended with {done.returncode}: {done.stderr.strip()}"]
+            target.write_text(file.text, encoding="utf-8")
+        done = run(program, project, "validate", "--format", "json")
+        if done.returncode not in (0, 1):
+            return 0, [*problems, f"{name}: `cogwork validate` ended with {done.returncode}: {done.stderr.strip()}"]
+        problems += told(name, files, json.loads(done.stdout)["diagnostics"])
+        if not problems and any(file.path.endswith(".test.yaml") for file in files):
+            done = run(program, project, "test")
+            if done.returncode != 0:
+                problems.append(f"{name}: its tests do not pass\n{done.stdout}{done.stderr}")
+    return len(files), problems
+
+
+def told(name: pathlib.Path, files: list[File], diagnostics: list[dict]) -> list[str]:
+    """What the program tells of a page's files and should not, and what it should tell and does not."""
+    places = {file.path: file for file in files}
     problems = []
-    for found in json.loads(done.stdout)["diagnostics"]:
-        if found["severity"] == "hint":
+    for found in diagnostics:
+        file = places.get(found["file"])
+        expected = file is not None and file.wrong == found["code"]
+        if found["severity"] == "hint" or expected:
             continue
-        line = places.get(found["file"], 1) + found["line"] - 1
-        problems.append(f"{page.relative_to(ROOT)}:{line}: {found['severity']}[{found['code']}]: {found['message']}")
-    return len(places), problems
+        line = found["line"] - 1 + (file.line if file else 1)
+        problems.append(f"{name}:{line}: {found['severity']}[{found['code']}]: {found['message']}")
+    for file in files:
+        if file.wrong and not any(found["file"] == file.path and found["code"] == file.wrong for found in diagnostics):
+            problems.append(f"{name}:{file.line}: nothing is told of `{file.wrong}`")
+    return problems
 
 
 def anchor(heading: str) -> str:
