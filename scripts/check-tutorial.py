@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Does what the tutorial says, literally: writes its files, runs its commands, and compares what it shows of the output.
+"""Does what the tutorial and the README say, literally: writes their files, runs their commands, and compares what they show of
+the output.
 
-The blocks of docs/src/tutorial.md are taken in their order, in a new folder:
+The blocks of a page are taken in their order, in a new folder:
 
 * `yaml` with a first line such as `# automations/order-desk.yaml` is saved there;
 * `sh` is run and has to succeed, `sh fails` has to fail, `sh background` goes on beside the rest until the end;
 * what is marked `output` below a command has to be in its output, line by line and in this order; `…` stands for anything.
 
-What differs from a person at a terminal: the programs are those of the build, so nothing is installed; the ports are free ones;
-`TOKEN` is that of the address that `cogwork list` shows. After a file is saved it waits until the daemon has seen it.
+What differs from a person at a terminal: the programs are those of the build, so nothing is installed or built, and `make run` is the
+script that it starts; `make test`, which this is a part of, is left out; the ports are free ones; `TOKEN` is that of the address
+that `cogwork list` shows for the file that was saved last. After a file is saved it waits until the daemon has seen it.
 
 Usage: scripts/check-tutorial.py [folder of the programs]
 """
@@ -17,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,18 +28,20 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/src/tutorial.md"
+PAGES = [ROOT / "docs/src/tutorial.md", ROOT / "README.md"]
+# What of the clone is needed by what the pages run in it.
+CLONE = ["automations", "connections", "scripts"]
 BLOCK = re.compile(r"^```(?P<language>\w+) ?(?P<kind>[\w=-]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# (?P<path>(?:automations|connections)/\S+)$", re.MULTILINE)
 WITHIN = 60  # seconds
 
 
 class Fault(Exception):
-    """The tutorial does not do what it says."""
+    """A page does not do what it says."""
 
 
 class Reader:
-    """Somebody who follows the tutorial."""
+    """Somebody who follows a page."""
 
     def __init__(self, programs: pathlib.Path, folder: pathlib.Path) -> None:
         self.programs = programs
@@ -47,18 +52,31 @@ class Reader:
             "PATH": f"{programs}:{os.environ['PATH']}",
             "COGWORK_HOOKS": f"127.0.0.1:{self.ports[7070]}",
             "COGWORK_ADMIN": f"127.0.0.1:{self.ports[7071]}",
+            "BIN_DIR": str(programs),
+            "HOOKS_PORT": str(self.ports[7070]),
+            "ADMIN_PORT": str(self.ports[7071]),
+            "WIKI_PORT": str(self.ports[7099]),
             "NO_COLOR": "1",
         }
         self.beside: list[subprocess.Popen] = []
         self.said: list[pathlib.Path] = []
         self.output = ""
+        self.has_daemon = False
+        self.saved = ""
 
     def adapted(self, text: str) -> str:
         for port, free in self.ports.items():
             text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free}")
         simulator = f"wiki-simulator --listen 127.0.0.1:{self.ports[7099]}"
         text = text.replace("cargo run --release -p tests --bin wiki-simulator", simulator)
-        return text.replace("cargo install --locked --path crates/cli\n", "")
+        for there, here in [
+            ("cargo install --locked --path crates/cli\n", ""),
+            ("make test\n", ""),
+            ("make run\n", "scripts/run.sh\n"),
+            ("./target/release/cogwork ", "cogwork "),
+        ]:
+            text = text.replace(there, here)
+        return text
 
     def save(self, text: str) -> None:
         named = FILE.match(text)
@@ -66,7 +84,10 @@ class Reader:
             raise Fault("a file has no name in its first line")
         before = self.heard()
         (self.folder / named["path"]).write_text(self.adapted(text), encoding="utf-8")
-        if len(self.beside) > 1 and named["path"].startswith("automations/") and ".test." not in named["path"]:
+        if not named["path"].startswith("automations/") or ".test." in named["path"]:
+            return
+        self.saved = named["path"]
+        if self.has_daemon:
             wait_until(lambda: self.heard() > before, "the daemon did not say that it has seen the file")
 
     def heard(self) -> int:
@@ -92,7 +113,7 @@ class Reader:
             ["cogwork", "list", "--json"], cwd=self.folder, env=self.environment, text=True, capture_output=True, check=True
         )
         for automation in json.loads(listed.stdout)["automations"]:
-            if automation["id"] == "order-desk" and "liveUrl" in automation:
+            if automation["path"] == self.saved and "liveUrl" in automation:
                 return automation["liveUrl"].rsplit("/", 1)[1]
         raise Fault("`cogwork list` does not show the webhook")
 
@@ -107,8 +128,12 @@ class Reader:
             )
         self.said.append(said)
         # What each of them prints when it is ready.
-        ready = "listens on" if "simulator" in text else "  loaded "
+        known = [("wiki-simulator", "listens on"), ("make run", "Then change a file"), ("cogwork serve", "  loaded ")]
+        ready = next((sign for program, sign in known if program in text), None)
+        if ready is None:
+            raise Fault("nobody knows when this is ready")
         wait_until(lambda: ready in said.read_text(encoding="utf-8"), f"this was not ready in time:\n{text}")
+        self.has_daemon = self.has_daemon or "simulator" not in text
 
     def compare(self, text: str) -> None:
         at = 0
@@ -153,11 +178,12 @@ def follow(reader: Reader, page: str) -> int:
                 reader.run(text, kind == "fails")
             elif kind == "output":
                 reader.compare(text)
+            elif language == "text":
+                continue
             else:
                 raise Fault("nobody knows what to do with this block")
         except (Fault, OSError, subprocess.SubprocessError) as fault:
-            line = page[: block.start()].count("\n") + 1
-            raise Fault(f"{PAGE.relative_to(ROOT)}:{line}: {fault}") from fault
+            raise Fault(f"{page[: block.start()].count(chr(10)) + 1}: {fault}") from fault
         count += 1
     return count
 
@@ -167,20 +193,26 @@ def main() -> int:
     if not (programs / "cogwork").is_file() or not (programs / "wiki-simulator").is_file():
         print(f"cogwork and wiki-simulator are not in {programs}: cargo build --workspace --bins comes first", file=sys.stderr)
         return 2
+    return max(check(programs, page) for page in PAGES)
+
+
+def check(programs: pathlib.Path, page: pathlib.Path) -> int:
+    name = page.relative_to(ROOT)
     with tempfile.TemporaryDirectory() as folder:
         start = pathlib.Path(folder) / "clone"
-        start.mkdir()
+        for part in CLONE:
+            shutil.copytree(ROOT / part, start / part)
         reader = Reader(programs, start)
         try:
-            count = follow(reader, PAGE.read_text(encoding="utf-8"))
+            count = follow(reader, page.read_text(encoding="utf-8"))
         except Fault as fault:
-            print(fault, file=sys.stderr)
+            print(f"{name}:{fault}", file=sys.stderr)
             for said in reader.said:
                 print(f"--- said beside it:\n{said.read_text(encoding='utf-8')}", file=sys.stderr)
             return 1
         finally:
             reader.end()
-    print(f"the tutorial does what it says, in {count} blocks")
+    print(f"{name} does what it says, in {count} blocks")
     return 0
 
 
