@@ -2,7 +2,7 @@
 
 use connector::{ConnectionType, Registry, check_value};
 use model::action::{ActionSpec, InputSpec};
-use model::automation::{ActionStep, Automation, Named, Step, Verb};
+use model::automation::{ActionStep, Automation, Named, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::Gaps;
 use model::{Connection, InputType, Template, Value};
@@ -19,9 +19,6 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
             check_call(call, &unread, around, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
-            }
-            if !unread("retry") && !unread("onError") {
-                hint_at_retry(step, call, around.registry, &mut found);
             }
         }
     });
@@ -279,22 +276,6 @@ fn check_template(
             diagnostic = diagnostic.allowed(options.iter().cloned());
         }
         found.push(diagnostic);
-    }
-}
-
-/// A plain HTTP call that neither retries nor handles its error fails the whole execution on the first hiccup.
-fn hint_at_retry(step: &Step, call: &ActionStep, registry: &Registry, found: &mut Vec<Diagnostic>) {
-    let plain = call.action.name == "http.request" && registry.action("http.request").is_some();
-    if plain && step.retry.max == 0 && matches!(step.on_error, model::OnError::Fail) {
-        found.push(
-            Diagnostic::hint(
-                "no-retry",
-                "this call has neither `retry` nor `onError`: one failed try fails the execution",
-                call.action.span,
-            )
-            .help("add `retry: 3`, or `onError:` with what should happen instead")
-            .step(step.id.as_ref()),
-        );
     }
 }
 

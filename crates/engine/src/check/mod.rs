@@ -2,8 +2,10 @@
 
 mod actions;
 mod calls;
+mod cases;
 mod references;
 mod results;
+mod retries;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +69,8 @@ pub(crate) fn automation(
         Trigger::Webhook(_) | Trigger::Manual => None,
     };
     diagnostics.extend(actions::check(automation, gaps, around));
+    diagnostics.extend(cases::check(automation));
+    diagnostics.extend(retries::check(automation, gaps, around.registry));
     diagnostics.extend(calls::check(automation, gaps, around));
     diagnostics.extend(references::check(automation, gaps, &plan));
     diagnostics.extend(results::check(automation, gaps, around.registry));

@@ -3,10 +3,11 @@
 //! Every expression of a file is visited with the names in force at its place; each path that it reads is followed
 //! as far as it is known before anything runs. Codes: `unknown-name`, `name-not-here`, `unknown-member`,
 //! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `unknown-variable`,
-//! `later-variable`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
+//! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
 mod names;
 mod places;
+mod races;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -19,6 +20,7 @@ use model::{Connection, Source, Template};
 
 use self::names::{ErrorName, Names, Place};
 use self::places::{Doubt, Places, Seen, Way, Why};
+use self::races::Reading;
 use crate::plan::Plan;
 
 /// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
@@ -47,6 +49,7 @@ pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (_, template) in &connection.with {
         template.expressions(&mut |expression| {
+            found.extend(dated(expression, VARIABLE));
             for reference in expression.references() {
                 let Some(root) = reference.path.first().filter(|root| !names::OUTSIDE.contains(&root.as_str())) else {
                     continue;
@@ -62,6 +65,18 @@ pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
         });
     }
     found
+}
+
+/// Why a variable of a file or an input of a connection has no moment.
+const VARIABLE: &str = "it is worked out anew whenever it is needed";
+
+/// The complaint about `now()` or `uuid()` where no step records what they give.
+fn dated(expression: &Expression, why: &str) -> Option<Diagnostic> {
+    let message = "`now()` and `uuid()` cannot be asked for here: nothing records what they give";
+    expression.is_dated().then(|| {
+        Diagnostic::error("moment-not-here", message, expression.span())
+            .help(format!("{why}; ask in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
+    })
 }
 
 struct Checker<'a> {
@@ -91,6 +106,7 @@ impl<'a> Checker<'a> {
     fn automation(&mut self) {
         let automation = self.automation;
         for ConfigVar { value, secret, .. } in &automation.config_vars {
+            value.expressions(&mut |expression| self.found.extend(dated(expression, VARIABLE)));
             self.template(value, Site::top(&Names::at(Place::ConfigVar { secret: *secret })));
         }
         if let Trigger::Webhook(webhook) = &automation.trigger
@@ -101,9 +117,12 @@ impl<'a> Checker<'a> {
             verify.expressions(&mut |expression| self.expression(expression, Site::top(&names)));
         }
         if let Some(condition) = &automation.trigger_if {
+            self.found.extend(dated(condition, "the same start must be judged the same way each time"));
             self.expression(condition, Site::top(&Names::at(Place::TriggerIf)));
         }
         if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
+            let why = "the same start must be counted under the same key each time";
+            key.expressions(&mut |expression| self.found.extend(dated(expression, why)));
             self.template(key, Site::top(&Names::at(Place::ConcurrencyKey)));
         }
         self.block(&automation.steps, &Names::at(Place::Steps));
@@ -334,7 +353,12 @@ impl<'a> Checker<'a> {
                 None => self.places.at_the_end(target),
             };
             match seen {
-                Seen::Always | Seen::Maybe(_) | Seen::Unsure => return None,
+                Seen::Always | Seen::Maybe(_) => {
+                    let reader = reader.as_deref();
+                    let reading = Reading { name, span: spot.span, reader, in_guard: site.in_guard };
+                    return self.race(&reading, setters);
+                }
+                Seen::Unsure => return None,
                 Seen::Never(_)
                     if optional
                         && reader.as_ref().is_some_and(|reader| Places::share_turns(reader, target)) =>

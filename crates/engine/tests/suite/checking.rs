@@ -297,6 +297,80 @@ fn a_connection_is_checked_as_far_as_it_can_be_read() {
 }
 
 #[test]
+fn a_case_that_never_comes_is_told() {
+    let switch = |inputs: &str, value: &str, cases: &str| {
+        format!(
+            "trigger: {{manual: {{}}}}\ninputs: {{{inputs}}}\nsteps:\n- switch: {value}\n  cases: {{{cases}}}\n"
+        )
+    };
+    let size = "size: {options: [small, large], required: true}";
+    let (small, large) = ("small: [{set: {z: 1}}]", "large: [{set: {z: 1}}]");
+    check(
+        &switch(size, "inputs.size", &format!("{small}, larg: [{{set: {{z: 1}}}}]")),
+        &["unreachable-case larg (large)"],
+    );
+    check(&switch(size, "inputs.size", &format!("{small}, {large}")), &[]);
+    check(&switch(size, "inputs.size | upper", "SMALL: [{set: {z: 1}}]"), &[]);
+    let both = |keys: &str| {
+        format!("{}  default: [{{fail: x}}]\n", switch(keys, "inputs.size", &format!("{small}, {large}")))
+    };
+    check(&both(size), &["unreachable-case fail"]);
+    check(&both("size: {options: [small, large]}"), &[]);
+    let flag = "'true': [{set: {z: 1}}], 'no': [{set: {z: 1}}]";
+    check(&switch("loud: {type: boolean}", "inputs.loud", flag), &["unreachable-case 'no'"]);
+    let other = "a: [{set: {z: 1}}], default: [{set: {z: 1}}]";
+    check(&switch("kind: {type: text}", "inputs.kind", other), &["unreachable-case default"]);
+    check_steps(
+        "- {id: ask, waitFor: {approval: {message: Go?, options: [go, stay]}}}\n- switch: steps.ask.results.option\n  cases: {go: [{set: {z: 1}}], leave: [{stop: {}}]}\n",
+        &["unreachable-case leave"],
+    );
+}
+
+#[test]
+fn a_plain_call_whose_failure_nobody_handles_is_hinted_at() {
+    let call = "{action: http.request, with: {url: 'https://x.test'}}";
+    let hint = "no-retry http.request";
+    check_steps(&format!("- {call}\n"), &[hint]);
+    check_steps(&format!("- {{if: execution.id, then: [{call}]}}\n"), &[hint]);
+    check_steps(
+        "- {action: wiki.rawRequest, connection: mainWiki, with: {url: /x, method: GET}}\n",
+        &["no-retry wiki.rawRequest"],
+    );
+    check_steps(
+        "- {action: wiki.rawRequest, connection: mainWiki, with: {url: /x, method: GET, maxRetryCount: 3}}\n",
+        &[],
+    );
+    check_steps(&format!("- {{steps: [{call}], retry: 2}}\n"), &[]);
+    check_steps(&format!("- {{forEach: [1], failFast: false, steps: [{call}]}}\n"), &[]);
+    check_steps(
+        &format!("- {{action: text.split, with: {{text: a, separator: b}}, onError: [{call}]}}\n"),
+        &[hint],
+    );
+    check(&format!("trigger: {{manual: {{}}}}\nsteps: [{call}]\nonError: [{{set: {{_z: 1}}}}]\n"), &[]);
+    check(&format!("trigger: {{schedule: {{every: 5m}}}}\nsteps: [{call}]\nretry: 2\n"), &[]);
+}
+
+#[test]
+fn the_moment_is_asked_for_where_it_is_recorded() {
+    let steps = "steps: [{set: {z: \"${{ now() }}\"}}]";
+    check(&format!("trigger: {{manual: {{}}}}\n{steps}\n"), &[]);
+    check(
+        &format!("trigger: {{manual: {{}}, if: now() > '2026'}}\n{steps}\n"),
+        &["moment-not-here now() > '2026'"],
+    );
+    check(
+        &format!("trigger: {{manual: {{}}}}\nconfigVars: {{_a: \"${{{{ uuid() }}}}\"}}\n{steps}\n"),
+        &["moment-not-here uuid()"],
+    );
+    check(
+        &format!(
+            "trigger: {{manual: {{}}}}\nconcurrency: {{limit: 1, key: \"${{{{ now() }}}}\"}}\n{steps}\n"
+        ),
+        &["moment-not-here now()"],
+    );
+}
+
+#[test]
 fn a_secret_written_into_a_connection_is_told_once_and_not_shown() {
     let token = concat!("ATA", "TT3xFfGF0x7Lq2VbN8sKd4RtYw9ZcE1mPfGhJ3uAo5Ti6Qb8WnX2");
     for secret in ["s3same", token] {

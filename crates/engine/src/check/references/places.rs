@@ -1,12 +1,14 @@
 //! Where steps stand to each other: which have ended for certain when another one begins.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use model::Expression;
 use model::automation::{Automation, Block, OnError, Runs, Step};
 use model::load::Gaps;
 
-use crate::plan::Plan;
+use crate::plan::{BlockGraph, Plan};
 
 /// The way from a list of the file down to a step: a list, a place in it, a list inside that step, and so on.
 pub(super) type Chain<'a> = Vec<Hop<'a>>;
@@ -105,11 +107,13 @@ pub(super) struct Places<'a> {
     plan: &'a Plan,
     gaps: &'a Gaps,
     chains: HashMap<&'a str, Chain<'a>>,
+    /// By the list and the place in it, the places of those that have ended before.
+    ancestors: RefCell<HashMap<(*const Block, usize), Rc<HashSet<usize>>>>,
 }
 
 impl<'a> Places<'a> {
     pub(super) fn of(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
-        let mut places = Self { plan, gaps, chains: HashMap::new() };
+        let mut places = Self { plan, gaps, chains: HashMap::new(), ancestors: RefCell::default() };
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
         for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
             if let Some(block) = block {
@@ -212,13 +216,19 @@ impl<'a> Places<'a> {
         if graph.is_unsettled(here.index) {
             return Order::Unsure;
         }
-        if graph.ancestors(here.index).contains(&there.index) {
+        if self.ancestors(graph, here).contains(&there.index) {
             return Order::Before;
         }
-        if graph.ancestors(there.index).contains(&here.index) {
+        if self.ancestors(graph, there).contains(&here.index) {
             return Order::Not(Why::Later);
         }
         Order::Not(here.step().map_or(Why::Later, |step| Why::NotWaited(&step.id)))
+    }
+
+    /// Every step that has ended before this one begins, worked out once: it is asked for again and again.
+    fn ancestors(&self, graph: &BlockGraph, hop: &Hop<'a>) -> Rc<HashSet<usize>> {
+        let key = (std::ptr::from_ref(hop.block), hop.index);
+        self.ancestors.borrow_mut().entry(key).or_insert_with(|| Rc::new(graph.ancestors(hop.index))).clone()
     }
 
     /// What remains of the doubts about a step where it is read. Those that hang on something unread are none.
@@ -243,6 +253,49 @@ impl<'a> Places<'a> {
         let same_list = |(there, here): (&Hop<'a>, &Hop<'a>)| std::ptr::eq(there.block, here.block);
         let more = usize::from(target.get(depth).zip(reader.get(depth)).is_some_and(same_list));
         target.iter().take(depth + more).any(|hop| matches!(hop.way, Way::Turn { in_order: true, .. }))
+    }
+}
+
+/// What runs beside what.
+impl<'a> Places<'a> {
+    /// Whether a step runs beside others anywhere on its way: in a branch, in an unordered list, in turns side by side.
+    pub(super) fn in_strand(&self, chain: &Chain<'a>) -> bool {
+        chain.iter().any(|hop| match hop.way {
+            Way::Branch(_) | Way::Turn { in_order: false, .. } => true,
+            _ => self.plan.block(hop.block).is_some_and(|graph| !graph.is_chain()),
+        })
+    }
+
+    /// Whether two steps run side by side, and the depth at which their ways part.
+    pub(super) fn beside(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
+        let depth = shared(first, second);
+        let apart = matches!(
+            (first.get(depth)?.way, second.get(depth)?.way),
+            (Way::Branch(_), Way::Branch(_)) if !std::ptr::eq(first[depth].block, second[depth].block)
+        );
+        if apart { Some(depth) } else { self.unordered(first, second) }
+    }
+
+    /// Whether two steps, or those around them in one list, run in no order, and the depth of that list.
+    pub(super) fn unordered(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
+        let depth = shared(first, second);
+        let (here, there) = (first.get(depth)?, second.get(depth)?);
+        let same_list = std::ptr::eq(here.block, there.block);
+        let unordered = same_list && matches!(self.before(there, here), Order::Not(Why::NotWaited(_)));
+        unordered.then_some(depth)
+    }
+
+    /// The innermost loop around a step whose turns run side by side, and the depth of its list.
+    pub(super) fn turn_beside(&self, chain: &Chain<'a>) -> Option<(usize, &'a Step)> {
+        let depth = chain.iter().rposition(|hop| matches!(hop.way, Way::Turn { in_order: false, .. }))?;
+        Some((depth, chain.get(depth.checked_sub(1)?)?.step()?))
+    }
+
+    /// Whether two steps are in the same list at a depth, by the same way.
+    pub(super) fn shares(&self, first: &Chain<'a>, second: &Chain<'a>, depth: usize) -> bool {
+        let same_list = |first: &Hop<'a>, second: &Hop<'a>| std::ptr::eq(first.block, second.block);
+        shared(first, second) >= depth
+            && first.get(depth).zip(second.get(depth)).is_some_and(|(first, second)| same_list(first, second))
     }
 }
 
@@ -273,7 +326,7 @@ pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
 }
 
 /// How many hops two chains have in common: the same step of the same list.
-fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
+pub(super) fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
     let same = |(first, second): &(&Hop<'_>, &Hop<'_>)| {
         std::ptr::eq(first.block, second.block) && first.index == second.index
     };

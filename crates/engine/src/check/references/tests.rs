@@ -1,5 +1,7 @@
 //! What expressions may read, by subject.
 
+mod races;
+
 use std::sync::Arc;
 
 use model::diagnostic::{Report, Source};

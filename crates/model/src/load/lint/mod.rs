@@ -3,19 +3,18 @@
 
 pub(super) mod constant;
 mod credential;
+mod inert;
 mod surprise;
 mod unused;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
 use super::trigger::webhook::is_unverified;
-use crate::automation::{Automation, Trigger};
+use crate::automation::{Automation, Step, Trigger};
 use crate::diagnostic::{Diagnostic, Source, Span};
 use crate::yaml::{Entry, Kind, Node};
+use std::collections::{HashMap, HashSet};
 
-/// Where the steps of a file begin, with their ids.
-type StepHeads = HashMap<Span, Arc<str>>;
+/// The steps of a file by where they begin.
+type StepHeads<'a> = HashMap<Span, &'a Step>;
 
 /// What there is to say of an Automation as far as it was read. `whole` says that nothing is wrong with it so far.
 pub(super) fn automation(
@@ -26,9 +25,11 @@ pub(super) fn automation(
 ) -> Vec<Diagnostic> {
     let mut steps = StepHeads::new();
     if let Some(automation) = automation {
-        automation.walk(&mut |step| drop(steps.insert(step.span, step.id.clone())));
+        automation.walk(&mut |step| {
+            steps.insert(step.span, step);
+        });
     }
-    let mut found = tree(node, source, &steps);
+    let mut found = tree(node, source, &steps, automation);
     found.extend(automation.and_then(|automation| unverified(node, automation)));
     found.extend(
         automation.filter(|_| whole).into_iter().flat_map(|automation| unused::check(node, automation)),
@@ -54,13 +55,18 @@ fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
 
 /// What there is to say of a file without steps.
 pub(super) fn file(node: &Node, source: &Source) -> Vec<Diagnostic> {
-    tree(node, source, &StepHeads::new())
+    tree(node, source, &StepHeads::new(), None)
 }
 
 /// What can be seen of a tree, whatever it means. A place that aliases repeat is told once.
-fn tree(node: &Node, source: &Source, steps: &StepHeads) -> Vec<Diagnostic> {
-    let mut walk =
-        Walk { source, steps, step: None, keys: Vec::new(), places: Vec::new(), found: Vec::new() };
+fn tree(
+    node: &Node,
+    source: &Source,
+    steps: &StepHeads<'_>,
+    automation: Option<&Automation>,
+) -> Vec<Diagnostic> {
+    let (keys, places, found) = (Vec::new(), Vec::new(), Vec::new());
+    let mut walk = Walk { source, steps, automation, step: None, keys, places, found };
     walk.node(node);
     let mut found: Vec<Diagnostic> = credential::in_text(source).map(|found| walk.placed(found)).collect();
     // A token under a telling key is told once, as what it is.
@@ -75,7 +81,8 @@ fn tree(node: &Node, source: &Source, steps: &StepHeads) -> Vec<Diagnostic> {
 
 struct Walk<'a> {
     source: &'a Source,
-    steps: &'a StepHeads,
+    steps: &'a StepHeads<'a>,
+    automation: Option<&'a Automation>,
     /// The innermost step around.
     step: Option<&'a str>,
     /// The keys around, outermost first.
@@ -90,9 +97,14 @@ impl<'a> Walk<'a> {
     fn node(&mut self, node: &'a Node) {
         match &node.kind {
             Kind::Map(map) => {
-                let own = self.steps.get(&node.head()).map(AsRef::as_ref);
+                let step = self.steps.get(&node.head()).copied();
+                let own = step.map(|step| step.id.as_ref());
                 let outer = self.step;
                 self.step = own.or(outer);
+                if let Some(step) = step {
+                    let around = self.around();
+                    inert::check(map, step, around).into_iter().for_each(|found| self.say(Some(found)));
+                }
                 map.iter().for_each(|entry| self.entry(entry));
                 self.step = outer;
                 self.places.extend(own.map(|id| (node.span, id)));
@@ -109,6 +121,19 @@ impl<'a> Walk<'a> {
         self.keys.push(&entry.key);
         self.node(&entry.value);
         self.keys.pop();
+    }
+
+    /// What there is around the step at hand.
+    fn around(&self) -> inert::Around {
+        let list = |name: &str| self.keys.first() == Some(&name);
+        let closing = match () {
+            () if list("onError") => Some("onError"),
+            () if list("finally") => Some("finally"),
+            () if self.keys.contains(&"undo") => Some("undo"),
+            () => None,
+        };
+        let timeout = self.automation.map(|automation| automation.timeout).filter(|_| closing.is_none());
+        inert::Around { timeout, closing }
     }
 
     fn say(&mut self, diagnostic: Option<Diagnostic>) {

@@ -1,0 +1,107 @@
+//! Variables that are set in several places at once.
+
+use super::check_steps;
+
+const READ: &str = "- {if: vars.x, action: log.info}\n";
+
+#[test]
+fn two_branches_that_set_one_variable_leave_one_of_two_values() {
+    let both = |right: &str| {
+        format!("- parallel:\n    left: [{{set: {{x: '${{{{ execution.id }}}}'}}}}]\n    right: [{right}]\n")
+    };
+    check_steps(&format!("{}{READ}", both("{set: {x: 2}}")), &["racing-variable x"]);
+    check_steps(
+        &format!("{}{READ}", both("{if: execution.id, then: [{set: {x: 2}}]}")),
+        &["racing-variable x"],
+    );
+    check_steps(&format!("{}{READ}", both("{set: {y: 2}}")), &[]);
+    // Each reads its own, and nobody what is left.
+    check_steps(&both("{set: {x: 2}}, {if: vars.x == 2, action: log.info}"), &[]);
+    // What comes after has the last word.
+    check_steps(&format!("{}- set: {{x: 3}}\n{READ}", both("{set: {x: 2}}")), &[]);
+    check_steps(
+        &format!("{}- {{if: execution.id, set: {{x: 3}}}}\n{READ}", both("{set: {x: 2}}")),
+        &["racing-variable x"],
+    );
+}
+
+#[test]
+fn one_mark_that_several_set_is_the_same_whoever_is_last() {
+    let both = "- set: {x: false}\n- parallel:\n    left: [{if: execution.id, set: {x: true}}]\n    right: [{set: {x: true}}]\n";
+    check_steps(&format!("{both}{READ}"), &[]);
+    check_steps(
+        "- set: {x: false}\n- forEach: [1, 2]\n  concurrency: 2\n  steps: [{if: item == 1, set: {x: true}}]\n- {if: vars.x, action: log.info}\n",
+        &[],
+    );
+}
+
+#[test]
+fn steps_that_needs_leaves_unordered_race() {
+    let graph = |read: &str| {
+        format!(
+            "- {{id: a, needs: [], set: {{x: 1}}}}\n- {{id: b, needs: [], set: {{x: 2}}}}\n- {{id: c, needs: {read}, if: vars.x, action: log.info}}\n"
+        )
+    };
+    check_steps(&graph("[a, b]"), &["racing-variable x"]);
+    // It waits for one of the two, and the other may have come before.
+    check_steps(&graph("[a]"), &["racing-variable x"]);
+    check_steps(
+        "- {id: a, needs: [], set: {x: 1}}\n- {id: b, needs: [a], set: {x: 2}}\n- {id: c, needs: [b], if: vars.x, action: log.info}\n",
+        &[],
+    );
+    // Where the reading step has set it itself, the other does not come in between.
+    check_steps(
+        "- {id: a, needs: [], set: {x: 1}}\n- id: b\n  needs: []\n  steps: [{set: {x: 2}}, {if: vars.x, action: log.info}]\n",
+        &[],
+    );
+}
+
+#[test]
+fn a_sum_over_turns_side_by_side_loses_what_the_others_add() {
+    let sum = |concurrency: u8, turn: &str| {
+        format!(
+            "- set: {{x: 0}}\n- id: each\n  forEach: [1, 2]\n  concurrency: {concurrency}\n  steps:\n    {turn}- set: {{x: '${{{{ vars.x + item }}}}'}}\n"
+        )
+    };
+    check_steps(&sum(2, ""), &["racing-variable x"]);
+    check_steps(&sum(1, ""), &[]);
+    // A sum of the turn's own.
+    check_steps(&sum(2, "- set: {x: 0}\n    "), &[]);
+}
+
+#[test]
+fn what_a_turn_sets_for_itself_is_its_own() {
+    check_steps(
+        "- forEach: [1, 2]\n  concurrency: 2\n  steps:\n    - set: {x: '${{ item }}'}\n    - {if: vars.x, action: log.info}\n",
+        &[],
+    );
+    // An outer value is read, and another put in its place for the rest of the turn.
+    check_steps(
+        "- set: {x: 0}\n- forEach: [1, 2]\n  concurrency: 2\n  steps:\n    - {if: vars.x, action: log.info}\n    - set: {x: '${{ item }}'}\n",
+        &[],
+    );
+}
+
+#[test]
+fn what_turns_side_by_side_have_set_is_doubtful_behind_them() {
+    let each = "- id: each\n  forEach: [1, 2]\n  concurrency: 2\n  steps: [{set: {x: '${{ item }}'}}]\n";
+    check_steps(&format!("{each}{READ}"), &["racing-variable x"]);
+    check_steps(&format!("{each}- set: {{x: 1}}\n{READ}"), &[]);
+    check_steps(&format!("{}{READ}", each.replace("concurrency: 2", "concurrency: 1")), &[]);
+}
+
+#[test]
+fn many_steps_that_set_one_variable_are_compared_within_bounds() {
+    use std::fmt::Write as _;
+    let mut steps = String::new();
+    for number in 0..300 {
+        let _ = writeln!(steps, "- {{id: a{number}, needs: [], set: {{x: {number}}}}}");
+    }
+    let all: Vec<String> = (0..300).map(|number| format!("a{number}")).collect();
+    let _ = writeln!(steps, "- {{id: all, needs: [{}], action: log.info}}", all.join(", "));
+    for _ in 0..600 {
+        steps.push_str("- {if: vars.x, action: log.info}\n");
+    }
+    let found = super::report(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"));
+    assert!(found.has_errors());
+}
