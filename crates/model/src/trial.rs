@@ -32,6 +32,15 @@ pub fn stem(path: &str) -> Option<&str> {
     ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).filter(|stem| !stem.is_empty())
 }
 
+/// The folder beside the tests in which recordings are kept.
+pub const CASSETTES: &str = "cassettes";
+
+/// Whether a file is of tests, or a recording for them, and so no Automation although it stands among them.
+#[must_use]
+pub fn is_of_tests(path: &str) -> bool {
+    stem(path).is_some() || path.split('/').any(|folder| folder == CASSETTES)
+}
+
 /// The tests of one file.
 #[derive(Clone, Debug)]
 pub struct Suite {

@@ -12,11 +12,11 @@ use crate::scaffold::{self, KINDS, Kind};
 
 const EXAMPLES: &str = "\
 Examples:
-  cogwork new \"Order desk\" --trigger webhook     writes automations/order-desk.yaml
+  cogwork new \"Order desk\" --trigger webhook     writes automations/order-desk.yaml and its tests
   cogwork new nightly --trigger schedule
   cogwork new                                    asks for both";
 
-/// Write a new automation to begin with, commented and valid at once
+/// Write a new automation with its first tests, commented and valid at once
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct New {
@@ -44,6 +44,12 @@ impl Subcommand for New {
         let path = context.dir().join("automations").join(format!("{id}.yaml"));
         scaffold::create(&path, &kind.text(&id, name.trim()))?;
         output::say(format_args!("wrote {}", paths::shown(&path)));
+        let tests = path.with_file_name(format!("{id}{}", model::trial::ENDINGS[0]));
+        // Tests that are there already may be those of an automation that was deleted: they are for a person to look at.
+        if !tests.exists() {
+            scaffold::create(&tests, &kind.tests(&id))?;
+            output::say(format_args!("wrote {}", paths::shown(&tests)));
+        }
         output::say(format_args!("\nNext:\n  {}", paint(STRONG, kind.next.replace("{id}", id.as_str()))));
         Ok(Exit::Done)
     }

@@ -12,6 +12,7 @@ pub(crate) struct Kind {
     /// What to do next.
     pub(crate) next: &'static str,
     body: &'static str,
+    tests: &'static str,
 }
 
 /// Every kind there is.
@@ -21,18 +22,21 @@ pub(crate) const KINDS: [Kind; 3] = [
         about: "a request on its address",
         next: "cogwork run {id} --payload FILE    or `cogwork serve`, which prints its address",
         body: WEBHOOK,
+        tests: WEBHOOK_TESTS,
     },
     Kind {
         name: "schedule",
         about: "the clock",
         next: "cogwork run {id}    or `cogwork serve`, which starts it when it is time",
         body: SCHEDULE,
+        tests: SCHEDULE_TESTS,
     },
     Kind {
         name: "manual",
         about: "a person, the command line or the API",
         next: "cogwork run {id}",
         body: MANUAL,
+        tests: MANUAL_TESTS,
     },
 ];
 
@@ -107,6 +111,46 @@ outputs:
   greeted: ${{ inputs.name }}
 "#;
 
+const WEBHOOK_TESTS: &str = r#"tests:
+  - name: the order is noted
+    payload:
+      body: {id: "17"}
+    expect:
+      result: {order: "17"}
+      logs: [Order 17 has come]
+
+  - name: an order without an id has none
+    payload:
+      body: {}
+    expect:
+      result: {order: unknown}
+"#;
+
+const SCHEDULE_TESTS: &str = r#"tests:
+  - name: it is due at half past eight
+    # That the schedule fires at this instant is part of the test.
+    scheduledAt: 2026-03-02T08:30:00Z
+    expect:
+      result: {dueAt: "2026-03-02T08:30:00Z"}
+"#;
+
+const MANUAL_TESTS: &str = r#"tests:
+  - name: each greeting is a line of the log
+    inputs: {name: Ada, times: 2}
+    expect:
+      result: {greeted: Ada}
+      logs: ["Hello, Ada!", "Hello, Ada!"]
+
+  - name: it greets the world where nobody is named
+    expect:
+      steps: {greet: {turns: 1}}
+
+  - name: nobody is greeted no times
+    inputs: {times: 0}
+    expect:
+      steps: {greet: skipped}
+"#;
+
 impl Kind {
     /// The kind of this name.
     pub(crate) fn of(name: &str) -> Option<&'static Self> {
@@ -120,6 +164,16 @@ impl Kind {
         let head = "# yaml-language-server: $schema=../schemas/automation.schema.json";
         // A JSON text is a YAML text, whatever it holds.
         format!("{head}\nname: {name}\ndescription: What it does, in a sentence.\n\n{body}")
+    }
+
+    /// The text of its first tests.
+    pub(crate) fn tests(&self, id: &AutomationId) -> String {
+        let head = "# yaml-language-server: $schema=../schemas/test.schema.json";
+        let body = self.tests;
+        format!(
+            "{head}\n#\n# Tests of {id}.yaml: cogwork test automations/{id}.yaml\n#\n# An action that calls something outside \
+             is answered by a double:\n#   doubles:\n#     wiki.createPage: {{result: {{id: \"1\"}}}}\n{body}"
+        )
     }
 }
 
@@ -138,6 +192,11 @@ mod tests {
                 let report = engine::check_text(&catalog, "automations/order-desk.yaml", &text);
                 assert!(report.is_empty(), "{}\n{}", kind.name, report.render(false));
             }
+            let loaded = model::load::trial(
+                std::sync::Arc::new(model::Source::new("order-desk.test.yaml", kind.tests(&id))),
+                "order-desk",
+            );
+            assert!(loaded.report.is_empty(), "{}\n{}", kind.name, loaded.report.render(false));
         }
     }
 }

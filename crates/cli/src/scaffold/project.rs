@@ -38,6 +38,23 @@ outputs:
   greeting: ${{ vars.greeting }}
 ";
 
+const HELLO_TESTS: &str = "\
+# yaml-language-server: $schema=../schemas/test.schema.json
+#
+# Tests of hello.yaml. They call nothing outside and take no time:
+#   cogwork test
+tests:
+  - name: it greets by name
+    inputs: {name: Ada}
+    expect:
+      result: {greeting: \"Hello, Ada!\"}
+      logs: [\"Hello, Ada!\"]
+
+  - name: without a name it greets the world
+    expect:
+      result: {greeting: \"Hello, world!\"}
+";
+
 const GITIGNORE: &str = "\
 # The data of the daemon: the store, the admin token.
 .cogwork/
@@ -73,6 +90,7 @@ when a step runs, so a new one counts at once. They never belong in this folder.
 pub(crate) fn files(catalog: &Catalog) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = vec![
         ("automations/hello.yaml".to_owned(), HELLO.to_owned()),
+        ("automations/hello.test.yaml".to_owned(), HELLO_TESTS.to_owned()),
         ("connections/README.md".to_owned(), CONNECTIONS.to_owned()),
         ("cogwork.yaml".to_owned(), settings()),
         (".gitignore".to_owned(), GITIGNORE.to_owned()),

@@ -12,4 +12,5 @@ mod plan;
 mod reference;
 mod run;
 mod scaffold;
+mod testing;
 mod validate;

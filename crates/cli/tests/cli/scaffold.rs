@@ -7,7 +7,8 @@ fn a_new_project_is_valid_and_runs_at_once() {
     let project = Project::empty();
     let ran = project.cogwork(&["init", "flows"]).exits(0).says("cd flows && cogwork run hello");
     assert_eq!(ran.stdout, "");
-    project.cogwork(&["--dir", "flows", "validate"]).exits(0).says("checked 2 files: 0 errors, 0 warnings");
+    project.cogwork(&["--dir", "flows", "validate"]).exits(0).says("checked 3 files: 0 errors, 0 warnings");
+    project.cogwork(&["--dir", "flows", "test"]).exits(0);
     let ran = project.cogwork(&["--dir", "flows", "run", "hello", "--input", "name=Ada"]).exits(0);
     assert_eq!(ran.json(), serde_json::json!({"greeting": "Hello, Ada!"}));
     assert!(project.read("flows/.gitignore").contains(".cogwork/"));
@@ -35,7 +36,9 @@ fn a_new_automation_of_each_kind_is_valid_and_runs_at_once() {
     for (name, kind) in [("Order desk", "webhook"), ("Nightly", "schedule"), ("Many", "manual")] {
         project.cogwork(&["new", name, "--trigger", kind]).exits(0);
     }
-    project.cogwork(&["validate"]).exits(0).says("checked 3 files: 0 errors, 0 warnings");
+    project.cogwork(&["validate"]).exits(0).says("checked 6 files: 0 errors, 0 warnings");
+    let ran = project.cogwork(&["test", "--coverage"]).exits(0);
+    assert!(ran.stdout.contains("6 passed"), "{}", ran.stdout);
     for (id, key) in [("order-desk", "order"), ("nightly", "dueAt"), ("many", "greeted")] {
         let result = project.cogwork(&["run", id]).exits(0).json();
         assert!(result.get(key).is_some(), "{id}: {result}");

@@ -39,8 +39,7 @@ impl FileKind {
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
         let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-        let kept =
-            yaml && !name.starts_with('.') && !name.ends_with(".test.yaml") && !name.ends_with(".test.yml");
+        let kept = yaml && !name.starts_with('.') && !path.to_str().is_some_and(model::trial::is_of_tests);
         Self::ALL.into_iter().find(|kind| kept && folder == kind.folder())
     }
 }

@@ -22,7 +22,7 @@ use model::Span;
 use model::automation::{Automation, Named};
 use model::diagnostic::{Diagnostic, Report};
 use model::execution::{Event, LogLine};
-use model::trial::{Case, Suite};
+use model::trial::{CASSETTES, Case, Suite};
 
 use crate::catalog::Catalog;
 use play::Props;
@@ -138,7 +138,7 @@ impl Stage {
 #[must_use]
 pub fn cassette_path(dir: &Path, suite: &Suite, name: &str) -> PathBuf {
     let tests = dir.join(suite.source.path());
-    tests.parent().unwrap_or(dir).join("cassettes").join(name)
+    tests.parent().unwrap_or(dir).join(CASSETTES).join(name)
 }
 
 /// Why a test could not be played.

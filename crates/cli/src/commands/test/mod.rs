@@ -98,7 +98,7 @@ impl Subcommand for Test {
         if self.json {
             output::json(&report::to_json(&played, &summary, &coverage))?;
         } else {
-            report::failures(&played)?;
+            report::failures(&played, self.record)?;
             if self.coverage {
                 coverage::show(&coverage)?;
             }

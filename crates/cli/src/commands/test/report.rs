@@ -56,10 +56,11 @@ fn line(test: &PlayedTest<'_>) -> String {
     }
 }
 
-/// Everything that is wrong: with files, and below each test that fails what its execution did.
-pub(super) fn failures(played: &[PlayedFile<'_>]) -> anyhow::Result<()> {
+/// Everything that is wrong: with files, and below each test that fails what its execution did. While recordings are
+/// made, only errors of files are told: a warning may be that there is none.
+pub(super) fn failures(played: &[PlayedFile<'_>], records: bool) -> anyhow::Result<()> {
     for file in played {
-        if !file.file.report.is_empty() {
+        if file.file.report.has_errors() || !(file.file.report.is_empty() || records) {
             output::data(format_args!("\n{}", file.file.report.render(true).trim_end()))?;
         }
         for test in file.tests.iter().filter(|test| test.status() == "failed") {

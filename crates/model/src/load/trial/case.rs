@@ -46,7 +46,8 @@ pub(super) static CASE: Object = Object {
         Key::new(
             "cassette",
             Shape::Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$"),
-            "The recording in the folder `cassettes` that answers HTTP requests; `cogwork test --record` makes it.",
+            "The recording in the folder `cassettes` that answers HTTP requests; `cogwork test --record` makes it. The \
+             file's doubles are not asked then.",
         ),
         Key::new(
             "expect",
@@ -66,7 +67,9 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
         |text| Named { name: text.value.clone(), span: inner(text) },
     );
     let skip = reader.take("skip").name().map(str::to_owned);
-    let around = Around::read(&mut reader, true, diagnostics).over(file);
+    let own = Around::read(&mut reader, true, diagnostics);
+    let own_doubles = own.doubles.clone();
+    let around = own.over(file);
     let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Usual, name.span));
     let happenings = happening::read(&mut reader, diagnostics);
     let cassette = named(reader.take("cassette"), diagnostics);
@@ -75,6 +78,8 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
     let expect = expect.and_then(|node| expect::read(node, diagnostics));
     let expect = expect.unwrap_or_else(|| Expect { span: name.span, ..Expect::default() });
     reader.finish();
+    // Where a recording answers, the doubles of the whole file do not: the test shows how the real system answers.
+    let doubles = if cassette.is_some() { own_doubles } else { around.doubles };
     let usual = match &start {
         Start::Due(at) => *at,
         _ => jiff::Timestamp::from_second(USUAL_NOW).unwrap_or_default(),
@@ -88,7 +93,7 @@ pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Opt
         secrets: around.secrets,
         env: around.env,
         state: around.state,
-        doubles: around.doubles,
+        doubles,
         happenings,
         cassette,
         expect,

@@ -82,6 +82,16 @@ fn a_file_says_what_holds_for_all_its_tests_and_each_test_more() {
 }
 
 #[test]
+fn where_a_recording_answers_the_doubles_of_the_file_do_not() {
+    let text = "doubles: {a.b: {result: 1}}\ntests:\n  - {name: a}\n  - {name: b, cassette: b.yaml, doubles: {c: {result: 1}}}\n";
+    let suite = load(text).value.expect("it loads");
+    let doubles = |index: usize| -> Vec<&str> {
+        suite.cases[index].doubles.iter().map(|double| double.target.name()).collect()
+    };
+    assert_eq!((doubles(0), doubles(1)), (vec!["a.b"], vec!["c"]));
+}
+
+#[test]
 fn the_start_is_one_of_three_or_the_usual_one() {
     assert!(matches!(case("").start, Start::Usual));
     assert!(matches!(case("inputs: {a: 1}").start, Start::Inputs(inputs) if inputs.len() == 1));
