@@ -82,16 +82,18 @@ class Reader:
         named = FILE.match(text)
         if not named:
             raise Fault("a file has no name in its first line")
-        before = self.heard()
+        before = len(self.heard())
         (self.folder / named["path"]).write_text(self.adapted(text), encoding="utf-8")
         if not named["path"].startswith("automations/") or ".test." in named["path"]:
             return
         self.saved = named["path"]
         if self.has_daemon:
-            wait_until(lambda: self.heard() > before, "the daemon did not say that it has seen the file")
+            # What it says of a file that it takes, or does not take, names the automation.
+            told = re.compile(f'(INFO|WARN) .*automation="?{re.escape(pathlib.Path(self.saved).stem)}\\b')
+            wait_until(lambda: told.search(self.heard(), before), "the daemon did not say that it has seen the file")
 
-    def heard(self) -> int:
-        return sum(file.stat().st_size for file in self.said)
+    def heard(self) -> str:
+        return self.said[-1].read_text(encoding="utf-8") if self.said else ""
 
     def run(self, text: str, fails: bool) -> None:
         text = self.adapted(text)
