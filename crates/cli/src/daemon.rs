@@ -29,13 +29,43 @@ pub(crate) async fn post<T: DeserializeOwned>(
     path: &str,
     body: &serde_json::Value,
 ) -> anyhow::Result<T> {
-    let none =
-        || format!("no daemon runs on `{}`; start one with `cogwork serve`", config.data_dir.display());
-    let client = client(config)?.with_context(none)?;
-    match client.post(path, body).await {
-        Err(error @ server::Error::Unreachable { .. }) => Err(error).with_context(none),
+    heard(config, require(config)?.post(path, body).await)
+}
+
+/// What the daemon answers to `PUT path`.
+///
+/// # Errors
+/// None runs, or it refuses.
+pub(crate) async fn put<T: DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    body: &serde_json::Value,
+) -> anyhow::Result<T> {
+    heard(config, require(config)?.put(path, body).await)
+}
+
+/// What the daemon answers to `DELETE path`.
+///
+/// # Errors
+/// None runs, or it refuses.
+pub(crate) async fn delete<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<T> {
+    heard(config, require(config)?.delete(path).await)
+}
+
+fn require(config: &Config) -> anyhow::Result<Client> {
+    client(config)?.with_context(|| none(config))
+}
+
+fn heard<T>(config: &Config, answer: Result<T, server::Error>) -> anyhow::Result<T> {
+    match answer {
+        // It was killed and could not take its file away.
+        Err(error @ server::Error::Unreachable { .. }) => Err(error).with_context(|| none(config)),
         answer => Ok(answer?),
     }
+}
+
+fn none(config: &Config) -> String {
+    format!("no daemon runs on `{}`; start one with `cogwork serve`", config.data_dir.display())
 }
 
 fn client(config: &Config) -> anyhow::Result<Option<Client>> {

@@ -1,16 +1,21 @@
 //! The store of a project, opened to read beside a daemon, and executions as the API describes them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use model::{ActionError, ErrorKind, ExecutionId};
+use model::automation::Automation;
+use model::execution::WaitReason;
+use model::{ActionError, DefinitionHash, ErrorKind, ExecutionId, Source};
 use serde::Deserialize;
 use serde_json::Value;
 use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
 
 use crate::exit::Fault;
 use crate::output::plain;
+use crate::pauses::Waiting;
+use crate::project;
 use crate::settings::Config;
 
 /// The word for the newest execution in place of an id.
@@ -29,12 +34,13 @@ pub(crate) struct Execution {
     pub(crate) retry_at: Option<Timestamp>,
     pub(crate) payload: Value,
     pub(crate) steps: Vec<Step>,
+    pub(crate) waiting: Option<Waiting>,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) response: Option<Value>,
 }
 
 /// One step of it, or one turn of a step in a loop.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Step {
     /// Its id with its loop turns: `copy[2]`.
@@ -43,8 +49,23 @@ pub(crate) struct Step {
     pub(crate) attempts: u32,
     pub(crate) took_ms: Option<f64>,
     pub(crate) next_at: Option<Timestamp>,
+    /// For what it pauses.
+    pub(crate) on: Option<WaitReason>,
+    /// What has come for it.
+    #[serde(default)]
+    pub(crate) signals: Vec<Signal>,
+    /// How it led out of more than itself.
+    pub(crate) left: Option<String>,
     pub(crate) result: Option<Value>,
     pub(crate) error: Option<ActionError>,
+}
+
+/// Something that came for a step that paused.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Signal {
+    pub(crate) at: Timestamp,
+    pub(crate) name: Option<String>,
+    pub(crate) by: Option<String>,
 }
 
 /// How an execution ended.
@@ -112,6 +133,31 @@ pub(crate) async fn find(store: &SqliteStore, text: &str) -> anyhow::Result<Exec
         .execution(id)
         .await?
         .with_context(|| format!("there is no execution `{id}`; it may have been cleared away by age"))
+}
+
+/// A definition that executions ran on; none where it cannot be read any more.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn definition(
+    store: &SqliteStore,
+    hash: DefinitionHash,
+) -> anyhow::Result<Option<Automation>> {
+    let Some(definition) = store.definition(hash).await? else { return Ok(None) };
+    let stem = project::stem(&definition.path).to_owned();
+    let source = Arc::new(Source::new(definition.path, definition.text));
+    Ok(model::load::automation(source, &stem).value)
+}
+
+/// The id that `text` names: an id, or `latest`.
+///
+/// # Errors
+/// There is none.
+pub(crate) async fn id(config: &Config, text: &str) -> anyhow::Result<ExecutionId> {
+    match text {
+        LATEST => Ok(find(&require(config)?, text).await?.id),
+        text => parse_id(text),
+    }
 }
 
 /// The id that `text` is.

@@ -11,8 +11,10 @@ mod output;
 mod settings;
 
 mod daemon;
+mod data;
 mod history;
 mod paths;
+mod pauses;
 mod project;
 mod signals;
 mod time;

@@ -82,6 +82,13 @@ pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
     Ok((read > 0).then(|| answer.trim().to_owned()))
 }
 
+/// Says what a person is to type next, and leaves the line open for it.
+pub(crate) fn prompt(question: &str) {
+    let mut err = anstream::stderr().lock();
+    let _ = write!(err, "{question} ");
+    let _ = err.flush();
+}
+
 /// A text from outside on one line, in which nothing can drive a terminal or show other text than there is
 /// (threat model 4.7).
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {

@@ -25,6 +25,8 @@ type Answer = Response<Full<Bytes>>;
 pub(crate) struct Hooks {
     pub(crate) engine: Engine,
     pub(crate) resume: Resume,
+    /// Whether webhooks are answered, and not only what executions ask.
+    pub(crate) triggers: bool,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
     pub(crate) budget: Arc<Budget>,
@@ -41,7 +43,7 @@ impl Respond for Hooks {
             return refusal.into_response();
         }
         match route(head.uri.path()) {
-            Ok(Route::Trigger { token, fragment }) => {
+            Ok(Route::Trigger { token, fragment }) if self.triggers => {
                 let answer = self.trigger(&head, token, fragment, body).await;
                 self.note(&head.method, token, answer.status());
                 answer
@@ -50,7 +52,9 @@ impl Respond for Hooks {
             Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
             Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
             Ok(Route::Ready) => probe(&head.method, StatusCode::SERVICE_UNAVAILABLE, "not accepting"),
-            Ok(Route::Unknown) => plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here"),
+            Ok(Route::Unknown | Route::Trigger { .. }) => {
+                plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
+            }
             Err(refusal) => refusal.into_response(),
         }
     }

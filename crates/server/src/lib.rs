@@ -25,4 +25,4 @@ pub use client::{Client, Events, ServerEvent};
 pub use error::Error;
 pub use files::{Daemon, admin_token};
 pub use options::{Deadlines, Limits, ServerOptions};
-pub use server::{Addresses, Bound, Server};
+pub use server::{Addresses, Bound, ResumeServer, Server};

@@ -131,6 +131,7 @@ impl Bound {
             respond: Hooks {
                 engine: engine.clone(),
                 resume: Resume::new(engine.clone()),
+                triggers: true,
                 limits: options.hook_limits.clone(),
                 deadlines: options.deadlines.clone(),
                 budget: Arc::clone(&budget),
@@ -154,6 +155,57 @@ impl Bound {
         tasks.spawn(hooks.run(closing.clone()));
         tasks.spawn(admin.run(closing.clone()));
         Ok(Server { addresses, token, closing, tasks, announcement: Some(announcement) })
+    }
+}
+
+/// A hook listener that answers at resume addresses alone, for an engine without a daemon around it.
+#[derive(Debug)]
+pub struct ResumeServer {
+    address: SocketAddr,
+    closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl ResumeServer {
+    /// Listens where the options have the hook listener.
+    ///
+    /// # Errors
+    /// The address is taken or not ours.
+    pub async fn start(engine: Engine, options: &ServerOptions) -> Result<Self, Error> {
+        let (socket, address) = listen(options.hooks).await?;
+        let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let listener = Listener {
+            name: "resume",
+            socket,
+            respond: Hooks {
+                resume: Resume::new(engine.clone()),
+                engine,
+                triggers: false,
+                limits: options.hook_limits.clone(),
+                deadlines: options.deadlines.clone(),
+                budget: Budget::new(options.body_budget),
+                closing: closing.clone(),
+            },
+            limits: options.hook_limits.clone(),
+            deadlines: options.deadlines.clone(),
+            grace: options.grace,
+            on_half_close: HalfClose::Finish,
+        };
+        tasks.spawn(listener.run(closing.clone()));
+        Ok(Self { address, closing, tasks })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting, and lets answers under way finish within the grace of the options.
+    pub async fn shutdown(self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::exit::Exit;
 
 mod completions;
 mod connectors;
+mod events;
 mod executions;
 mod init;
 mod list;
@@ -15,6 +16,7 @@ mod plan;
 mod run;
 mod schema;
 mod serve;
+mod state;
 mod test;
 mod validate;
 mod version;
@@ -30,6 +32,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<list::List>(),
     Entry::of::<plan::Plan>(),
     Entry::of::<executions::Executions>(),
+    Entry::of::<events::Events>(),
+    Entry::of::<state::State>(),
     Entry::of::<connectors::Connectors>(),
     Entry::of::<schema::Schema>(),
     Entry::of::<completions::Completions>(),

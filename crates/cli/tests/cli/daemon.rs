@@ -9,7 +9,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use crate::support::{BAD, HELLO, ORDER, Project};
 
 /// A daemon on free ports. Killed at the end if it still runs.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     out: BufReader<ChildStdout>,
     talk: BufReader<ChildStderr>,
@@ -19,7 +19,7 @@ struct Daemon {
 
 impl Daemon {
     /// Starts it and reads what it prints up to the line that holds `last`.
-    fn start(project: &Project, arguments: &[&str], last: &str) -> Self {
+    pub(crate) fn start(project: &Project, arguments: &[&str], last: &str) -> Self {
         let arguments: Vec<&str> =
             ["serve", "--hooks", "0", "--admin", "0"].iter().chain(arguments).copied().collect();
         let mut command = project.command(&arguments);
@@ -40,13 +40,28 @@ impl Daemon {
         words.find(|word| word.contains(part)).unwrap_or_else(|| panic!("no `{part}` in:\n{}", self.banner))
     }
 
+    /// Starts an automation through the API, and gives the execution's id.
+    pub(crate) fn run(&self, project: &Project, automation: &str) -> String {
+        let token = project.read(".cogwork/admin-token");
+        let url = format!("{}/api/v1/automations/{automation}/run", self.word_after("admin"));
+        let answer = post_with(&url, &format!("authorization: Bearer {}\r\n", token.trim()), "{}");
+        let (_, id) = answer.split_once("executionId\":\"").unwrap_or_else(|| panic!("{answer}"));
+        id.split('"').next().expect("an id").to_owned()
+    }
+
+    /// The word of the banner that follows this one.
+    fn word_after(&self, name: &str) -> &str {
+        let mut words = self.banner.split_whitespace();
+        words.by_ref().find(|word| *word == name).and_then(|_| words.next()).expect("a word")
+    }
+
     /// Waits until its log holds a line with `last`.
     fn says(&mut self, last: &str) {
         assert!(read_to(&mut self.talk, &mut self.log, last), "it ended without `{last}`:\n{}", self.log);
     }
 
     /// Ends it in order; gives its exit code and its log.
-    fn stop(mut self) -> (Option<i32>, String) {
+    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         signal(&self.child, "-TERM");
         self.talk.read_to_string(&mut self.log).expect("its log");
         (self.child.wait().expect("it ends").code(), std::mem::take(&mut self.log))
@@ -78,13 +93,18 @@ fn signal(child: &Child, signal: &str) {
 
 /// Sends a POST with a JSON body and gives the whole answer.
 fn post(url: &str, body: &str) -> String {
+    post_with(url, "", body)
+}
+
+/// The same with further header fields, each with its line end.
+fn post_with(url: &str, fields: &str, body: &str) -> String {
     let rest = url.strip_prefix("http://").expect("an address");
     let (authority, path) = rest.split_once('/').expect("a path");
     let mut stream = TcpStream::connect(authority).expect("it listens");
     let length = body.len();
     write!(
         stream,
-        "POST /{path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        "POST /{path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\n{fields}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
     )
     .expect("sent");
     let mut answer = String::new();

@@ -24,6 +24,8 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "list",
         "plan",
         "executions",
+        "events",
+        "state",
         "connectors",
         "schema",
         "completions",
@@ -31,8 +33,12 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     ] {
         check(command, &[command]);
     }
-    for command in ["list", "show", "logs", "cancel"] {
+    for command in ["list", "show", "logs", "signal", "cancel"] {
         check(&format!("executions_{command}"), &["executions", command]);
+    }
+    check("events_emit", &["events", "emit"]);
+    for command in ["list", "get", "set", "delete"] {
+        check(&format!("state_{command}"), &["state", command]);
     }
     for command in ["list", "show"] {
         check(&format!("connectors_{command}"), &["connectors", command]);

@@ -8,6 +8,7 @@ mod daemon;
 mod generated;
 mod help;
 mod history;
+mod pauses;
 mod plan;
 mod reference;
 mod run;

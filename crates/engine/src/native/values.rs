@@ -54,7 +54,9 @@ impl StateScope {
         Some(Self { owner, test })
     }
 
-    fn name(&self) -> String {
+    /// What the store calls them.
+    #[must_use]
+    pub fn name(&self) -> String {
         scope_name(self.owner.as_ref(), self.test)
     }
 }

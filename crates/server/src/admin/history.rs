@@ -49,6 +49,9 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     on: Option<serde_json::Value>,
+    /// Since when it paused, in its last try.
+    #[serde(skip)]
+    paused: Option<Timestamp>,
     /// What has come for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signals: Vec<SignalView>,
@@ -127,6 +130,7 @@ impl StepView {
             took_ms: None,
             next_at: None,
             on: None,
+            paused: None,
             signals: Vec::new(),
             left: None,
             result: None,
@@ -142,12 +146,13 @@ impl StepView {
                 (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
             }
             Event::StepRetry { attempt, error, next_at, .. } => {
-                (self.status, self.attempts, self.on) = ("waiting", *attempt, None);
+                (self.status, self.attempts, self.on, self.paused) = ("waiting", *attempt, None, None);
                 (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
             }
             Event::Waiting { at, until, on, .. } => {
                 (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
                 self.started_at.get_or_insert(*at);
+                self.paused.get_or_insert(*at);
             }
             Event::Signalled { at, signal, .. } => {
                 let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
@@ -172,7 +177,10 @@ impl StepView {
         // A try whose beginning was not stored is the one after those that failed.
         let stored = matches!(self.status, "running" | "handling") && self.attempts > 0;
         (self.next_at, self.on, self.finished_at) = (None, None, Some(at));
-        let begun = at.checked_sub(Duration::from_micros(took_us)).unwrap_or(at);
+        // A pause is part of the try, though the step did nothing meanwhile.
+        let paused = self.paused.and_then(|since| Duration::try_from(since.duration_until(at)).ok());
+        let took = paused.unwrap_or(Duration::from_micros(took_us));
+        let begun = at.checked_sub(took).unwrap_or(at);
         match outcome {
             StepOutcome::Skipped => {
                 self.status = "skipped";
@@ -191,7 +199,7 @@ impl StepView {
             }
         }
         self.attempts += u32::from(!stored);
-        self.took_ms = Some(took_us as f64 / 1000.0);
+        self.took_ms = Some(took.as_micros() as f64 / 1000.0);
         self.started_at = Some(begun);
     }
 }
@@ -306,8 +314,8 @@ mod tests {
         check(
             &[waits.clone(), comes, broke],
             json!([{
-                "step": "a", "status": "succeeded", "attempts": 1, "tookMs": 1.5, "left": "break", "signals": signals,
-                "startedAt": "1970-01-01T00:00:02.9985Z", "finishedAt": "1970-01-01T00:00:03Z",
+                "step": "a", "status": "succeeded", "attempts": 1, "tookMs": 2000.0, "left": "break", "signals": signals,
+                "startedAt": "1970-01-01T00:00:01Z", "finishedAt": "1970-01-01T00:00:03Z",
             }]),
         );
         let outcome = model::Outcome::Cancelled { reason: "no".into() };

@@ -1,23 +1,28 @@
 //! `cogwork executions list`
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use clap::Args;
+use engine::Pauses;
 use model::{AutomationId, Status};
 use serde_json::json;
-use store::{ExecutionFilter, ExecutionRow, Page, Store as _};
+use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
 
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, cut};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{history, time};
+use crate::{history, pauses, time};
 
 const EXAMPLES: &str = "\
 Examples:
   cogwork executions list
   cogwork executions list --automation order-desk --status failed,stuck --since 7d
+  cogwork executions list --status waiting
   cogwork executions list --since 2026-11-21 --limit 1000 --json";
 
-/// The most characters of an error.
-const ERROR: usize = 80;
+/// The most characters of an error, or of what is waited for.
+const NOTE: usize = 80;
 
 /// List executions, newest first
 #[derive(Args, Debug)]
@@ -46,11 +51,15 @@ impl List {
     pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
         let filter = self.filter()?;
         let rows = match history::open(config)? {
-            Some(store) => store.executions(&filter, Page { before: None, limit: self.limit }).await?,
+            Some(store) => {
+                let rows = store.executions(&filter, Page { before: None, limit: self.limit }).await?;
+                waiting(&store, rows).await?
+            }
             None => Vec::new(),
         };
         if self.json {
-            let rows: Vec<_> = rows.into_iter().map(|row| server::describe_row(row, None)).collect();
+            let rows: Vec<_> =
+                rows.into_iter().map(|(row, pauses)| server::describe_row(row, pauses)).collect();
             output::json(&json!({"executions": rows}))?;
         } else if rows.is_empty() {
             output::say("no execution");
@@ -79,12 +88,34 @@ impl List {
     }
 }
 
-fn print(rows: &[ExecutionRow]) -> anyhow::Result<()> {
-    let mut table = Table::new(&["ID", "STARTED", "TOOK", "STATUS", "AUTOMATION", "BY", "ERROR"]);
+/// The rows with what each waits for.
+async fn waiting(
+    store: &SqliteStore,
+    rows: Vec<ExecutionRow>,
+) -> anyhow::Result<Vec<(ExecutionRow, Option<Pauses>)>> {
+    let mut definitions = HashMap::new();
+    let mut found = Vec::with_capacity(rows.len());
     for row in rows {
+        let mut pauses = None;
+        if row.status == Status::Waiting {
+            if let Entry::Vacant(place) = definitions.entry(row.definition) {
+                place.insert(history::definition(store, row.definition).await?);
+            }
+            let automation = definitions.get(&row.definition).and_then(Option::as_ref);
+            pauses = Some(Pauses::new(automation, store.waits(row.id).await?));
+        }
+        found.push((row, pauses));
+    }
+    Ok(found)
+}
+
+fn print(rows: &[(ExecutionRow, Option<Pauses>)]) -> anyhow::Result<()> {
+    let mut table = Table::new(&["ID", "STARTED", "TOOK", "STATUS", "AUTOMATION", "BY", "NOTE"]);
+    for (row, waits) in rows {
         let took =
             row.finished_at.map_or_else(String::new, |end| time::took(time::between(row.started_at, end)));
-        let error = row.error.as_deref().unwrap_or_default();
+        let waits = waits.as_ref().map(pauses::short).unwrap_or_default();
+        let note = row.error.as_deref().unwrap_or(&waits);
         table.row([
             row.id.to_string().as_str(),
             &time::local(row.started_at),
@@ -92,7 +123,7 @@ fn print(rows: &[ExecutionRow]) -> anyhow::Result<()> {
             row.status.word(),
             row.automation.as_str(),
             row.origin.word(),
-            &cut(error, ERROR),
+            &cut(note, NOTE),
         ]);
     }
     Ok(table.print()?)

@@ -2,6 +2,7 @@
 
 mod list;
 mod show;
+mod signal;
 pub(super) mod tree;
 
 use clap::{Args, Subcommand as Choice};
@@ -21,14 +22,15 @@ Examples:
   cogwork executions list --status failed --since 1d
   cogwork executions show latest
   cogwork executions logs latest
+  cogwork executions signal latest --option approve
   cogwork executions cancel 019a2b3c-…
 
-All but `cancel` read the store itself, with a daemon beside them or without one.";
+`list`, `show` and `logs` read the store itself, with a daemon beside them or without one.";
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;
 
-/// Look at what ran and what runs, and end it
+/// Look at what ran and what runs, answer what it asks, and end it
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Executions {
@@ -41,6 +43,7 @@ enum What {
     List(list::List),
     Show(Show),
     Logs(Logs),
+    Signal(signal::Signal),
     Cancel(Cancel),
 }
 
@@ -100,6 +103,7 @@ impl Subcommand for Executions {
             What::List(list) => &list.settings,
             What::Show(show) => &show.settings,
             What::Logs(logs) => &logs.settings,
+            What::Signal(signal) => &signal.settings,
             What::Cancel(cancel) => &cancel.settings,
         };
         let config = context.config(flags.given(), Talk::Tool)?;
@@ -108,6 +112,7 @@ impl Subcommand for Executions {
             What::List(list) => runtime.block_on(list.run(&config)),
             What::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
             What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
+            What::Signal(what) => runtime.block_on(what.run(&config)),
             What::Cancel(what) => runtime.block_on(cancel(&config, what)),
         }
     }

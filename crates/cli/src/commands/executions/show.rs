@@ -1,34 +1,43 @@
 //! `cogwork executions show`
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
-use model::automation::Automation;
-use model::diagnostic::Source;
-use model::execution::Event;
 use serde_json::Value;
-use store::{SqliteStore, Store};
+use store::Store as _;
 
 use super::tree;
 use crate::exit::Exit;
 use crate::history::{self, Execution, Outcome};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, cut, paint, plain};
+use crate::pauses::{self, Waiting};
 use crate::settings::Config;
-use crate::{project, time};
+use crate::{daemon, time};
 
 /// The most characters of a payload.
 const PAYLOAD: usize = 200;
+/// The most pauses that are told.
+const PAUSES: usize = 10;
 
 /// Shows one execution.
 pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result<Exit> {
     let store = history::require(config)?;
     let row = history::find(&store, id).await?;
-    let (id, origin) = (row.id, row.origin.word());
+    let (id, origin, definition) = (row.id, row.origin.word(), row.definition);
+    let has_ended = row.status.is_terminal();
     let events =
         store.events(id).await?.with_context(|| format!("execution `{id}` was cleared away just now"))?;
-    let automation = definition(&store, &events).await?;
+    // It gives the steps their order.
+    let automation = history::definition(&store, definition).await?;
     let waits = store.waits(id).await?;
-    let value = server::describe(row, events, &waits).context("the store is damaged")?;
+    let mut value = server::describe(row, events, &waits).context("the store is damaged")?;
+    if !has_ended {
+        // What only a daemon knows: the queue, the turns, and where to answer. Without one the store has to do.
+        let told = daemon::get::<Value>(config, &format!("/api/v1/executions/{id}")).await;
+        if let Ok(Some(waiting)) =
+            told.map(|told| told.and_then(|mut told| told.get_mut("waiting").map(Value::take)))
+        {
+            value["waiting"] = waiting;
+        }
+    }
     if json {
         output::json(&value)?;
         return Ok(Exit::Done);
@@ -40,15 +49,6 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     }
     tail(&execution)?;
     Ok(Exit::Done)
-}
-
-/// The definition that it ran on, which gives the steps their order; none where it cannot be read any more.
-async fn definition(store: &SqliteStore, events: &[Event]) -> anyhow::Result<Option<Automation>> {
-    let Some(Event::Started { definition, .. }) = events.first() else { return Ok(None) };
-    let Some(definition) = store.definition(*definition).await? else { return Ok(None) };
-    let stem = project::stem(&definition.path).to_owned();
-    let source = Arc::new(Source::new(definition.path, definition.text));
-    Ok(model::load::automation(source, &stem).value)
 }
 
 fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
@@ -67,8 +67,43 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     if let Some(at) = execution.retry_at {
         fact("next try", &time::local(at))?;
     }
+    if let Some(waiting) = &execution.waiting {
+        waits_for(waiting, &fact)?;
+    }
     fact("payload", &paint(QUIET, plain(&cut(&payload(&execution.payload), PAYLOAD))))?;
     output::data("")?;
+    Ok(())
+}
+
+/// What it waits for, and where somebody can answer.
+fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> anyhow::Result<()> {
+    let now = time::now();
+    if let Some(before) = waiting.queued_behind {
+        fact("queue", &format!("{before} before it"))?;
+    }
+    if let Some(turn) = &waiting.turn {
+        let holders: Vec<String> = turn.holders.iter().map(ToString::to_string).collect();
+        let key = if turn.key.is_empty() {
+            String::new()
+        } else {
+            format!(" of `{}`", plain(&cut(&turn.key, PAYLOAD)))
+        };
+        fact("turn", &format!("{} before it; its place{key} is held by {}", turn.ahead, holders.join(", ")))?;
+    }
+    for pending in waiting.pauses.iter().take(PAUSES) {
+        let until = pending.until.map_or_else(String::new, |at| format!(", {}", pauses::until(at, now)));
+        let (what, step) = (pauses::what(&pending.on), plain(&pending.step));
+        fact("waits for", &format!("{what} at `{step}` since {}{until}", time::local(pending.since)))?;
+        if let Some(question) = pauses::question(&pending.on) {
+            fact("", &question)?;
+        }
+    }
+    if waiting.pauses.len() > PAUSES {
+        fact("", &format!("and {} more", waiting.pauses.len() - PAUSES))?;
+    }
+    if let Some(url) = &waiting.resume_url {
+        fact("answer at", url)?;
+    }
     Ok(())
 }
 

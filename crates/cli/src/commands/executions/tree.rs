@@ -7,12 +7,14 @@ use model::automation::{Automation, Block, OnError, Runs};
 
 use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
-use crate::time;
+use crate::{pauses, time};
 
 /// The most turns of one loop that are shown.
 const TURNS: usize = 25;
 /// The most characters of a result.
 const RESULT: usize = 80;
+/// The most that has come for one step that is shown.
+const SIGNALS: usize = 5;
 
 /// A line with what is set in below it.
 struct Branch {
@@ -90,6 +92,12 @@ impl Drawing<'_> {
                     inside.push(Branch { text: paint(QUIET, "onError"), note: None, inside: handlers });
                 }
             }
+            if let Some(block) = &step.undo {
+                let undone = self.block(block, around);
+                if !undone.is_empty() {
+                    inside.push(Branch { text: paint(QUIET, "undo"), note: None, inside: undone });
+                }
+            }
             match self.steps.get_key_value(key.as_str()).map(|(key, step)| (*key, *step)) {
                 Some((key, found)) => {
                     self.drawn.insert(key);
@@ -135,7 +143,9 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         "succeeded" => ("✓", GOOD),
         "failed" => ("✗", BAD),
         "skipped" => ("–", QUIET),
+        "waiting" if step.on.is_some() => ("◷", WARN),
         "waiting" => ("↻", WARN),
+        "left" => ("–", WARN),
         _ => ("…", WARN),
     };
     let mut text = format!("{} {}", paint(style, mark), plain(&step.step));
@@ -149,10 +159,16 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
     if step.attempts > 1 {
         text.push_str(&format!("  {}", paint(WARN, format_args!("{} tries", step.attempts))));
     }
-    if let Some(at) = step.next_at {
-        text.push_str(&format!("  next try {}", time::local(at)));
+    match (&step.on, step.next_at) {
+        (Some(on), until) => text.push_str(&format!("  {}", pauses::waits(on, until))),
+        (None, Some(at)) => text.push_str(&format!("  next try {}", time::local(at))),
+        (None, None) => {}
+    }
+    if let Some(left) = step.left.as_ref().filter(|left| *left != verb) {
+        text.push_str(&format!("  {}", paint(QUIET, left)));
     }
     match step.status.as_str() {
+        "left" => text.push_str(&format!("  {}", paint(WARN, "the execution ended before it"))),
         "skipped" | "running" | "handling" => text.push_str(&format!("  {}", paint(QUIET, &step.status))),
         _ => {}
     }
@@ -161,7 +177,22 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         text.push_str(&format!("  {}", paint(QUIET, plain(&cut(&result, RESULT)))));
     }
     let note = step.error.as_ref().map(|error| paint(BAD, plain(&error.message)));
-    Branch { text, note, inside }
+    Branch { text, note, inside: signals(step).chain(inside).collect() }
+}
+
+/// What has come for a step that paused.
+fn signals(step: &Step) -> impl Iterator<Item = Branch> {
+    let more = step.signals.len().saturating_sub(SIGNALS);
+    let shown = step.signals.iter().take(SIGNALS).map(|signal| {
+        let what = match &signal.name {
+            Some(name) => format!("event `{}`", plain(&cut(name, RESULT))),
+            None => "answer".to_owned(),
+        };
+        let by = signal.by.as_ref().map_or_else(String::new, |by| format!(" by {}", plain(&cut(by, RESULT))));
+        format!("← {what}{by}, {}", time::local(signal.at))
+    });
+    let more = (more > 0).then(|| format!("← {more} more"));
+    shown.chain(more).map(|text| Branch { text: paint(QUIET, text), note: None, inside: Vec::new() })
 }
 
 fn draw(branches: &[Branch], indent: &str, lines: &mut Vec<String>) {

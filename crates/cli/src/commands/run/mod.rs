@@ -1,8 +1,10 @@
 //! `cogwork run`
 
+mod asking;
 mod payload;
 mod place;
 mod progress;
+mod prompt;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use engine::{Engine, Start, SystemClock};
 use model::execution::{ExecutionId, Origin, Outcome};
 use store::Store as _;
 
+use self::asking::{Asking, Given};
 use self::place::Place;
 use self::progress::Progress;
 use super::Subcommand;
@@ -30,8 +33,11 @@ Examples:
   echo '{\"id\": 7}' | cogwork run order-desk --payload -
   cogwork run /tmp/try.yaml                        a file that is not in the project
   cogwork run nightly | jq .dueAt
+  cogwork run publish --answer ask=approve         what it asks is answered beforehand
 
-The result goes to stdout as JSON. Ctrl-C ends the execution.";
+The result goes to stdout as JSON. Ctrl-C ends the execution.
+What it asks is answered at the terminal, or at its resume address, which is served meanwhile
+unless a daemon has the port.";
 
 /// How long steps that run may take to come to their end when the command stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,6 +58,10 @@ pub(crate) struct Run {
     /// One input of a manual start; again for more
     #[arg(long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
+    /// The answer for a step that asks, or the data for one that waits for an event; again for more. An answer is one
+    /// of the options, or JSON with a form: `ask={"option": "approve", "form": {"reason": "checked"}}`
+    #[arg(long = "answer", value_name = "STEP=ANSWER")]
+    answers: Vec<String>,
     /// Show each step and log line as it comes
     #[arg(long)]
     watch: bool,
@@ -65,23 +75,27 @@ impl Subcommand for Run {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), Talk::Tool)?;
         let given = payload::Given::read(self.payload.as_deref(), &self.inputs)?;
-        daemon::runtime()?.block_on(execute(&config, &self.automation, &given, self.watch))
+        let answers: Vec<Given> =
+            self.answers.iter().map(|text| Given::parse(text)).collect::<anyhow::Result<_>>()?;
+        daemon::runtime()?.block_on(execute(&config, &self, &given, &answers))
     }
 }
 
 async fn execute(
     config: &Config,
-    automation: &str,
+    run: &Run,
     given: &payload::Given,
-    watch: bool,
+    answers: &[Given],
 ) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    let place = Place::prepare(config, automation)?;
+    let place = Place::prepare(config, &run.automation)?;
     let mut settings = config.engine();
+    settings.public_url = Some(config.base(config.hooks));
     settings.dir.clone_from(&place.dir);
     (settings.watch, settings.background) = (false, false);
     let engine = Engine::start(settings, Arc::new(place.store.clone()), Arc::new(SystemClock)).await?;
-    let result = start_and_wait(&engine, &place, given, watch, &mut signals).await;
+    let asking = Asking::new(&engine, config, answers);
+    let result = start_and_wait(&engine, &place, given, run.watch, asking, &mut signals).await;
     engine.shutdown(GRACE).await;
     let closed = place.store.close().await;
     let exit = result?;
@@ -94,21 +108,24 @@ async fn start_and_wait(
     place: &Place,
     given: &payload::Given,
     watch: bool,
+    mut asking: Asking<'_>,
     signals: &mut Signals,
 ) -> anyhow::Result<Exit> {
     let catalog = engine.catalog();
     let deployed = project::find(&catalog, &place.wanted, place.is_file)?;
     let payload = given.payload(deployed)?;
-    let mut progress = watch.then(|| Progress::new(engine.subscribe()));
     let id = engine.run(&deployed.automation.id, Start { payload, origin: Origin::Manual }).await?;
-    if let Some(progress) = &mut progress {
-        progress.begin(&deployed.automation.name, id);
+    let mut progress = Progress::new(id, watch);
+    progress.begin(&deployed.automation.name);
+    let ended = wait(engine, id, &mut progress, &mut asking, signals).await;
+    progress.end();
+    asking.end().await;
+    if ended.is_err() {
+        // Nobody will answer it.
+        engine.cancel(id, "given up on the command line").await?;
+        engine.wait(id).await?;
     }
-    let ended = wait(engine, id, progress.as_mut(), signals).await?;
-    if let Some(progress) = progress {
-        progress.end();
-    }
-    conclude(ended)
+    conclude(ended?)
 }
 
 /// How an execution ended, and whether a signal ended it.
@@ -121,19 +138,14 @@ struct Ended {
 async fn wait(
     engine: &Engine,
     id: ExecutionId,
-    mut progress: Option<&mut Progress>,
+    progress: &mut Progress,
+    asking: &mut Asking<'_>,
     signals: &mut Signals,
 ) -> anyhow::Result<Ended> {
     let mut interrupted = false;
     let end = engine.wait(id);
     tokio::pin!(end);
     loop {
-        let notice = async {
-            match progress.as_mut() {
-                Some(progress) => progress.next(id).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             () = signals.next() => {
@@ -144,11 +156,9 @@ async fn wait(
                 output::say("cancelling; once more to stop at once");
                 engine.cancel(id, "interrupted at the terminal").await?;
             }
-            () = notice => {}
+            asked = asking.next(progress) => asked?,
             outcome = &mut end => {
-                if let Some(progress) = progress {
-                    progress.drain(id);
-                }
+                asking.drain(progress);
                 return Ok(Ended { outcome: Some(outcome?), interrupted });
             }
         }

@@ -128,7 +128,7 @@ fn read(from: impl Read) -> anyhow::Result<Vec<u8>> {
 }
 
 /// A value as its input's type reads it. What does not fit stays text, so that the engine says what is wanted.
-fn value(kind: Option<&InputType>, text: &str) -> Value {
+pub(super) fn value(kind: Option<&InputType>, text: &str) -> Value {
     match kind {
         None | Some(InputType::Text | InputType::Choice { .. } | InputType::File) => Value::from(text),
         Some(_) => {

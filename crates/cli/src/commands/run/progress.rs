@@ -1,67 +1,86 @@
 //! The steps of an execution as they go: spinners for a person at a terminal, plain lines for a log.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
 use std::time::Duration;
 
 use engine::Notice;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use model::execution::{Event, ExecutionId, Leave, LogLevel, LogLine, StepOutcome};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use jiff::Timestamp;
+use model::execution::{Event, ExecutionId, Leave, LogLevel, LogLine, StepOutcome, WaitReason};
 
 use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain};
-use crate::time;
+use crate::{pauses, time};
 
 /// How often a spinner turns.
 const TURN: Duration = Duration::from_millis(100);
+/// The most lines that are held back; of more, the last ones.
+const HELD: usize = 1000;
 /// The most characters of a result that are shown.
 const EXCERPT: usize = 100;
 
 /// Shows one execution as it goes.
 pub(super) struct Progress {
-    notices: Receiver<Notice>,
+    id: ExecutionId,
+    /// Whether anybody wants to see it.
+    is_shown: bool,
     /// Present where a person looks on.
     bars: Option<MultiProgress>,
+    /// Lines held back while a person types, so that nothing is written over that.
+    held: Option<RefCell<VecDeque<String>>>,
     /// The steps that run, by step; the spinner of each where there are some.
     running: BTreeMap<String, ProgressBar>,
+    /// Since when steps pause.
+    paused: BTreeMap<String, Timestamp>,
 }
 
 impl Progress {
-    pub(super) fn new(notices: Receiver<Notice>) -> Self {
-        let bars = output::talks_to_a_person().then(MultiProgress::new);
-        Self { notices, bars, running: BTreeMap::new() }
+    /// Of this execution, if anybody wants to see it.
+    pub(super) fn new(id: ExecutionId, is_shown: bool) -> Self {
+        let bars = (is_shown && output::talks_to_a_person()).then(MultiProgress::new);
+        Self { id, is_shown, bars, held: None, running: BTreeMap::new(), paused: BTreeMap::new() }
     }
 
-    pub(super) fn begin(&self, name: &str, id: ExecutionId) {
-        self.line(&format!("{} {}", plain(name), paint(QUIET, format_args!("execution {id}"))));
-    }
-
-    /// Shows the next thing that happens to this execution. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self, id: ExecutionId) {
-        match self.notices.recv().await {
-            Ok(notice) => self.show(id, &notice),
-            Err(RecvError::Lagged(missed)) => {
-                self.line(&format!("({missed} notices came too fast to be shown)"))
-            }
-            Err(RecvError::Closed) => std::future::pending().await,
+    pub(super) fn begin(&self, name: &str) {
+        if self.is_shown {
+            self.line(&format!("{} {}", plain(name), paint(QUIET, format_args!("execution {}", self.id))));
         }
     }
 
-    /// Shows what has happened and is not shown yet.
-    pub(super) fn drain(&mut self, id: ExecutionId) {
-        while let Ok(notice) = self.notices.try_recv() {
-            self.show(id, &notice);
+    /// Says that some of what happened cannot be shown.
+    pub(super) fn missed(&self, count: u64) {
+        if self.is_shown {
+            self.line(&format!("({count} notices came too fast to be shown)"));
         }
     }
 
     /// Takes away what still moves.
-    pub(super) fn end(self) {
-        self.running.values().for_each(ProgressBar::finish_and_clear);
+    pub(super) fn end(&mut self) {
+        self.hush(false);
+        std::mem::take(&mut self.running).values().for_each(ProgressBar::finish_and_clear);
     }
 
-    fn show(&mut self, wanted: ExecutionId, notice: &Notice) {
+    /// Says nothing more while a person types; says what was held back so far.
+    pub(super) fn hush(&mut self, is_hushed: bool) {
+        let held = self.held.take().map(RefCell::into_inner).unwrap_or_default();
+        held.iter().for_each(output::say);
+        self.held = is_hushed.then(RefCell::default);
+        if let Some(bars) = &self.bars {
+            let _ = bars.clear();
+            bars.set_draw_target(if is_hushed {
+                ProgressDrawTarget::hidden()
+            } else {
+                ProgressDrawTarget::stderr()
+            });
+        }
+    }
+
+    /// Shows something that happened.
+    pub(super) fn show(&mut self, notice: &Notice) {
         let Notice::ExecutionEvents { id, events, logs, .. } = notice else { return };
-        if *id != wanted {
+        if *id != self.id || !self.is_shown {
             return;
         }
         // Both are in order; what a step logged stands before its end.
@@ -80,6 +99,7 @@ impl Progress {
             Event::StepStarted { step, attempt, .. } => self.started(step, *attempt),
             Event::StepRetry { at, step, attempt, error, next_at } => {
                 self.stopped(step);
+                self.paused.remove(step);
                 let wait = time::took(time::between(*at, *next_at));
                 let text = format!("try {attempt} failed: {}; the next in {wait}", plain(&error.message));
                 self.line(&format!("{} {step}  {text}", paint(WARN, "↻")));
@@ -89,9 +109,11 @@ impl Progress {
                 let text = format!("failed: {}; its `onError` steps run", plain(&error.message));
                 self.line(&format!("{} {step}  {text}", paint(WARN, "↷")));
             }
-            Event::StepFinished { step, took_us, outcome, .. } => {
+            Event::StepFinished { at, step, took_us, outcome } => {
                 self.stopped(step);
-                self.line(&finished(step, Duration::from_micros(*took_us), outcome));
+                let paused = self.paused.remove(step).map(|since| time::between(since, *at));
+                let took = paused.unwrap_or(Duration::from_micros(*took_us));
+                self.line(&finished(step, took, outcome));
             }
             Event::Responded { response, .. } => {
                 self.line(&format!("{} answered {}", paint(GOOD, "←"), response.status));
@@ -103,12 +125,28 @@ impl Progress {
                     paint(WARN, "↻")
                 ));
             }
+            // What a loop keeps for one of its turns is no step.
+            Event::Waiting { step, .. } if step.contains('#') => {}
+            Event::Waiting { at, step, until, on, .. } => {
+                self.paused.entry(step.clone()).or_insert(*at);
+                self.waits(step, *until, on);
+            }
+            Event::Signalled { step, signal, .. } => {
+                let what = if signal.name.is_empty() { "an answer" } else { "an event" };
+                let by = signal.by.as_deref().map_or_else(String::new, |by| format!(" by {}", plain(by)));
+                self.line(&format!(
+                    "{} {step}  {}",
+                    paint(GOOD, "←"),
+                    paint(QUIET, format_args!("{what}{by}"))
+                ));
+            }
+            Event::Failing { error, .. } => {
+                let text = format!("failed: {}; what closes it runs", plain(&error.message));
+                self.line(&format!("{} {text}", paint(BAD, "↷")));
+            }
             Event::Started { .. }
             | Event::Resumed { .. }
             | Event::StepDated { .. }
-            | Event::Waiting { .. }
-            | Event::Signalled { .. }
-            | Event::Failing { .. }
             | Event::Cancelling { .. }
             | Event::Finished { .. } => {}
         }
@@ -134,6 +172,29 @@ impl Progress {
         }
     }
 
+    /// A step that pauses, with the time that is left for it.
+    fn waits(&mut self, step: &str, until: Option<Timestamp>, on: &WaitReason) {
+        let what = format!("{step}  {}", pauses::waits(on, until));
+        let Some(bars) = &self.bars else {
+            self.running.insert(step.to_owned(), ProgressBar::hidden());
+            return self.line(&format!("{} {what}", paint(WARN, "◷")));
+        };
+        let bar = match self.running.entry(step.to_owned()) {
+            Entry::Occupied(running) => running.into_mut(),
+            Entry::Vacant(place) => place.insert(bars.add(ProgressBar::new_spinner())),
+        };
+        bar.set_message(what);
+        let left = move |_: &ProgressState, out: &mut dyn Write| {
+            if let Some(until) = until {
+                let _ = write!(out, "({} left)", time::took(time::between(time::now(), until)));
+            }
+        };
+        if let Ok(style) = ProgressStyle::with_template("◷ {msg} {left:.dim}") {
+            bar.set_style(style.with_key("left", left));
+        }
+        bar.enable_steady_tick(TURN);
+    }
+
     fn stopped(&mut self, step: &str) {
         if let Some(bar) = self.running.remove(step) {
             bar.finish_and_clear();
@@ -150,7 +211,15 @@ impl Progress {
     }
 
     /// One line above whatever moves.
-    fn line(&self, text: &str) {
+    pub(super) fn line(&self, text: &str) {
+        if let Some(held) = &self.held {
+            let mut held = held.borrow_mut();
+            if held.len() >= HELD {
+                held.pop_front();
+            }
+            held.push_back(text.to_owned());
+            return;
+        }
         match &self.bars {
             Some(bars) => bars.suspend(|| output::say(text)),
             None => output::say(text),

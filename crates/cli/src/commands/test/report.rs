@@ -110,10 +110,7 @@ fn of_events(events: &[Event]) -> Vec<Step> {
                 step: step.clone(),
                 status: "running".to_owned(),
                 attempts: 1,
-                took_ms: None,
-                next_at: None,
-                result: None,
-                error: None,
+                ..Step::default()
             });
             steps.len() - 1
         });

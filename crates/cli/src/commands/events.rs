@@ -1,0 +1,80 @@
+//! `cogwork events`
+
+use clap::{Args, Subcommand as Choice};
+use serde_json::{Value, json};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, count};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, data};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork events emit order-17-paid --data '{\"amount\": 12.5}'
+  cogwork events emit nightly-import-done";
+
+/// Who is told to have sent it, in the history.
+const BY: &str = "the command line";
+
+/// Send events to the executions that wait for them
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Events {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    Emit(Emit),
+}
+
+/// Send an event to every execution that waits for one of this name
+///
+/// Only those that wait already get it. It takes the daemon that has the executions.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+struct Emit {
+    /// The event's name, as the `waitFor` steps have it
+    name: String,
+    /// What those steps have as their result, as JSON; `@file` reads a file, `-` reads stdin
+    #[arg(long, value_name = "JSON")]
+    data: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+impl Subcommand for Events {
+    const NAME: &'static str = "events";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let What::Emit(emit) = &self.what;
+        let config = context.config(emit.settings.given(), Talk::Tool)?;
+        daemon::runtime()?.block_on(send(&config, emit))
+    }
+}
+
+async fn send(config: &Config, emit: &Emit) -> anyhow::Result<Exit> {
+    let mut body = json!({ "name": emit.name, "by": BY });
+    if let Some(given) = &emit.data {
+        body["data"] = data::read(given)?;
+    }
+    let told: Value = daemon::post(config, "/api/v1/events", &body).await?;
+    if emit.json {
+        output::json(&told)?;
+    } else {
+        match told["delivered"].as_u64().unwrap_or_default() {
+            0 => output::say(format_args!("nobody waits for `{}`", output::plain(&emit.name))),
+            steps => {
+                let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+                output::say(format_args!("sent to {}", count(steps, "step")));
+            }
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,316 @@
+//! What an execution asks while `cogwork run` waits for its end: answered as `--answer` says, by whoever sits at the
+//! terminal, or at its resume address, which is served meanwhile.
+
+use std::collections::{HashSet, VecDeque};
+
+use engine::{Answer, Engine, Notice, Pending, SignalError};
+use model::execution::{Event, ExecutionId, WaitReason};
+use model::value::{JsonLimits, Map, Value};
+use server::ResumeServer;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::progress::Progress;
+use super::prompt::{Lines, Next, Prompt};
+use crate::exit::Fault;
+use crate::output::{self, plain};
+use crate::pauses;
+use crate::settings::Config;
+
+/// Who is told to have answered, in the history.
+const BY: &str = "the command line";
+
+/// An answer that was given beforehand.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Given {
+    step: String,
+    value: String,
+}
+
+impl Given {
+    /// Takes `STEP=VALUE` apart.
+    ///
+    /// # Errors
+    /// It is nothing of that form.
+    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+        match text.split_once('=') {
+            Some((step, value)) if !step.is_empty() && !value.is_empty() => {
+                Ok(Self { step: step.to_owned(), value: value.to_owned() })
+            }
+            _ => Err(Fault::usage(format!("`--answer {text}`: write it as step=answer"))),
+        }
+    }
+}
+
+/// Whoever answers.
+pub(super) struct Asking<'r> {
+    engine: &'r Engine,
+    config: &'r Config,
+    notices: Receiver<Notice>,
+    given: &'r [Given],
+    used: HashSet<String>,
+    /// The pauses that have been dealt with, by execution, step and beginning.
+    seen: HashSet<(ExecutionId, String, jiff::Timestamp)>,
+    /// Questions for the terminal, the one that is put now first.
+    prompts: VecDeque<Prompt>,
+    lines: Option<Lines>,
+    /// Whether somebody sits at the terminal.
+    can_ask: bool,
+    listener: Option<ResumeServer>,
+    tried_to_listen: bool,
+}
+
+impl<'r> Asking<'r> {
+    pub(super) fn new(engine: &'r Engine, config: &'r Config, given: &'r [Given]) -> Self {
+        Self {
+            engine,
+            config,
+            notices: engine.subscribe(),
+            given,
+            used: HashSet::new(),
+            seen: HashSet::new(),
+            prompts: VecDeque::new(),
+            lines: None,
+            can_ask: output::can_ask(),
+            listener: None,
+            tried_to_listen: false,
+        }
+    }
+
+    /// Does the next thing there is to do. Dropping the future loses nothing, as long as it is waited for again.
+    ///
+    /// # Errors
+    /// An answer that was given beforehand does not fit.
+    pub(super) async fn next(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
+        let line = async {
+            match self.lines.as_mut().filter(|_| !self.prompts.is_empty()) {
+                Some(lines) => lines.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            notice = self.notices.recv() => match notice {
+                Ok(notice) => {
+                    progress.show(&notice);
+                    self.look(&notice, progress).await
+                }
+                Err(RecvError::Lagged(missed)) => {
+                    progress.missed(missed);
+                    Ok(())
+                }
+                Err(RecvError::Closed) => std::future::pending().await,
+            },
+            line = line => self.answered(line, progress).await,
+        }
+    }
+
+    /// Shows what has happened and is not shown yet.
+    pub(super) fn drain(&mut self, progress: &mut Progress) {
+        while let Ok(notice) = self.notices.try_recv() {
+            progress.show(&notice);
+        }
+    }
+
+    /// Says what was given and never asked for, and lets go of the terminal.
+    pub(super) async fn end(self) {
+        for given in self.given.iter().filter(|given| !self.used.contains(&given.step)) {
+            output::warn(format_args!("`--answer {}=…`: no such step asked for one", plain(&given.step)));
+        }
+        if let Some(listener) = self.listener {
+            listener.shutdown().await;
+        }
+    }
+
+    /// Everything in this engine belongs to the execution that was started: itself, and those that it calls.
+    async fn look(&mut self, notice: &Notice, progress: &mut Progress) -> anyhow::Result<()> {
+        let Notice::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
+        let asks = |event: &Event| match event {
+            Event::Waiting { on, .. } => matches!(on, WaitReason::Approval { .. } | WaitReason::Event { .. }),
+            _ => false,
+        };
+        if events.iter().any(asks) {
+            self.look_at(*id, progress).await?;
+        }
+        for event in events.iter() {
+            let over = |prompt: &Prompt, step: &str| prompt.execution == *id && prompt.step() == step;
+            match event {
+                Event::StepFinished { step, .. } | Event::StepRetry { step, .. } => {
+                    self.withdraw(progress, |prompt| over(prompt, step)).await;
+                }
+                Event::Finished { .. } => self.withdraw(progress, |prompt| prompt.execution == *id).await,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at(&mut self, id: ExecutionId, progress: &mut Progress) -> anyhow::Result<()> {
+        for pending in self.engine.standing(id).await?.pauses {
+            let asks = matches!(pending.on, WaitReason::Approval { .. } | WaitReason::Event { .. });
+            if !asks || !self.seen.insert((id, pending.step.clone(), pending.since)) {
+                continue;
+            }
+            if let Some(given) = self.given_for(&pending.step) {
+                self.give(&pending, &given).await?;
+                continue;
+            }
+            if self.can_ask && matches!(pending.on, WaitReason::Approval { .. }) {
+                self.prompts.push_back(Prompt::new(id, pending));
+                if self.prompts.len() == 1 {
+                    self.put(progress).await;
+                }
+            } else {
+                self.tell(&pending, progress).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer that was given for a step: for it in this turn, or in every turn.
+    fn given_for(&mut self, step: &str) -> Option<Given> {
+        let id = step.split('[').next().unwrap_or_default();
+        let named = |name: &str| self.given.iter().find(|given| given.step == name);
+        let given = named(step).or_else(|| named(id))?.clone();
+        self.used.insert(given.step.clone());
+        Some(given)
+    }
+
+    async fn give(&self, pending: &Pending, given: &Given) -> anyhow::Result<()> {
+        let step = Some(pending.step.as_str());
+        let wrong = |message: String| Fault::usage(format!("--answer {}: {message}", given.step));
+        let result = match pending.on {
+            WaitReason::Approval { .. } => {
+                let answer = answer(&given.value).map_err(wrong)?;
+                self.engine.answer(pending.execution, step, answer).await
+            }
+            _ => {
+                let data = Value::from_json(given.value.as_bytes(), JsonLimits::default());
+                let data = data.map_err(|error| wrong(format!("the data of an event is JSON: {error}")))?;
+                self.engine.signal(pending.execution, step, data, Some(BY.to_owned())).await
+            }
+        };
+        match result {
+            // Its time was up, or somebody else was first.
+            Ok(()) | Err(SignalError::NotWaiting) => Ok(()),
+            Err(SignalError::Answer(message)) => Err(wrong(message)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says what a step waits for that nobody at the terminal answers.
+    async fn tell(&mut self, pending: &Pending, progress: &mut Progress) {
+        let url = self.resume_url(pending.execution).await;
+        let place = url.map_or_else(String::new, |url| format!("at {url}, or "));
+        let (step, what) = (plain(&pending.step), pauses::what(&pending.on));
+        let asked =
+            pauses::question(&pending.on).map_or_else(String::new, |question| format!(": {question}"));
+        let value = if pending.on.word() == "event" { "JSON" } else { "ANSWER" };
+        let text = format!(
+            "`{step}` waits for {what}{asked}\n  answer {place}beforehand with --answer {step}={value}"
+        );
+        let Some(prompt) = self.prompts.front() else { return progress.line(&text) };
+        // What is being typed is on the line above.
+        output::say(format_args!("\n{text}"));
+        prompt.ask();
+    }
+
+    /// The resume address of an execution, which is served from the first time on that somebody may need it. Where a
+    /// daemon has the port, there is none.
+    async fn resume_url(&mut self, id: ExecutionId) -> Option<String> {
+        if !std::mem::replace(&mut self.tried_to_listen, true) && self.config.hooks.port() != 0 {
+            let started = ResumeServer::start(self.engine.clone(), &self.config.server()).await;
+            self.listener = started.inspect_err(|error| tracing::debug!(%error, "no resume address")).ok();
+        }
+        self.listener.is_some().then(|| self.engine.resume_url(id))
+    }
+
+    /// Puts the first question to whoever sits at the terminal.
+    async fn put(&mut self, progress: &mut Progress) {
+        let Some(id) = self.prompts.front().map(|prompt| prompt.execution) else {
+            return progress.hush(false);
+        };
+        let url = self.resume_url(id).await;
+        progress.hush(true);
+        self.lines.get_or_insert_with(Lines::read);
+        if let Some(prompt) = self.prompts.front() {
+            prompt.put(url.as_deref());
+        }
+    }
+
+    /// Takes back the questions that nobody need answer any more.
+    async fn withdraw(&mut self, progress: &mut Progress, is_over: impl Fn(&Prompt) -> bool) {
+        let was_put = self.prompts.front().is_some_and(&is_over);
+        self.prompts.retain(|prompt| !is_over(prompt));
+        if was_put {
+            output::say("\n(no longer asked)");
+            self.put(progress).await;
+        }
+    }
+
+    async fn answered(&mut self, line: Option<String>, progress: &mut Progress) -> anyhow::Result<()> {
+        let (Some(line), Some(prompt)) = (line, self.prompts.front_mut()) else {
+            // The input has ended: there is nobody to ask.
+            self.can_ask = false;
+            self.prompts.clear();
+            progress.hush(false);
+            return Ok(());
+        };
+        let answer = match prompt.take(&line) {
+            Next::Ask => {
+                prompt.ask();
+                return Ok(());
+            }
+            Next::Give { option, form } => Answer { option, form, by: Some(BY.to_owned()) },
+        };
+        let (id, step) = (prompt.execution, prompt.step().to_owned());
+        match self.engine.answer(id, Some(&step), answer).await {
+            Ok(()) | Err(SignalError::NotWaiting) => {
+                self.prompts.pop_front();
+            }
+            Err(SignalError::Answer(message)) => {
+                output::say(format_args!("  {}", plain(&message)));
+                prompt.again();
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.put(progress).await;
+        Ok(())
+    }
+}
+
+/// An answer as it is given beforehand: an option, or `{option, form}` as JSON.
+fn answer(text: &str) -> Result<Answer, String> {
+    let by = Some(BY.to_owned());
+    if !text.trim_start().starts_with('{') {
+        return Ok(Answer { option: text.to_owned(), form: Map::new(), by });
+    }
+    let value =
+        Value::from_json(text.as_bytes(), JsonLimits::default()).map_err(|error| error.to_string())?;
+    let option = value.path("option").as_ref().and_then(Value::as_str).map(str::to_owned);
+    let option = option.ok_or("JSON is written as {\"option\": \"approve\", \"form\": {}}")?;
+    let form = value.path("form").as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
+    Ok(Answer { option, form, by })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_an_option_or_json_with_a_form() {
+        assert_eq!(answer("approve").map(|answer| answer.option), Ok("approve".to_owned()));
+        let whole = answer(r#"{"option": "approve", "form": {"a": 1}}"#).expect("an answer");
+        assert_eq!((whole.option.as_str(), whole.form.len()), ("approve", 1));
+        assert!(answer("{").is_err() && answer("{}").is_err());
+    }
+
+    #[test]
+    fn what_is_given_beforehand_needs_a_step() {
+        let given = Given::parse("ask[2]=a=b").expect("an answer");
+        assert_eq!((given.step.as_str(), given.value.as_str()), ("ask[2]", "a=b"));
+        for wrong in ["ask", "=approve", "ask="] {
+            assert!(Given::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

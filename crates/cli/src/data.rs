@@ -1,0 +1,38 @@
+//! JSON that is given on the command line.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::exit::Fault;
+
+/// The most bytes of it: what the API takes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// JSON as it stands there, out of the file after an `@`, or out of stdin for `-`.
+///
+/// # Errors
+/// It is no JSON, too large, or cannot be read.
+pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
+    let text = match (given, given.strip_prefix('@')) {
+        ("-", _) => whole(io::stdin().lock()).context("cannot read stdin")?,
+        (_, Some(path)) => {
+            let text = File::open(path).map_err(Into::into).and_then(whole);
+            text.with_context(|| format!("cannot read `{path}`"))?
+        }
+        (given, None) => given.to_owned(),
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Fault::usage(format!("this is no JSON: {error}; a text stands in quotes: '\"text\"'"))
+    })
+}
+
+fn whole(source: impl Read) -> anyhow::Result<String> {
+    let mut text = String::new();
+    source.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    let limit = model::units::format_size(MOST_BYTES);
+    anyhow::ensure!(text.len() as u64 <= MOST_BYTES, "it is larger than {limit}");
+    Ok(text)
+}

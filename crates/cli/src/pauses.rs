@@ -1,0 +1,132 @@
+//! What executions wait for, in words.
+
+use jiff::Timestamp;
+use model::execution::{ExecutionId, WaitReason};
+use serde::Deserialize;
+
+use crate::output::{cut, plain};
+use crate::time;
+
+/// The most characters of a question on one line.
+const QUESTION: usize = 120;
+
+/// What an execution waits for, as `GET /api/v1/executions/{id}` tells it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Waiting {
+    pub(crate) queued_behind: Option<usize>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) pauses: Vec<Pending>,
+    pub(crate) resume_url: Option<String>,
+}
+
+/// The places of a concurrency key.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Turn {
+    pub(crate) key: String,
+    pub(crate) holders: Vec<ExecutionId>,
+    pub(crate) ahead: usize,
+}
+
+/// A step that pauses.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Pending {
+    pub(crate) step: String,
+    pub(crate) since: Timestamp,
+    pub(crate) until: Option<Timestamp>,
+    pub(crate) on: WaitReason,
+    #[serde(default)]
+    pub(crate) form: Vec<Field>,
+}
+
+/// What a person is asked to fill in.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: FieldKind,
+}
+
+/// The type of it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct FieldKind {
+    pub(crate) kind: String,
+}
+
+/// For what a step pauses: `an answer`, `the event ...`.
+pub(crate) fn what(on: &WaitReason) -> String {
+    match on {
+        WaitReason::Time => "its end".to_owned(),
+        WaitReason::Event { name } => format!("the event `{}`", plain(&cut(name, QUESTION))),
+        WaitReason::Approval { .. } => "an answer".to_owned(),
+        WaitReason::Call { execution } => format!("execution {execution}"),
+    }
+}
+
+/// That a step pauses: `waits for an answer`, `waits until 2026-11-22 08:30:00`.
+pub(crate) fn waits(on: &WaitReason, until: Option<Timestamp>) -> String {
+    match (on, until.map(time::local)) {
+        (WaitReason::Time, Some(until)) => format!("waits until {until}"),
+        (on, Some(until)) => format!("waits for {} until {until}", what(on)),
+        (on, None) => format!("waits for {}", what(on)),
+    }
+}
+
+/// A question with its answers, on one line.
+pub(crate) fn question(on: &WaitReason) -> Option<String> {
+    let WaitReason::Approval { message, options } = on else { return None };
+    let message = message.trim();
+    Some(format!("{} [{}]", plain(&cut(message, QUESTION)), plain(&options.join(", "))))
+}
+
+/// Until when, with the time that is left.
+pub(crate) fn until(at: Timestamp, now: Timestamp) -> String {
+    let left =
+        if at > now { format!(" ({} left)", time::took(time::between(now, at))) } else { String::new() };
+    format!("until {}{left}", time::local(at))
+}
+
+/// What an execution in a list waits for.
+pub(crate) fn short(pauses: &engine::Pauses) -> String {
+    let Some(first) = pauses.first.first() else { return String::new() };
+    let what = match (first.kind, &first.event, &first.execution) {
+        ("approval", ..) => " for an answer".to_owned(),
+        (_, Some(event), _) => format!(" for the event `{event}`"),
+        (_, _, Some(execution)) => format!(" for execution {execution}"),
+        ("retry", ..) => " for its next try".to_owned(),
+        _ => String::new(),
+    };
+    let step = if first.step.is_empty() { String::new() } else { format!(" at `{}`", first.step) };
+    let until = first.until.map_or_else(String::new, |at| format!(" until {}", time::local(at)));
+    let more = match pauses.count - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("waits{what}{step}{until}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{Pause, Pauses};
+
+    use super::*;
+
+    #[test]
+    fn a_row_tells_what_comes_first_and_how_much_more_there_is() {
+        let pause =
+            |kind, step: &str| Pause { step: step.into(), kind, until: None, event: None, execution: None };
+        let check =
+            |count, first, expected| assert_eq!(short(&Pauses { count, first: vec![first] }), expected);
+        check(1, pause("approval", "ask[2]"), "waits for an answer at `ask[2]`");
+        check(3, pause("retry", ""), "waits for its next try, and 2 more");
+        check(
+            1,
+            Pause { event: Some("paid".into()), ..pause("event", "a") },
+            "waits for the event `paid` at `a`",
+        );
+        let until = Some(Timestamp::UNIX_EPOCH);
+        let time = short(&Pauses { count: 1, first: vec![Pause { until, ..pause("time", "rest") }] });
+        assert!(time.starts_with("waits at `rest` until 19"), "{time}");
+        assert_eq!(short(&Pauses { count: 0, first: Vec::new() }), "");
+    }
+}
