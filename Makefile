@@ -11,7 +11,7 @@ EDITOR_TOOLS := $(TARGET)/editor
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check \
+.PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check \
 	editor-check run-check schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -20,7 +20,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check docs-check editor-check run-check ## Check everything: this is what has to pass
+test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check editor-check run-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
@@ -52,6 +52,9 @@ doc-tests:
 
 examples-check:
 	$(COGWORK) validate
+
+examples-test: # The tests of the examples reach each of their steps, offline.
+	$(COGWORK) test --complete
 
 docs-check: # The manual: its YAML is checked, its tests pass, it renders, no link leads nowhere, the tutorial works.
 	@python3 scripts/check-docs.py $(COGWORK)

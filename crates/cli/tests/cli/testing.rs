@@ -142,6 +142,8 @@ fn what_no_test_reached_is_told_with_its_line() {
     assert!(shown.contains("ship        3/4    75%  1/2   50%"), "{shown}");
     assert!(shown.contains("automations/ship.yaml:11  step `step4`"), "{shown}");
     assert!(shown.contains("automations/ship.yaml:8  `check`: else"), "{shown}");
+    project(tests).cogwork(&["test", "--complete"]).exits(1);
+    project(TESTS).cogwork(&["test", "--complete"]).exits(0);
     let json = project(tests).cogwork(&["test", "--json"]).exits(0).json();
     assert_eq!(json["coverage"][0]["steps"], json!({"all": 4, "reached": 3}));
     assert!(

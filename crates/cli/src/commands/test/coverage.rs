@@ -54,6 +54,11 @@ pub(super) fn show(coverage: &[Coverage]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether every step and every way is reached.
+pub(super) fn is_complete(coverage: &Coverage) -> bool {
+    coverage.goals.iter().all(|goal| goal.hits > 0)
+}
+
 /// What was not reached. Of a step that was not, its ways are not told besides.
 fn missed(coverage: &Coverage) -> impl Iterator<Item = &Goal> {
     let unreached = |id: &str| {

@@ -27,6 +27,7 @@ Examples:
   cogwork test automations/order-desk.yaml         the tests of one automation
   cogwork test --name \"refused\"                    the tests with this in their name
   cogwork test --coverage                          and what no test reached
+  cogwork test --complete                          all there is to reach is to be reached
   cogwork test --junit target/tests.xml            for a build server
   cogwork test --record automations/sync.yaml      call the real system, and record it
 
@@ -51,6 +52,9 @@ pub(crate) struct Test {
     /// Tell which steps and ways of the automations no test reached
     #[arg(long)]
     coverage: bool,
+    /// Fail where a step or a way is not reached; implies --coverage
+    #[arg(long, conflicts_with = "record")]
+    complete: bool,
     /// Print one JSON object in place of a list
     #[arg(long)]
     json: bool,
@@ -99,12 +103,13 @@ impl Subcommand for Test {
             output::json(&report::to_json(&played, &summary, &coverage))?;
         } else {
             report::failures(&played, self.record)?;
-            if self.coverage {
+            if self.coverage || self.complete {
                 coverage::show(&coverage)?;
             }
             output::data(summary.line())?;
         }
-        Ok(if summary.is_good() { Exit::Done } else { Exit::Failed })
+        let is_complete = !self.complete || coverage.iter().all(coverage::is_complete);
+        Ok(if summary.is_good() && is_complete { Exit::Done } else { Exit::Failed })
     }
 }
 

@@ -59,13 +59,16 @@ pub(super) static EXPECT: Object = Object {
         ),
         Key::new(
             "events",
-            Shape::List(&Shape::Object(&SENT)),
-            "The events that `events.emit` sends, all of them, in order.",
+            Shape::Either(&[Shape::List(&Shape::Object(&SENT)), Shape::Object(&RULES)]),
+            "The events that `events.emit` sends, all of them, in order; or rules such as `$contains`.",
         ),
         Key::new(
             "logs",
-            Shape::List(&Shape::Either(&[Shape::Text, Shape::Object(&LINE)])),
-            "The lines that it logs, all of them, in order: texts, or maps.",
+            Shape::Either(&[
+                Shape::List(&Shape::Either(&[Shape::Text, Shape::Object(&LINE)])),
+                Shape::Object(&RULES),
+            ]),
+            "The lines that it logs, all of them, in order: texts, or maps; or rules such as `$contains`.",
         ),
         Key::new(
             "duration",
@@ -79,6 +82,17 @@ pub(super) static EXPECT: Object = Object {
             "Conditions, for what nothing else says: they read `result`, `error`, `steps`, `response`, `calls`, `events`, \
              `logs`, `state`, `duration`.",
         ),
+    ],
+    choice: Choice::Free,
+};
+
+/// What may be said of a list without writing it out.
+static RULES: Object = Object {
+    what: "rules",
+    keys: &[
+        Key::new("$contains", Shape::Template, "What one of the items must be like."),
+        Key::new("$length", Shape::Integer(0, MOST_CALLS), "How many items there are."),
+        Key::new("$not", Shape::Template, "What it must not be like."),
     ],
     choice: Choice::Free,
 };
@@ -297,8 +311,11 @@ fn error(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Pattern> {
     entries_of(field.node()?, &ERROR, diagnostics)
 }
 
-/// A list that is compared whole.
+/// A list that is compared whole, or rules for it.
 fn list(field: Field<'_, '_>, of: &'static Object, diagnostics: &Diagnostics) -> Option<Pattern> {
+    if let Some(node) = field.node().filter(|node| pattern::is_rules(node)) {
+        return Some(pattern::read(node, diagnostics));
+    }
     let items = field.list()?;
     let items = items.iter().filter_map(|item| entries_of(item, of, diagnostics)).collect();
     Some(Pattern { span: field.span()?, shape: trial::Shape::List(items) })

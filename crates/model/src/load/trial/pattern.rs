@@ -13,7 +13,7 @@ const RULES: [&str; 7] = ["$type", "$contains", "$startsWith", "$length", "$exac
 
 pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Pattern {
     let shape = match &node.kind {
-        Kind::Map(map) if map.iter().any(is_rule) => rules(map.iter(), diagnostics),
+        Kind::Map(map) if is_rules(node) => rules(map.iter(), diagnostics),
         Kind::Map(map) => {
             let entries = map.iter().map(|entry| {
                 let name = Named { name: entry.key.clone(), span: entry.key_span };
@@ -43,6 +43,11 @@ pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Pattern {
 /// The text itself, with `$${{` as `${{`.
 fn literal_text(node: &Node) -> Value {
     Value::from(node.as_str().unwrap_or_default().replace("$${{", "${{"))
+}
+
+/// Whether it says rules in the place of a value.
+pub(super) fn is_rules(node: &Node) -> bool {
+    node.as_map().is_some_and(|map| map.iter().any(is_rule))
 }
 
 fn is_rule(entry: &Entry) -> bool {

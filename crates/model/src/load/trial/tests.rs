@@ -150,6 +150,8 @@ fn a_mistake_is_told_with_its_place() {
     check("expect: {calls: [{with: {}}]}", &["missing-key 1:19"]);
     check("expect: {error: {mesage: a}}", &["unknown-key 1:18"]);
     check("expect: {logs: [1]}", &["wrong-type 1:17"]);
+    check("expect: {logs: {a: 1}}", &["wrong-type 1:17"]);
+    check("expect: {logs: {$contains: {message: a}, $length: 2}}", &[]);
     check("expect: {that: result.id ==}", &["expression-syntax 1:26"]);
     check("cassette: ../secret.yaml", &["invalid-name 1:11"]);
     assert_eq!(said("tests: []\n"), ["empty-list 1:8"]);
