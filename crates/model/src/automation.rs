@@ -1,5 +1,6 @@
 //! An Automation as it is after checking: what cannot be wrong any more. Only the loader makes it.
 
+mod paths;
 mod step;
 mod trigger;
 mod verbs;

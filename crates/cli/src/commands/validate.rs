@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork validate                                 every file of the project
   cogwork validate automations/order-desk.yaml
+  cogwork validate --strict                        fails on warnings too, as a build should
   cogwork validate --format github                 annotations of a pull request
   cogwork validate --format json | jq .errors";
 
@@ -28,7 +29,7 @@ const MOST_BYTES: u64 = 512 << 10;
 
 /// Check automations, connections, connectors and settings, all problems at once
 ///
-/// Checks what the daemon would check, and runs nothing. Exits 1 where there is an error; warnings alone exit 0.
+/// Checks what the daemon would check, and runs nothing. Exits 1 where there is an error; warnings and hints alone exit 0.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
@@ -38,6 +39,9 @@ pub(crate) struct Validate {
     /// How problems are shown
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    /// Exit 1 on warnings too
+    #[arg(long)]
+    strict: bool,
 }
 
 /// How problems are shown.
@@ -88,7 +92,8 @@ impl Subcommand for Validate {
                 "these paths hold no automation, connection or connector of the project",
             ));
         }
-        findings.show(self.format)
+        findings.show(self.format, &above(dir))?;
+        Ok(if findings.fails(self.strict) { Exit::Failed } else { Exit::Done })
     }
 }
 
@@ -124,9 +129,23 @@ fn check_stranger(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
 }
 
 impl Findings {
-    fn show(&self, format: Format) -> anyhow::Result<Exit> {
-        let errors: usize = self.reports.iter().map(Report::error_count).sum();
-        let warnings: usize = self.reports.iter().map(Report::warning_count).sum();
+    fn errors(&self) -> usize {
+        self.reports.iter().map(Report::error_count).sum()
+    }
+
+    fn warnings(&self) -> usize {
+        self.reports.iter().map(Report::warning_count).sum()
+    }
+
+    /// Whether the files are not as they have to be, or, where asked, as they should be.
+    fn fails(&self, strict: bool) -> bool {
+        self.errors() > 0 || (strict && self.warnings() > 0)
+    }
+
+    /// `above` is the project folder, seen from the top of the repository that a build checks.
+    fn show(&self, format: Format, above: &str) -> anyhow::Result<()> {
+        let (errors, warnings) = (self.errors(), self.warnings());
+        let hints: usize = self.reports.iter().map(Report::hint_count).sum();
         let reports = self.reports.iter().filter(|report| !report.is_empty());
         match format {
             Format::Text => {
@@ -138,18 +157,28 @@ impl Findings {
                 let diagnostics: Vec<_> = reports.flat_map(Report::entries).collect();
                 let (files, errors, warnings) = (self.files, errors, warnings);
                 output::json(&json!({
-                    "files": files, "errors": errors, "warnings": warnings, "diagnostics": diagnostics,
+                    "files": files, "errors": errors, "warnings": warnings, "hints": hints, "diagnostics": diagnostics,
                 }))?;
             }
             Format::Github => {
                 for report in reports {
-                    output::raw(report.to_github().as_bytes())?;
+                    output::raw(report.to_github(above).as_bytes())?;
                 }
             }
         }
-        let (files, found) =
-            (count(self.files, "file"), [count(errors, "error"), count(warnings, "warning")]);
-        output::say(format_args!("checked {files}: {}", found.join(", ")));
-        Ok(if errors == 0 { Exit::Done } else { Exit::Failed })
+        let mut found = vec![count(errors, "error"), count(warnings, "warning")];
+        found.extend((hints > 0).then(|| count(hints, "hint")));
+        output::say(format_args!("checked {}: {}", count(self.files, "file"), found.join(", ")));
+        Ok(())
     }
+}
+
+/// Where the project folder is, seen from the top of the repository that a build of GitHub checks; empty elsewhere.
+fn above(dir: &Path) -> String {
+    let inside = || {
+        let top = fs::canonicalize(std::env::var_os("GITHUB_WORKSPACE")?).ok()?;
+        let dir = fs::canonicalize(dir).ok()?;
+        Some(dir.strip_prefix(top).ok()?.to_string_lossy().replace('\\', "/"))
+    };
+    inside().unwrap_or_default()
 }

@@ -106,6 +106,7 @@ impl Project {
         command
             .args(arguments)
             .current_dir(self.path())
+            .env_remove("GITHUB_WORKSPACE")
             .env("TZ", "UTC")
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());

@@ -31,6 +31,28 @@ fn a_build_reads_problems_as_annotations() {
 }
 
 #[test]
+fn a_build_may_fail_on_warnings_too() {
+    let text = "trigger: {manual: {}}\nsteps:\n  - if: 1 == 2\n    action: log.info\n    with: {message: x}\n";
+    let project = Project::with(&[("automations/doubtful.yaml", text)]);
+    project.cogwork(&["validate"]).exits(0).says("checked 1 file: 0 errors, 1 warning");
+    project.cogwork(&["validate", "--strict"]).exits(1).says("checked 1 file: 0 errors, 1 warning");
+    // Hints are none.
+    let text = "trigger: {manual: {}}\nsteps:\n  - if: false\n    action: log.info\n    with: {message: x}\n";
+    let project = Project::with(&[("automations/off.yaml", text)]);
+    project.cogwork(&["validate", "--strict"]).exits(0).says("checked 1 file: 0 errors, 0 warnings, 1 hint");
+}
+
+#[test]
+fn annotations_name_the_file_from_the_top_of_the_repository() {
+    let project = project();
+    let top = project.path().parent().expect("a parent").display().to_string();
+    let name = project.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let ran =
+        project.cogwork_with(&["validate", "--format", "github"], &[("GITHUB_WORKSPACE", &top)], "").exits(1);
+    assert!(ran.stdout.contains(&format!("file={name}/automations/bad.yaml,")), "{}", ran.stdout);
+}
+
+#[test]
 fn what_is_wrong_in_a_file_hides_nothing_that_is_wrong_among_files() {
     let text = "trigger: {manul: {}}\ntimeout: 5\nsteps:\n  - action: log.inf\n    with: {message: \"${{ vars.x }}\"}\n";
     let ran =

@@ -74,7 +74,9 @@ pub(crate) fn automation(
     diagnostics.extend(calls::check(automation, gaps, around));
     diagnostics.extend(references::check(automation, gaps, &plan));
     diagnostics.extend(results::check(automation, gaps, around.registry));
-    Verdict { plan, schedule, report: together(said, diagnostics) }
+    let report = together(said, diagnostics);
+    let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
+    Verdict { plan, schedule, report }
 }
 
 /// A report with what was found after it. What stands where an error was told already follows from that error; and in a

@@ -297,6 +297,15 @@ fn a_connection_is_checked_as_far_as_it_can_be_read() {
 }
 
 #[test]
+fn a_step_inside_others_is_told_with_the_way_to_it() {
+    let text = "trigger: {manual: {}}\nsteps:\n- id: both\n  parallel:\n    left:\n    - id: each\n      forEach: [1]\n      steps: [{id: deep, action: log.inf}]\nfinally: [{id: end, action: log.inf}]\n";
+    let report = check_text(&catalog(), "automations/test.yaml", text);
+    let paths: Vec<_> = report.entries().into_iter().map(|entry| entry.step_path.join(" ")).collect();
+    assert_eq!(paths, ["both left each deep", "finally end"]);
+    assert!(report.render(false).contains("in step `both › left › each › deep`"), "{}", report.render(false));
+}
+
+#[test]
 fn a_case_that_never_comes_is_told() {
     let switch = |inputs: &str, value: &str, cases: &str| {
         format!(

@@ -127,6 +127,8 @@ pub struct Diagnostic {
     pub nearest: Option<String>,
     /// Id of the step that the problem is in.
     pub step: Option<String>,
+    /// The way to that step, itself last; empty where nothing is around it (see `Automation::step_paths`).
+    pub step_path: Vec<String>,
     /// Other places that explain this one, each with a few words.
     pub related: Vec<(Span, String)>,
     /// The correction, when one is certain enough to offer.
@@ -149,6 +151,7 @@ impl Diagnostic {
             allowed: Vec::new(),
             nearest: None,
             step: None,
+            step_path: Vec::new(),
             related: Vec::new(),
             replacement: None,
             concealed: false,

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 
 /// Longest list of allowed names that is shown; a longer one is cut and counted.
 const MAX_ALLOWED: usize = 40;
+/// The same where the nearest of them is shown besides, which probably is the one that was meant.
+const MAX_ALLOWED_BESIDE: usize = 24;
 /// How far apart, in lines, a related place may be to be shown with its text.
 const MAX_DISTANCE: usize = 2_000;
 /// Lines longer than this, in bytes, are shown in part.
@@ -45,10 +47,15 @@ pub(super) fn render(source: &Source, diagnostic: &Diagnostic, color: bool) -> S
         }
     }
     if let Some(step) = &diagnostic.step {
+        let way = diagnostic.step_path.join(" › ");
+        let step = if way.is_empty() { step } else { &way };
         notes.push(Level::NOTE.message(format!("in step `{}`", printable(step))));
     }
     if !diagnostic.allowed.is_empty() {
-        notes.push(Level::NOTE.message(format!("allowed: {}", printable(&allowed(&diagnostic.allowed)))));
+        let most = if diagnostic.nearest.is_some() { MAX_ALLOWED_BESIDE } else { MAX_ALLOWED };
+        notes.push(
+            Level::NOTE.message(format!("allowed: {}", printable(&allowed(&diagnostic.allowed, most)))),
+        );
     }
     if let Some(help) = &diagnostic.help {
         notes.push(Level::HELP.message(printable(help)));
@@ -85,9 +92,9 @@ fn offer<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Option<Group<'a>
     Some(Level::HELP.secondary_title(title).element(window.snippet(source).patch(patch)))
 }
 
-fn allowed(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MAX_ALLOWED).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(MAX_ALLOWED) {
+fn allowed(names: &[String], most: usize) -> String {
+    let shown: Vec<String> = names.iter().take(most).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(most) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -209,7 +216,7 @@ mod tests {
             let report = Report::new(report.source().clone(), [diagnostic]);
             prop_assert!(report.render(color).contains("any-code"));
             prop_assert_eq!(report.entries().len(), 1);
-            prop_assert_eq!(report.to_github().lines().count(), 1);
+            prop_assert_eq!(report.to_github("").lines().count(), 1);
         }
     }
 

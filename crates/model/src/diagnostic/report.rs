@@ -3,6 +3,7 @@
 use super::{Diagnostic, Diagnostics, Severity, Source, Span, render};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -47,6 +48,9 @@ pub struct Entry {
     pub nearest: Option<String>,
     /// The step that it is in.
     pub step: Option<String>,
+    /// The way to that step where others are around it, itself last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub step_path: Vec<String>,
     /// The line of the place, shortened.
     pub snippet: String,
     /// A correction that can be applied as it is.
@@ -87,6 +91,17 @@ impl Report {
         all.warnings += self.warnings.saturating_sub(kept(Severity::Warning));
         all.dropped += self.dropped;
         all
+    }
+
+    /// The report with the way to the step of each problem, by the step's id.
+    #[must_use]
+    pub fn with_paths(mut self, paths: &HashMap<&str, Vec<&str>>) -> Self {
+        for diagnostic in &mut self.diagnostics {
+            let path =
+                diagnostic.step.as_deref().and_then(|step| paths.get(step)).filter(|path| path.len() > 1);
+            diagnostic.step_path = path.into_iter().flatten().map(|name| (*name).to_owned()).collect();
+        }
+        self
     }
 
     /// The report without the problems of one kind, as far as they were kept.
@@ -155,6 +170,12 @@ impl Report {
         self.warnings
     }
 
+    /// Number of hints that were kept.
+    #[must_use]
+    pub fn hint_count(&self) -> usize {
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Hint).count()
+    }
+
     /// Number of problems that were found but not kept.
     #[must_use]
     pub fn dropped(&self) -> usize {
@@ -191,9 +212,10 @@ impl Report {
         serde_json::to_value(self.entries()).unwrap_or_default()
     }
 
-    /// One workflow command a problem, as GitHub Actions reads them from a build log.
+    /// One workflow command a problem, as GitHub Actions reads them from a build log. `folder` is where the files are, seen
+    /// from the top of the repository; empty for the top itself.
     #[must_use]
-    pub fn to_github(&self) -> String {
+    pub fn to_github(&self, folder: &str) -> String {
         let mut out = String::new();
         for entry in self.entries() {
             let level = match entry.severity {
@@ -201,16 +223,23 @@ impl Report {
                 Severity::Warning => "warning",
                 Severity::Hint => "notice",
             };
-            let message = [Some(entry.message.clone()), entry.help.clone()];
+            let near = entry.nearest.as_ref().map(|near| format!("did you mean `{near}`?"));
+            let message = [Some(entry.message.clone()), near, entry.help.clone()];
             let message = message.into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let file =
+                if folder.is_empty() { entry.file.clone() } else { format!("{folder}/{}", entry.file) };
+            // Columns are taken only within one line.
+            let columns = if entry.line == entry.end_line {
+                format!("col={},endColumn={},", entry.column, entry.end_column)
+            } else {
+                String::new()
+            };
             let _ = writeln!(
                 out,
-                "::{level} file={},line={},col={},endLine={},endColumn={},title={}::{}",
-                escape_property(&entry.file),
+                "::{level} file={},line={},endLine={},{columns}title={}::{}",
+                escape_property(&file),
                 entry.line,
-                entry.column,
                 entry.end_line,
-                entry.end_column,
                 escape_property(&entry.code),
                 escape_data(&message),
             );
@@ -248,6 +277,7 @@ impl Report {
             allowed: diagnostic.allowed.clone(),
             nearest: diagnostic.nearest.clone(),
             step: diagnostic.step.clone(),
+            step_path: diagnostic.step_path.clone(),
             snippet: snippet(shown, line, column),
             fix: render::correction(diagnostic).map(|(span, text)| {
                 let [line, column, end_line, end_column] = self.corners(span);
@@ -355,10 +385,20 @@ mod tests {
 
     #[test]
     fn a_build_log_gets_one_escaped_line_a_problem() {
-        insta::assert_snapshot!(report().to_github(), @r#"
-        ::warning file=automations/order.yaml,line=1,col=7,endLine=1,endColumn=8,title=short-name::100%25 short,%0Areally; say more
-        ::error file=automations/order.yaml,line=2,col=1,endLine=2,endColumn=6,title=unknown-key::unknown key `stepz` in an automation
+        insta::assert_snapshot!(report().to_github(""), @r#"
+        ::warning file=automations/order.yaml,line=1,endLine=1,col=7,endColumn=8,title=short-name::100%25 short,%0Areally; say more
+        ::error file=automations/order.yaml,line=2,endLine=2,col=1,endColumn=6,title=unknown-key::unknown key `stepz` in an automation; did you mean `steps`?
         "#);
+    }
+
+    #[test]
+    fn a_build_log_names_the_file_from_the_top_of_the_repository() {
+        let over_lines = Diagnostic::error("x", "a: b, c::d", Span::new(5, 10));
+        let report = Report::new(Source::new("50%,a:b.yaml", "name: x\nstepz: 1\n"), [over_lines]);
+        assert_eq!(
+            report.to_github("ops/flows"),
+            "::error file=ops/flows/50%25%2Ca%3Ab.yaml,line=1,endLine=2,title=x::a: b, c::d\n"
+        );
     }
 
     #[test]
@@ -367,7 +407,7 @@ mod tests {
         let hidden = Diagnostic::warning("literal-credential", "a credential", Span::new(8, 16)).concealed();
         let other = Diagnostic::error("other", "the comment", Span::new(18, 21));
         let report = Report::new(source, [hidden, other]);
-        let all = format!("{}{}{}", report.render(true), report.to_json(), report.to_github());
+        let all = format!("{}{}{}", report.render(true), report.to_json(), report.to_github(""));
         assert!(!all.contains("mlich"), "{all}");
         assert!(report.entries()[0].snippet.ends_with("\" # x"), "{all}");
     }

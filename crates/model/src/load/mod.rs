@@ -85,7 +85,13 @@ impl<T> Loaded<T> {
 pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
     let lower =
         |node: &Node, source, diagnostics: &Diagnostics| automation::read(node, stem, source, diagnostics);
-    read(source, lower, lint::automation)
+    let mut loaded = read(source, lower, lint::automation);
+    if !loaded.report.is_empty()
+        && let Some((automation, _)) = loaded.to_check()
+    {
+        loaded.report = loaded.report.clone().with_paths(&automation.step_paths());
+    }
+    loaded
 }
 
 /// Reads a connection. `stem` is its file's name without folder and ending: the connection's name.

@@ -102,13 +102,16 @@ enum Order<'a> {
     Unsure,
 }
 
+/// By a list and a place in it, the places of the steps that have ended before.
+type Ancestors = HashMap<(*const Block, usize), Rc<HashSet<usize>>>;
+
 /// All steps of a file by id.
 pub(super) struct Places<'a> {
     plan: &'a Plan,
     gaps: &'a Gaps,
     chains: HashMap<&'a str, Chain<'a>>,
-    /// By the list and the place in it, the places of those that have ended before.
-    ancestors: RefCell<HashMap<(*const Block, usize), Rc<HashSet<usize>>>>,
+    /// Worked out as far as they were asked for.
+    ancestors: RefCell<Ancestors>,
 }
 
 impl<'a> Places<'a> {
