@@ -65,12 +65,22 @@ impl Reads {
     }
 }
 
-/// The graph of one list of steps. Nodes are the indices of its steps, an edge leads from a step to one that waits.
+/// The graph of one list of steps, which are named by their indices.
 #[derive(Debug)]
-pub struct BlockGraph {
-    graph: DiGraph<usize, ()>,
-    /// Whether every step waits for exactly the one before it: the common case, run without any bookkeeping.
-    chain: bool,
+pub struct BlockGraph(Waits);
+
+#[derive(Debug)]
+enum Waits {
+    /// Every step waits for exactly the one before it: the common case, run without any bookkeeping and kept without
+    /// any graph. So many steps there are.
+    Chain(usize),
+    Graph(Box<Graph>),
+}
+
+#[derive(Debug)]
+struct Graph {
+    /// An edge leads from a step to one that waits.
+    edges: DiGraph<usize, ()>,
     /// Steps of which it is not certain what they wait for: their `needs` could not be read or names a step that does
     /// not exist, or they are on a circle. Empty in what can run.
     unsettled: HashSet<usize>,
@@ -154,51 +164,76 @@ impl BlockGraph {
     /// Whether the list is a plain sequence.
     #[must_use]
     pub fn is_chain(&self) -> bool {
-        self.chain
+        matches!(self.0, Waits::Chain(_))
     }
 
     /// The steps that the step at `index` waits for.
     pub fn waits_for(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
-        self.neighbours(index, Direction::Incoming)
+        let (before, graph) = match &self.0 {
+            Waits::Chain(_) => (index.checked_sub(1), None),
+            Waits::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Incoming))),
+        };
+        before.into_iter().chain(graph.into_iter().flatten())
     }
 
     /// The steps that wait for the step at `index`.
     pub fn waited_by(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
-        self.neighbours(index, Direction::Outgoing)
+        let (after, graph) = match &self.0 {
+            Waits::Chain(length) => (Some(index + 1).filter(|after| after < length), None),
+            Waits::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Outgoing))),
+        };
+        after.into_iter().chain(graph.into_iter().flatten())
     }
 
     /// How many steps each step waits for, by index.
     #[must_use]
     pub fn waiting_counts(&self) -> Vec<usize> {
-        self.graph
-            .node_indices()
-            .map(|node| self.graph.edges_directed(node, Direction::Incoming).count())
-            .collect()
+        match &self.0 {
+            Waits::Chain(length) => (0..*length).map(|index| usize::from(index > 0)).collect(),
+            Waits::Graph(graph) => {
+                let nodes = graph.edges.node_indices();
+                nodes.map(|node| graph.edges.edges_directed(node, Direction::Incoming).count()).collect()
+            }
+        }
     }
 
     /// Every step that has ended before the step at `index` begins.
     #[must_use]
     pub fn ancestors(&self, index: usize) -> HashSet<usize> {
-        let reversed = petgraph::visit::Reversed(&self.graph);
-        let mut search = Dfs::new(reversed, NodeIndex::new(index));
-        let mut found = HashSet::new();
-        while let Some(node) = search.next(reversed) {
-            found.insert(self.graph[node]);
+        match &self.0 {
+            Waits::Chain(_) => (0..index).collect(),
+            Waits::Graph(graph) => graph.ancestors(index),
         }
-        found.remove(&index);
-        found
     }
 
     /// Whether it is not certain what the step at `index` waits for, itself or by way of another.
     #[must_use]
     pub(crate) fn is_unsettled(&self, index: usize) -> bool {
-        !self.unsettled.is_empty()
-            && (self.unsettled.contains(&index)
-                || self.ancestors(index).iter().any(|before| self.unsettled.contains(before)))
+        match &self.0 {
+            Waits::Chain(_) => false,
+            Waits::Graph(graph) => {
+                let is_unsettled = |index: &usize| graph.unsettled.contains(index);
+                !graph.unsettled.is_empty()
+                    && (is_unsettled(&index) || graph.ancestors(index).iter().any(is_unsettled))
+            }
+        }
+    }
+}
+
+impl Graph {
+    fn neighbours(&self, index: usize, direction: Direction) -> impl Iterator<Item = usize> + '_ {
+        self.edges.neighbors_directed(NodeIndex::new(index), direction).map(|node| self.edges[node])
     }
 
-    fn neighbours(&self, index: usize, direction: Direction) -> impl Iterator<Item = usize> + '_ {
-        self.graph.neighbors_directed(NodeIndex::new(index), direction).map(|node| self.graph[node])
+    fn ancestors(&self, index: usize) -> HashSet<usize> {
+        let reversed = petgraph::visit::Reversed(&self.edges);
+        let mut search = Dfs::new(reversed, NodeIndex::new(index));
+        let mut found = HashSet::new();
+        while let Some(node) = search.next(reversed) {
+            found.insert(self.edges[node]);
+        }
+        found.remove(&index);
+        found
     }
 }
 
@@ -235,11 +270,16 @@ impl Builder<'_> {
             }
         }
         let Some(first) = block.steps.first() else { return };
-        let mut unsettled = HashSet::new();
-        let graph = self.graph(block, &mut unsettled);
-        self.report_cycles(block, &graph, &mut unsettled);
-        let chain = unsettled.is_empty() && block.steps.iter().all(|step| step.needs.is_none());
-        self.plan.blocks.insert(first.id.clone(), BlockGraph { graph, chain, unsettled });
+        let is_plain = |step: &Step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs");
+        let waits = if block.steps.iter().all(is_plain) {
+            Waits::Chain(block.steps.len())
+        } else {
+            let mut unsettled = HashSet::new();
+            let edges = self.graph(block, &mut unsettled);
+            self.report_cycles(block, &edges, &mut unsettled);
+            Waits::Graph(Box::new(Graph { edges, unsettled }))
+        };
+        self.plan.blocks.insert(first.id.clone(), BlockGraph(waits));
     }
 
     fn graph(&mut self, block: &Block, unsettled: &mut HashSet<usize>) -> DiGraph<usize, ()> {

@@ -32,17 +32,18 @@ pub struct Expression {
 }
 
 struct Inner {
-    text: String,
+    text: Box<str>,
     span: Span,
     code: Code,
-    references: Vec<Reference>,
+    references: Box<[Reference]>,
 }
 
 enum Code {
     /// A path of names and numbers: walked without any engine.
     Path(path::Path),
-    Jinja(jinja::Program),
-    JsonPath(jsonpath::Query),
+    /// Boxed like the next, since most are paths and there are very many.
+    Jinja(Box<jinja::Program>),
+    JsonPath(Box<jsonpath::Query>),
     /// Stands for what could not be compiled, in a file that has errors. Has no value.
     Unreadable,
 }
@@ -104,20 +105,21 @@ impl Expression {
         }
         let (code, references) = if trimmed.starts_with('$') {
             let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
-            (Code::JsonPath(query), references)
+            (Code::JsonPath(Box::new(query)), references)
         } else if let Some(path) = path::Path::parse(trimmed) {
-            let references = vec![Reference::of(path.links(), false)];
+            let references = vec![Reference::of(path.links(trimmed), false)];
             (Code::Path(path), references)
         } else {
             let (program, references) = jinja::Program::compile(trimmed).map_err(shift)?;
-            (Code::Jinja(program), references)
+            (Code::Jinja(Box::new(program)), references)
         };
-        Ok(Self { inner: Arc::new(Inner { text: trimmed.to_owned(), span, code, references }) })
+        let (text, references) = (trimmed.into(), references.into());
+        Ok(Self { inner: Arc::new(Inner { text, span, code, references }) })
     }
 
     /// What stands for an expression that cannot be compiled while the rest of its file is checked. It reads nothing.
     pub(crate) fn unreadable(span: Span) -> Self {
-        let (text, references) = ("…".to_owned(), Vec::new());
+        let (text, references) = ("…".into(), Box::default());
         Self { inner: Arc::new(Inner { text, span, code: Code::Unreadable, references }) }
     }
 
@@ -172,14 +174,14 @@ impl Expression {
         moment: Option<&Arc<dyn Moment>>,
     ) -> Result<Value, EvaluationError> {
         let result = match &self.inner.code {
-            Code::Path(path) => path.walk(scope),
+            Code::Path(path) => path.walk(&self.inner.text, scope),
             Code::Jinja(program) => program.evaluate(scope, moment),
             Code::JsonPath(query) => query.evaluate(scope),
             Code::Unreadable => Err("this expression could not be read".to_owned()),
         };
         result.map_err(|message| EvaluationError {
             message,
-            expression: self.inner.text.clone(),
+            expression: self.inner.text.to_string(),
             span: self.inner.span,
         })
     }

@@ -9,9 +9,9 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: String,
-    text: String,
-    /// Offset of the first byte of each line; never empty.
-    line_starts: Vec<usize>,
+    text: Box<str>,
+    /// Offset of the first byte of each line; never empty. Spans have no larger ones either.
+    line_starts: Box<[u32]>,
 }
 
 /// A place as people name it.
@@ -27,10 +27,10 @@ impl Source {
     /// A file's text under the name that people know it by.
     #[must_use]
     pub fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
-        let text = text.into();
+        let text: Box<str> = text.into().into();
         let first = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-        let line_starts =
-            std::iter::once(first).chain(text.match_indices('\n').map(|(offset, _)| offset + 1)).collect();
+        let starts = std::iter::once(first).chain(text.match_indices('\n').map(|(offset, _)| offset + 1));
+        let line_starts = starts.map(|start| Span::at(start).start).collect();
         Source { path: path.into(), text, line_starts }
     }
 
@@ -71,8 +71,8 @@ impl Source {
     #[must_use]
     pub fn place(&self, offset: usize) -> Place {
         let offset = self.text.floor_char_boundary(offset);
-        let line = self.line_starts.partition_point(|start| *start <= offset).max(1);
-        let start = self.line_starts[line - 1];
+        let line = self.line_starts.partition_point(|start| *start as usize <= offset).max(1);
+        let start = self.line_starts[line - 1] as usize;
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
         Place { line, column }
     }
@@ -89,8 +89,8 @@ impl Source {
     /// The span of a line without its line break, by number from 1.
     #[must_use]
     pub fn line_span(&self, line: usize) -> Option<Span> {
-        let start = *self.line_starts.get(line.checked_sub(1)?)?;
-        let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
+        let start = *self.line_starts.get(line.checked_sub(1)?)? as usize;
+        let end = self.line_starts.get(line).map_or(self.text.len(), |next| *next as usize - 1);
         let end = if self.text[start..end.max(start)].ends_with('\r') { end - 1 } else { end };
         Some(Span::new(start, end))
     }

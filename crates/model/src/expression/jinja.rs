@@ -147,7 +147,8 @@ fn need(root: Option<minijinja::Value>, keys: Rest<minijinja::Value>) -> Result<
     for (depth, key) in keys.iter().enumerate().skip(1) {
         let next = value.as_ref().and_then(|value| member(value, key));
         if next.is_none() {
-            let steps: Vec<Segment> = keys.iter().take(depth + 1).map(segment).collect();
+            let steps: Vec<Segment<String>> = keys.iter().take(depth + 1).map(segment).collect();
+            let steps: Vec<Segment<&str>> = steps.iter().map(Segment::as_ref).collect();
             let parent = value.as_ref().and_then(|value| from_expression(value).ok());
             let message = match parent {
                 None => path::missing(&Value::Null, &steps[..1], 0),
@@ -177,7 +178,7 @@ fn member(value: &minijinja::Value, key: &minijinja::Value) -> Option<minijinja:
     (!found.is_undefined()).then_some(found)
 }
 
-fn segment(key: &minijinja::Value) -> Segment {
+fn segment(key: &minijinja::Value) -> Segment<String> {
     key.as_i64().map_or_else(|| Segment::Name(key.to_string()), Segment::Index)
 }
 

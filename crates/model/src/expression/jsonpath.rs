@@ -14,7 +14,7 @@ use crate::value::Value;
 pub(super) struct Query {
     query: JpQuery,
     /// The whole query where it names one place at most: walked like a plain path, so that a miss names it.
-    singular: Option<Vec<Step>>,
+    singular: Option<Box<[Step<Box<str>>]>>,
     /// Whether its own path is known to its end.
     whole: bool,
 }
@@ -37,8 +37,7 @@ impl Query {
         let query = parse_json_path(text)
             .map_err(|cause| error(format!("not a JSONPath query: {}", brief(&cause))))?;
         types::check(&query).map_err(|message| error(format!("not a JSONPath query: {message}")))?;
-        let steps: Vec<Option<Step>> = query.segments.iter().map(step).collect();
-        let singular: Option<Vec<Step>> = steps.into_iter().collect();
+        let singular: Option<Box<[_]>> = query.segments.iter().map(step).collect();
         let references = reading::references(&query, singular.is_some());
         let begins = matches!(query.segments.first(), Some(Segment::Selector(Selector::Name(_))));
         let whole = begins && query.segments.iter().all(|segment| matches!(segment, Segment::Selector(_)));
@@ -57,7 +56,7 @@ impl Query {
 
     pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {
         if let Some(steps) = &self.singular {
-            return path::walk(scope, steps);
+            return path::walk(scope, steps.iter().map(Step::as_ref));
         }
         let found = js_path_process(&self.query, scope).map_err(|cause| brief(&cause))?;
         Ok(found.into_iter().map(|found| found.val().clone()).collect())
@@ -94,9 +93,9 @@ fn wrong_space(text: &str) -> Option<std::ops::Range<usize>> {
 }
 
 /// A segment that names at most one place.
-fn step(segment: &Segment) -> Option<Step> {
+fn step(segment: &Segment) -> Option<Step<Box<str>>> {
     match segment {
-        Segment::Selector(Selector::Name(name)) => Some(Step::Name(name.clone())),
+        Segment::Selector(Selector::Name(name)) => Some(Step::Name(name.as_str().into())),
         Segment::Selector(Selector::Index(index)) => Some(Step::Index(*index)),
         _ => None,
     }

@@ -3,12 +3,16 @@
 use super::reading::Link;
 use crate::value::Value;
 
+/// A path by where its names stand in its text, which is kept beside it: a large project has very many of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Path(Vec<Segment>);
+pub(super) struct Path(Box<[Segment<Stretch>]>);
+
+/// From a byte up to another.
+type Stretch = (u32, u32);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Segment {
-    Name(String),
+pub(super) enum Segment<Name> {
+    Name(Name),
     Index(i64),
 }
 
@@ -19,12 +23,12 @@ const WORDS: [&str; 13] =
 impl Path {
     /// Reads `text` if it is a plain path and nothing else.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut segments = Vec::new();
+        let mut segments: Vec<Segment<&str>> = Vec::new();
         let mut rest = text;
         loop {
             let name = identifier(rest)?;
             rest = &rest[name.len()..];
-            segments.push(Segment::Name(name.to_owned()));
+            segments.push(Segment::Name(name));
             while let Some(inner) = rest.strip_prefix('[') {
                 let (subscript, after) = inner.split_once(']')?;
                 segments.push(Segment::subscript(subscript)?);
@@ -37,37 +41,62 @@ impl Path {
             }
         }
         let first = segments.first()?;
-        let literal =
-            matches!(first, Segment::Name(name) if WORDS.contains(&name.as_str()) || name == "None");
-        (!literal).then_some(Self(segments))
+        let literal = matches!(first, Segment::Name(name) if WORDS.contains(name) || *name == "None");
+        let place = |name: &str| {
+            let start = name.as_ptr().addr() - text.as_ptr().addr();
+            Some((u32::try_from(start).ok()?, u32::try_from(start + name.len()).ok()?))
+        };
+        let placed = segments.iter().map(|segment| match segment {
+            Segment::Name(name) => place(name).map(Segment::Name),
+            Segment::Index(index) => Some(Segment::Index(*index)),
+        });
+        placed.collect::<Option<_>>().filter(|_| !literal).map(Self)
     }
 
-    /// The path as it is checked before anything runs.
-    pub(super) fn links(&self) -> Vec<Link> {
-        let link = |segment: &Segment| match segment {
-            Segment::Name(name) => Link::Name(name.clone()),
+    /// The path as it is checked before anything runs. `text` is what it was read from, here and below.
+    pub(super) fn links(&self, text: &str) -> Vec<Link> {
+        let link = |segment| match segment {
+            Segment::Name(name) => Link::Name(str::to_owned(name)),
             Segment::Index(_) => Link::Item,
         };
-        self.0.iter().map(link).collect()
+        self.segments(text).map(link).collect()
     }
 
-    pub(super) fn walk(&self, scope: &Value) -> Result<Value, String> {
-        walk(scope, &self.0)
+    pub(super) fn walk(&self, text: &str, scope: &Value) -> Result<Value, String> {
+        walk(scope, self.segments(text))
+    }
+
+    fn segments<'p>(&'p self, text: &'p str) -> impl Iterator<Item = Segment<&'p str>> + Clone {
+        self.0.iter().map(|segment| match segment {
+            Segment::Name((start, end)) => {
+                Segment::Name(text.get(*start as usize..*end as usize).unwrap_or_default())
+            }
+            Segment::Index(index) => Segment::Index(*index),
+        })
     }
 }
 
-impl Segment {
-    fn subscript(text: &str) -> Option<Self> {
+impl<'t> Segment<&'t str> {
+    fn subscript(text: &'t str) -> Option<Self> {
         let text = text.trim();
         for quote in ['\'', '"'] {
             if let Some(inner) = text.strip_prefix(quote).and_then(|inner| inner.strip_suffix(quote)) {
                 let plain = !inner.contains([quote, '\\']);
-                return plain.then(|| Self::Name(inner.to_owned()));
+                return plain.then_some(Self::Name(inner));
             }
         }
         let digits = text.strip_prefix('-').unwrap_or(text);
         let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         if number { text.parse().ok().map(Self::Index) } else { None }
+    }
+}
+
+impl<Name: AsRef<str>> Segment<Name> {
+    pub(super) fn as_ref(&self) -> Segment<&str> {
+        match self {
+            Self::Name(name) => Segment::Name(name.as_ref()),
+            Self::Index(index) => Segment::Index(*index),
+        }
     }
 }
 
@@ -78,21 +107,24 @@ fn identifier(text: &str) -> Option<&str> {
 }
 
 /// Follows `path` from `root`; a missing step is an error that names it and says what there is instead.
-pub(super) fn walk(root: &Value, path: &[Segment]) -> Result<Value, String> {
+pub(super) fn walk<'p>(
+    root: &Value,
+    path: impl Iterator<Item = Segment<&'p str>> + Clone,
+) -> Result<Value, String> {
     let mut value = root.clone();
-    for (depth, segment) in path.iter().enumerate() {
+    for (depth, segment) in path.clone().enumerate() {
         let next = match segment {
             Segment::Name(name) => value.get(name),
-            Segment::Index(index) => value.at(*index).cloned(),
+            Segment::Index(index) => value.at(index).cloned(),
         };
-        let Some(next) = next else { return Err(missing(&value, path, depth)) };
+        let Some(next) = next else { return Err(missing(&value, &path.collect::<Vec<_>>(), depth)) };
         value = next;
     }
     Ok(value)
 }
 
 /// The message for a step of a path that does not exist.
-pub(super) fn missing(value: &Value, path: &[Segment], depth: usize) -> String {
+pub(super) fn missing(value: &Value, path: &[Segment<&str>], depth: usize) -> String {
     let whole = written(&path[..=depth]);
     if depth == 0 {
         return format!("`{whole}` is not defined here");
@@ -125,12 +157,12 @@ fn article(kind: &str) -> String {
     if kind == "null" { kind.to_owned() } else { format!("a {kind}") }
 }
 
-fn written(path: &[Segment]) -> String {
+fn written(path: &[Segment<&str>]) -> String {
     let mut text = String::new();
     for segment in path {
         match segment {
             Segment::Index(index) => text.push_str(&format!("[{index}]")),
-            Segment::Name(name) if identifier(name) == Some(name) => {
+            Segment::Name(name) if identifier(name) == Some(*name) => {
                 if !text.is_empty() {
                     text.push('.');
                 }

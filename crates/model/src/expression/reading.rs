@@ -44,6 +44,7 @@ impl Reference {
                 link => rest.push(link),
             }
         }
+        path.shrink_to_fit();
         Self { path, rest, optional }
     }
 

@@ -159,7 +159,10 @@ impl<'d> Steps<'d> {
 
     /// The steps of a list.
     pub(super) fn steps(&mut self, steps: &[Node]) -> Block {
-        Block { steps: steps.iter().filter_map(|step| self.step(step)).collect() }
+        let mut steps: Vec<Step> = steps.iter().filter_map(|step| self.step(step)).collect();
+        // Most lists are short, and a step is large.
+        steps.shrink_to_fit();
+        Block { steps }
     }
 
     fn step(&mut self, node: &Node) -> Option<Step> {
