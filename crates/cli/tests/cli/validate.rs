@@ -32,7 +32,8 @@ fn a_build_reads_problems_as_annotations() {
 
 #[test]
 fn a_build_may_fail_on_warnings_too() {
-    let text = "trigger: {manual: {}}\nsteps:\n  - if: 1 == 2\n    action: log.info\n    with: {message: x}\n";
+    let text =
+        "trigger: {manual: {}}\nsteps:\n  - if: 1 == 2\n    action: log.info\n    with: {message: x}\n";
     let project = Project::with(&[("automations/doubtful.yaml", text)]);
     project.cogwork(&["validate"]).exits(0).says("checked 1 file: 0 errors, 1 warning");
     project.cogwork(&["validate", "--strict"]).exits(1).says("checked 1 file: 0 errors, 1 warning");

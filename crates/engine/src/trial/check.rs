@@ -24,7 +24,7 @@ const OF_A_CONDITION: [&str; 9] =
 pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec<Diagnostic> {
     let automation = match automation(suite, catalog) {
         Ok(automation) => automation,
-        Err(diagnostic) => return vec![diagnostic],
+        Err(diagnostic) => return vec![*diagnostic],
     };
     let registry = catalog.registry();
     let mut check =
@@ -34,7 +34,7 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
 }
 
 /// The Automation that is tested.
-fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Diagnostic> {
+fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<Diagnostic>> {
     let Named { name, span } = &suite.automation;
     let id = AutomationId::parse(name);
     if let Some(deployed) = id.as_ref().and_then(|id| catalog.get(id)) {
@@ -43,19 +43,19 @@ fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Diagn
     if let Some(broken) = catalog.broken().iter().find(|broken| stem(&broken.path) == name) {
         let message = format!("the automation `{name}` has errors of its own");
         let help = format!("correct what is reported of {}", broken.path);
-        return Err(Diagnostic::error("broken-automation", message, *span).help(help));
+        return Err(Box::new(Diagnostic::error("broken-automation", message, *span).help(help)));
     }
     let names: Vec<&str> = catalog.automations().map(|deployed| deployed.automation.id.as_str()).collect();
     let near = nearest(name, names.iter().copied()).map(str::to_owned);
     let written = !span.is_empty();
     let diagnostic =
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), *span);
-    Err(match near {
+    Err(Box::new(match near {
         // Without `automation` it is the file's name that is wrong, which nothing in the file can be put in place of.
         Some(near) if !written => diagnostic.help(format!("add `automation: {near}`, or rename the file")),
         Some(near) => diagnostic.nearest(Some(near)),
         None => diagnostic.help("write `automation: ID`, the id of the automation that is tested"),
-    })
+    }))
 }
 
 struct Check<'a> {
