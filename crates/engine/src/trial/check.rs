@@ -11,6 +11,7 @@ use model::expression::Expression;
 use model::trial::{CallsExpect, Case, Double, Pattern, Reply, Shape, Start, Suite, Target, What};
 use model::{AutomationId, Span};
 
+use super::result;
 use super::seen::{find, split};
 use crate::catalog::{Catalog, stem};
 
@@ -243,6 +244,15 @@ impl<'a> Check<'a> {
             template.expressions(&mut |expression| expressions.push(expression));
             for expression in expressions {
                 self.names(expression, &OF_A_DOUBLE);
+            }
+            if let Some(spec) = &spec {
+                for misfit in result::misfits(template, &spec.results) {
+                    let message = format!("`{}` never gives this: {misfit}", spec.name);
+                    self.found.push(
+                        Diagnostic::warning("wrong-double", message, answer.span)
+                            .help(format!("`cogwork connectors show {}` shows what it gives", spec.name)),
+                    );
+                }
             }
         }
     }

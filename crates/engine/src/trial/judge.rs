@@ -4,6 +4,7 @@ use connector::Unrecorded;
 use model::automation::{Automation, Named};
 use model::diagnostic::{Diagnostic, nearest};
 use model::execution::{Event, LogLine, Outcome};
+use model::expression::Expression;
 use model::payload::HttpResponse;
 use model::trial::{
     CallsExpect, Case, Ending, Expect, Mismatch, Pattern, ResponseExpect, StepEnding, StepExpect, Target,
@@ -344,11 +345,11 @@ impl Judge<'_> {
             match condition.evaluate(&scope) {
                 Ok(value) if value.is_true() => {}
                 Ok(value) => {
-                    self.unmet(
-                        "this does not hold",
-                        condition.span(),
-                        format!("found {}", cut(&value.to_json())),
-                    );
+                    let label = match operands(condition, &scope).as_slice() {
+                        [] => format!("found {}", cut(&value.to_json())),
+                        some => some.join(", "),
+                    };
+                    self.unmet("this does not hold", condition.span(), label);
                 }
                 Err(error) => self.unmet("this has no value", condition.span(), error.message),
             }
@@ -491,6 +492,24 @@ fn body_of(response: &HttpResponse) -> Value {
 
 fn text(response: &HttpResponse) -> String {
     String::from_utf8_lossy(&response.body).into_owned()
+}
+
+/// What a condition reads, with what was found there.
+fn operands(condition: &Expression, scope: &Value) -> Vec<String> {
+    let mut told = Vec::new();
+    for reference in condition.references().iter().take(4) {
+        let path = reference.path.join(".");
+        let found = reference.path.iter().try_fold(scope.clone(), |value, key| match key.parse() {
+            Ok(index) if value.as_list().is_some() => value.at(index).cloned(),
+            _ => value.get(key),
+        });
+        let found = found.map_or_else(|| "not there".to_owned(), |value| cut(&value.to_json()));
+        let words = format!("`{path}` is {found}");
+        if !told.contains(&words) {
+            told.push(words);
+        }
+    }
+    told
 }
 
 fn failure(error: &ActionError) -> String {

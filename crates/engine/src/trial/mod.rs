@@ -11,6 +11,7 @@ mod direct;
 mod files;
 mod judge;
 mod play;
+mod result;
 mod seen;
 mod still;
 

@@ -130,7 +130,7 @@ fn a_mistake_in_a_file_of_tests_is_told_with_its_place() {
     check(CALLS, &test("doubles: {http.reqest: {result: 1}}"), &["unknown-action 3"]);
     check(CALLS, &test("doubles: {aks: {result: 1}}"), &["unknown-step 3"]);
     check(CALLS, &test("doubles: {done: {result: 1}}"), &["not-of-step 3"]);
-    check(CALLS, &test("doubles: {ask: {result: 1, when: {uri: a}}}"), &["unknown-input 3"]);
+    check(CALLS, &test("doubles: {ask: {result: {}, when: {uri: a}}}"), &["unknown-input 3"]);
     check(CALLS, &test("doubles: {ask: {result: \"${{ steps.ask }}\"}}"), &["unknown-name 3"]);
     check(CALLS, &test("expect: {steps: {finished: succeeded}}"), &["unknown-step 3"]);
     check(CALLS, &test("expect: {steps: {ask: {turns: 1}}}"), &["not-of-step 3"]);
@@ -145,4 +145,84 @@ fn a_mistake_in_a_file_of_tests_is_told_with_its_place() {
     check(WAITS, &test("approvals: [{step: ask, option: approved}]"), &["unknown-value 3"]);
     check(WAITS, &test("approvals: [{step: ask, option: approve, form: {notes: a}}]"), &["unknown-input 3"]);
     check(CALLS, "automation: tests\ntests: [{name: a}]\n", &["unknown-automation 1"]);
+}
+
+#[test]
+fn an_answer_that_the_action_never_gives_is_doubted() {
+    let automation = "trigger: {manual: {}}\nsteps:\n  - id: page\n    action: wiki.createPage\n    connection: main\n    with: {spaceId: \"1\", title: a, body: {value: a}}\n";
+    let doubt = |result: &str, expected: &[&str]| {
+        let project = Project::with(automation);
+        project.write("connections/main.yaml", "type: wiki.basic\nwith: {email: a@b.c, apiToken: \"${{ secrets.t }}\", host: \"https://x.example.com\"}\n");
+        project.write(
+            "automations/test.test.yaml",
+            &format!("tests:\n  - {{name: a, doubles: {{page: {{result: {result}}}}}}}\n"),
+        );
+        let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+        let files = find(project.dir.path(), &checked.catalog, &[]);
+        let messages: Vec<String> =
+            files[0].report.entries().into_iter().map(|entry| entry.message).collect();
+        assert_eq!(messages, expected, "{result}");
+    };
+    doubt("{id: \"1\", title: a, version: {number: 2}}", &[]);
+    doubt(
+        "{titel: a}",
+        &["`wiki.createPage` never gives this: there is no `titel` in it; did you mean `title`?"],
+    );
+    doubt("{title: [a]}", &["`wiki.createPage` never gives this: `title` is a list, not text"]);
+    doubt(
+        "{title: \"${{ inputs.title }}\", version: {numbr: 1}}",
+        &["`wiki.createPage` never gives this: there is no `version.numbr` in it; did you mean `number`?"],
+    );
+    doubt("[]", &["`wiki.createPage` never gives this: the result is a list, not Page"]);
+}
+
+/// A project in which one Automation calls another.
+fn calls(tests: &str) -> Vec<String> {
+    let project = Project::with(
+        "trigger: {manual: {}}\nsteps:\n  - {id: child, call: child, with: {name: Ada}}\noutputs: {said: \"${{ steps.child.results }}\"}\n",
+    );
+    project.write("automations/child.yaml", "trigger: {manual: {}}\ninputs: {name: {type: text}}\nsteps:\n  - {wait: 1h}\n  - {id: ask, action: http.request, with: {url: \"https://example.com/${{ inputs.name }}\"}}\n  - stop: {result: \"${{ steps.ask.results.body }}\"}\n");
+    project.write("automations/test.test.yaml", tests);
+    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
+    let mut told: Vec<String> = Vec::new();
+    for case in &suite.cases {
+        let verdict = stage.play(suite, case, None);
+        let ran = verdict.coverage.iter().map(|coverage| coverage.automation.id.to_string());
+        told.push(format!("{} ({})", self::told(&verdict), ran.collect::<Vec<_>>().join(", ")));
+    }
+    told
+}
+
+#[test]
+fn what_is_called_runs_itself_or_has_a_double_as_well() {
+    let tests = "tests:\n  - name: it runs\n    doubles: {http.request: {result: {body: hello}, when: {url: {$contains: Ada}}}}\n    \
+                 expect: {result: {said: hello}, duration: 1h, calls: [{action: http.request}]}\n  - name: it is answered for\n    \
+                 doubles: {child: {result: \"${{ inputs.name }} says hello\"}}\n    expect: {result: {said: Ada says hello}, duration: 0s, calls: {child: 1}}\n";
+    assert_eq!(calls(tests), ["passes (child, test)", "passes (test)"]);
+}
+
+#[test]
+fn a_recording_answers_what_has_no_double() {
+    let exchange = |path: &str| serde_json::json!({"request": {"method": "GET", "url": format!("https://example.com/{path}"), "headers": {"accept": "*/*"}}, "response": {"status": 200, "headers": {"content-type": "application/json"}, "body": {"json": {"name": path}}}});
+    let recording = serde_json::from_value(serde_json::json!({"exchanges": [exchange("1"), exchange("2")]}))
+        .expect("a recording");
+    let project = Project::with(CALLS);
+    project.write(
+        "automations/test.test.yaml",
+        "tests:\n  - {name: a, cassette: a.yaml, expect: {result: {name: \"1\"}, calls: {ask: 1}}}\n",
+    );
+    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let suite = files[0].suite.as_ref().expect("the file is good");
+    assert_eq!(
+        told(&stage.play(suite, &suite.cases[0], None)),
+        "cannot-play 2: there is no recording `a.yaml` yet"
+    );
+    let tape = Arc::new(connector::Tape::play(recording));
+    let told = told(&stage.play(suite, &suite.cases[0], Some(tape)));
+    assert_eq!(told, "unused-exchange 2: nobody sent the recorded `GET https://example.com/2`");
 }

@@ -181,7 +181,8 @@ impl Summary {
 
     /// All of it on one line.
     pub(super) fn line(&self) -> String {
-        let mut parts = vec![paint(GOOD, format_args!("{} passed", self.passed))];
+        let passed = format!("{} passed", self.passed);
+        let mut parts = vec![if self.passed > 0 { paint(GOOD, passed) } else { passed }];
         if self.failed > 0 {
             parts.push(paint(BAD.bold(), format_args!("{} failed", self.failed)));
         }

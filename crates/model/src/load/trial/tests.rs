@@ -216,3 +216,46 @@ fn rules_say_what_a_value_cannot() {
     compare("{a: {$absent: true}, b: {$not: 1}}", r#"{"c": 1}"#, &[]);
     compare("{a: {$absent: true}}", r#"{"a": null}"#, &["result.a: nothing, not null"]);
 }
+
+#[test]
+fn the_tests_of_the_examples_are_valid_by_the_schema() {
+    let validator = jsonschema::validator_for(&crate::schema::trial()).expect("the schema compiles");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../automations");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the examples").flatten() {
+        let path = entry.path().display().to_string();
+        let Some(stem) = crate::trial::stem(&path) else { continue };
+        let text = std::fs::read_to_string(entry.path()).expect("the file is read");
+        let loaded = super::super::trial(Arc::new(Source::new(path.as_str(), text.as_str())), stem);
+        assert!(loaded.value.is_some(), "{}", loaded.report.render(false));
+        let tree = crate::yaml::parse_text(&path, &text).expect("it is YAML").to_json();
+        let errors: Vec<String> = validator.iter_errors(&tree).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new(), "{path}");
+        count += 1;
+    }
+    assert!(count > 10, "the test looks in the wrong place");
+}
+
+#[test]
+fn what_the_schema_refuses_the_loader_refuses_too() {
+    let validator = jsonschema::validator_for(&crate::schema::trial()).expect("the schema compiles");
+    for lines in [
+        "expects: {}",
+        "doubles: {a.b: {}}",
+        "doubles: {a.b: {result: 1, error: {}}}",
+        "payload: {method: FETCH}",
+        "payload: {}\ninputs: {}",
+        "expect: {outcome: done}",
+        "expect: {steps: {a: run}}",
+        "expect: {calls: [{with: {}}]}",
+        "expect: {duration: soon}",
+        "cassette: ../a.yaml",
+        "events: [{data: 1}]",
+        "skip: true",
+    ] {
+        let text = file(lines);
+        assert!(load(&text).value.is_none(), "{text}");
+        let tree = crate::yaml::parse_text("a.yaml", &text).expect("it is YAML").to_json();
+        assert!(!validator.is_valid(&tree), "{text}");
+    }
+}
