@@ -17,6 +17,9 @@ pub(crate) trait Doubles: Send + Sync + 'static {
     /// The environment variable of this name, if there is one.
     fn variable(&self, name: &str) -> Option<String>;
 
+    /// Whether whoever sends a request counts as the one that it should be.
+    fn trusts_senders(&self) -> bool;
+
     /// Held while an action calls the real system, where it does.
     fn live(&self) -> Option<Box<dyn Send>>;
 }

@@ -96,6 +96,9 @@ impl Engine {
     ) -> Result<(), Rejection> {
         let Some(verify) = &webhook.verify else { return Ok(()) };
         let services = self.services();
+        if services.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
+            return Ok(());
+        }
         let automation = &mounted.deployed.automation.id;
         let proof = services.secrets.proof(verify).map_err(|error| {
             // Without its secret nobody can be verified, and nobody is let in.

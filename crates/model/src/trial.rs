@@ -107,6 +107,8 @@ pub struct Request {
     pub headers: Vec<(Named, String)>,
     /// The body.
     pub body: RequestBody,
+    /// Whether the sender is verified as the trigger says; else it counts as the one that it should be.
+    pub verify: bool,
 }
 
 /// The body of a request.

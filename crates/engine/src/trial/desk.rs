@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::Span;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::AutomationId;
-use model::trial::{Answer, Case, Double, Failure, Reply, Target};
+use model::trial::{Answer, Case, Double, Failure, Reply, Start, Target};
 use model::value::{Map, Value};
 
 use super::play::Props;
@@ -34,6 +34,7 @@ pub(super) struct Desk {
     real: Secrets,
     clock: ManualClock,
     still: Still,
+    trusts_senders: bool,
     account: Mutex<Account>,
 }
 
@@ -86,6 +87,7 @@ impl Desk {
             real: Secrets::new(props.dir.join("secrets"), None),
             clock,
             still,
+            trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
             account: Mutex::new(Account { used, ..Account::default() }),
         }
     }
@@ -160,6 +162,10 @@ impl Doubles for Desk {
     fn variable(&self, name: &str) -> Option<String> {
         let own = self.env.get(name).cloned();
         own.or_else(|| self.is_live().then(|| self.real.variable(name)).flatten())
+    }
+
+    fn trusts_senders(&self) -> bool {
+        self.trusts_senders
     }
 
     fn live(&self) -> Option<Box<dyn Send>> {

@@ -226,3 +226,21 @@ fn a_recording_answers_what_has_no_double() {
     let told = told(&stage.play(suite, &suite.cases[0], Some(tape)));
     assert_eq!(told, "unused-exchange 2: nobody sent the recorded `GET https://example.com/2`");
 }
+
+#[test]
+fn a_sender_is_verified_where_the_test_asks_for_it() {
+    let automation = "trigger: {webhook: {mode: sync, verify: {preset: sharedToken, header: x-key, secret: \"${{ secrets.hook }}\"}}}\nsteps:\n  - respond: {status: 204}\n";
+    let test = |name: &str, payload: &str, status: u16, started: bool| {
+        format!(
+            "  - {{name: {name}, payload: {payload}, expect: {{started: {started}, response: {{status: {status}}}}}}}\n"
+        )
+    };
+    let tests = [
+        test("trusted", "{}", 204, true),
+        test("stranger", "{verify: true}", 401, false),
+        test("wrong", "{verify: true, headers: {x-key: other}}", 401, false),
+        test("right", "{verify: true, headers: {x-key: s3cret-key}}", 204, true),
+    ];
+    let tests = format!("secrets: {{hook: s3cret-key}}\ntests:\n{}", tests.concat());
+    assert_eq!(play(automation, &tests), ["passes"; 4]);
+}

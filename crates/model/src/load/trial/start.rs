@@ -40,6 +40,12 @@ pub(super) static PAYLOAD: Object = Object {
         Key::new("body", Shape::Template, "The body: a text is sent as it is, any other value as JSON."),
         Key::new("bodyBase64", Shape::Text, "The body as bytes, in base64."),
         Key::new(
+            "verify",
+            Shape::Bool,
+            "Whether the sender is verified as the trigger says: by the proof among the headers, with the test's secrets. \
+             Default: false, and the request counts as one of the right sender.",
+        ),
+        Key::new(
             "bodyFile",
             Shape::Name,
             "The body as the bytes of a file, by its path from the tests' folder.",
@@ -71,8 +77,9 @@ fn request(node: &Node, diagnostics: &Diagnostics) -> Option<Request> {
     let query_parameters = values(reader.take("queryParameters"), diagnostics);
     let headers = headers(reader.take("headers"), diagnostics);
     let body = body(&mut reader, diagnostics);
+    let verify = reader.take("verify").bool().unwrap_or(false);
     reader.finish();
-    Some(Request { method, path_fragment, query_parameters, headers, body })
+    Some(Request { method, path_fragment, query_parameters, headers, body, verify })
 }
 
 fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, String)> {
