@@ -49,8 +49,15 @@ expect '"page":' 'the answer to the first command holds no page'
 try curl 2
 expect '^HTTP/1.1 200' 'the second command was not answered 200'
 expect '"executionId":' 'the answer to the second command holds no executionId'
+try curl 3
+expect '^HTTP/1.1 202' 'the third command was not answered 202'
+question=$(sed -n 's/.*"answerAt": *"\([^"]*\)".*/\1/p' "$work/answer")
+[[ -n $question ]] || fail 'the answer to the third command holds no address'
+curl -fsS -H 'Accept: text/html' "$question" >"$work/answer" || fail "the question cannot be opened: $question"
+expect 'Spend 1200' 'the page does not hold the question'
 try "$1/cogwork" 1
 expect 'page-from-webhook' 'the list of executions does not hold them'
+expect 'waits for an answer' 'the list of executions does not say what is waited for'
 
 kill -TERM "$run_pid"
 code=0

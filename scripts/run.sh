@@ -96,7 +96,10 @@ Ready. The wiki simulator is at $wiki, the daemon beside it. In another terminal
 2. Start an execution without waiting; the answer is its executionId:
    curl -i -H 'Content-Type: application/json' -d '{"title": "Hello $RANDOM", "text": "from curl"}' $(live_url page-from-webhook-async)
 
-3. See both:
+3. Have a person asked; the answer holds the address of the question, for a browser:
+   curl -i -H 'Content-Type: application/json' -d '{"what": "A new printer", "amount": 1200}' $(live_url approval)
+
+4. See all of them:
    $bin/cogwork executions list$data_flag
 
 Then change a file in automations/ while this runs: what you save is in force at once. Ctrl-C ends both programs.

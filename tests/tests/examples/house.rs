@@ -104,6 +104,23 @@ impl House {
         self.send(self.http.post(self.url() + tail).header("content-type", content_type).body(bytes)).await
     }
 
+    /// What stands at an address.
+    pub(crate) async fn open(&self, url: &str) -> Answer {
+        self.send(self.http.get(url)).await
+    }
+
+    /// Sends a form of a page to its address, and follows to where that leads.
+    pub(crate) async fn fill_in(&self, url: &str, fields: &[(&str, &str)]) -> Answer {
+        self.send(self.http.post(url).form(fields)).await
+    }
+
+    /// The execution that was started last.
+    pub(crate) async fn newest(&self) -> String {
+        let page = store::Page { before: None, limit: 1 };
+        let rows = self.engine.store().executions(&store::ExecutionFilter::default(), page).await.unwrap();
+        rows[0].id.to_string()
+    }
+
     async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());

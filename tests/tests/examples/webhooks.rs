@@ -46,6 +46,28 @@ mod page_from_webhook {
     }
 }
 
+mod approval {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn asks_at_the_address_that_the_caller_gets() {
+        let house = House::with("approval").await;
+        let answer = house.post(json!({"what": "A new printer", "amount": 1200})).await;
+        assert_eq!(answer.status, 202, "{}", answer.text);
+        let url = answer.json()["answerAt"].as_str().unwrap().to_owned();
+        let page = house.open(&url).await;
+        assert_eq!(page.status, 200);
+        assert!(page.text.contains("Spend 1200 € on A new printer?"), "{}", page.text);
+        let fields = [("option", "approve"), ("form.reason", "It is broken"), ("form.costCentre", "office")];
+        let answered = house.fill_in(&url, &fields).await;
+        assert!(answered.text.contains("Answered"), "{} {}", answered.status, answered.text);
+        let id = house.newest().await;
+        assert_eq!(house.result_of(&id).await, json!({"approved": true, "reason": "It is broken"}));
+    }
+}
+
 mod page_from_webhook_async {
     use pretty_assertions::assert_eq;
 

@@ -9,6 +9,7 @@
 mod site;
 
 mod failures;
+mod pauses;
 mod reload;
 mod resume;
 mod schedules;

@@ -21,4 +21,5 @@ mod reload;
 mod schedules;
 mod schemas;
 mod trials;
+mod values;
 mod verbs;

@@ -1,0 +1,119 @@
+//! The state outside of executions, and what is kept of pauses that were begun anew.
+
+use std::time::Duration;
+
+use engine::{Error, Notice, StateScope};
+use model::Status;
+use model::value::Value;
+
+use crate::common::{Project, json, show, soon, start_with, stop};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn scope(text: &str) -> StateScope {
+    StateScope::parse(text, false).expect("a scope")
+}
+
+#[tokio::test]
+async fn a_value_that_has_expired_is_not_seen_and_is_cleared_away_later() {
+    let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
+    let engine = project.start().await;
+    let scope = scope("shared");
+    engine.write_state(&scope, "brief", Value::from(1), Some(HOUR)).await.expect("it is kept");
+    engine.write_state(&scope, "lasting", Value::from(2), None).await.expect("it is kept");
+    let seen = async || -> Vec<String> {
+        let (values, next) = engine.list_state(&scope, None, 10).await.expect("they are listed");
+        assert_eq!(next, None);
+        values.into_iter().map(|value| value.key).collect()
+    };
+    let kept = async || engine.store().list_state("shared", None, 10).await.expect("they are listed").len();
+    assert_eq!(seen().await, ["brief", "lasting"]);
+    // The first round of clearing away has been when the engine started.
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
+    project.clock.advance(HOUR);
+    assert_eq!((seen().await, kept().await), (vec!["lasting".to_owned()], 2));
+    assert_eq!(engine.read_state(&scope, "brief").await.expect("it is read"), None);
+    // An hour later nobody can be about to write over it any more.
+    for _ in 0..2 {
+        soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
+        project.clock.advance(HOUR);
+    }
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
+    assert_eq!((seen().await, kept().await), (vec!["lasting".to_owned()], 1));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn values_written_from_outside_are_those_that_steps_read_and_the_other_way_round() {
+    let yaml = "trigger: {manual: {}}\nsteps:\n  - {action: state.increment, with: {key: n}}\noutputs: ${{ state.n }}\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let own = scope("test");
+    engine.write_state(&own, "n", Value::from(41), None).await.expect("it is kept");
+    let id = start_with(&engine, "{}").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    let found = engine.read_state(&own, "n").await.expect("it is read").expect("a value");
+    assert_eq!(found.value, Value::from(42));
+    assert_eq!(engine.read_state(&scope("shared"), "n").await.expect("it is read"), None);
+    assert!(engine.delete_state(&own, "n").await.expect("it is forgotten"));
+    assert!(!engine.delete_state(&own, "n").await.expect("there is none"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn writers_from_outside_take_turns_with_each_other() {
+    let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
+    let engine = project.start().await;
+    let scope = scope("shared");
+    let writes = (0..50).map(|n| engine.write_state(&scope, "n", Value::from(n), None));
+    for written in futures_util::future::join_all(writes).await {
+        written.expect("none comes between another's look and its write");
+    }
+    let long = "k".repeat(513);
+    let refused = engine.write_state(&scope, &long, Value::from(1), None).await;
+    assert!(matches!(refused, Err(Error::Input(_))), "{refused:?}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_came_for_a_pause_is_not_for_the_one_that_is_begun_anew_not_even_after_a_restart() {
+    let yaml = "trigger: {manual: {}}
+retry: {max: 1, delay: 1s, backoff: 1}
+steps:
+  - id: go
+    waitFor: {event: go, if: event.data.attempt == execution.attempt}
+    timeout: 1h
+";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let mut notices = engine.subscribe();
+    let id = start_with(&engine, "{}").await;
+    let mut pauses = async |count: usize| {
+        let mut seen = 0;
+        while seen < count {
+            let Notice::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come") else {
+                continue;
+            };
+            seen += events.iter().filter(|event| matches!(event, model::Event::Waiting { .. })).count();
+        }
+    };
+    soon(pauses(1)).await;
+    // It is for the second try, of which nobody waits yet.
+    engine.signal(id, None, json(r#"{"attempt": 2}"#), None).await.expect("it is taken");
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
+    project.clock.advance(HOUR);
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(1))).await;
+    project.clock.advance(Duration::from_secs(1));
+    soon(pauses(1)).await;
+    soon(engine.shutdown(Duration::ZERO)).await;
+    engine.store().close().await.expect("the store closes");
+
+    let engine = project.start().await;
+    assert_eq!(engine.standing(id).await.expect("it stands").pauses.len(), 1);
+    engine.signal(id, None, json(r#"{"attempt": 2, "late": true}"#), None).await.expect("it is taken");
+    let end = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert_eq!(end, r#"{"attempt":2,"late":true}"#);
+    let row = engine.store().execution(id).await.expect("it is read").expect("it exists");
+    assert_eq!(row.status, Status::Succeeded);
+    stop(engine).await;
+}
