@@ -5,6 +5,7 @@
 mod support;
 
 mod daemon;
+mod diagnostics;
 mod generated;
 mod help;
 mod history;

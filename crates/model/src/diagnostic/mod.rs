@@ -128,7 +128,7 @@ pub struct Diagnostic {
     /// Id of the step that the problem is in.
     pub step: Option<String>,
     /// The way to that step, itself last; empty where nothing is around it (see `Automation::step_paths`).
-    pub step_path: Vec<String>,
+    pub step_path: Box<[String]>,
     /// Other places that explain this one, each with a few words.
     pub related: Vec<(Span, String)>,
     /// The correction, when one is certain enough to offer.
@@ -151,7 +151,7 @@ impl Diagnostic {
             allowed: Vec::new(),
             nearest: None,
             step: None,
-            step_path: Vec::new(),
+            step_path: Box::default(),
             related: Vec::new(),
             replacement: None,
             concealed: false,

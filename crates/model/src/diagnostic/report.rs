@@ -277,7 +277,7 @@ impl Report {
             allowed: diagnostic.allowed.clone(),
             nearest: diagnostic.nearest.clone(),
             step: diagnostic.step.clone(),
-            step_path: diagnostic.step_path.clone(),
+            step_path: diagnostic.step_path.to_vec(),
             snippet: snippet(shown, line, column),
             fix: render::correction(diagnostic).map(|(span, text)| {
                 let [line, column, end_line, end_column] = self.corners(span);
