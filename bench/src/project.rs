@@ -67,7 +67,7 @@ pub(crate) fn scratch() -> Result<TempDir, Error> {
 /// A webhook that is answered at once, with one pure step behind it.
 pub(crate) fn asynchronous() -> String {
     "trigger:
-  webhook: {}
+  webhook: {verify: none}
 steps:
   - set:
       order: ${{ trigger.results.body.data.orderId }}
@@ -78,7 +78,7 @@ steps:
 /// A webhook that is answered with the result of this many pure steps.
 pub(crate) fn synchronous(steps: usize) -> String {
     format!(
-        "trigger:\n  webhook: {{mode: sync}}\nsteps:\n{}",
+        "trigger:\n  webhook: {{mode: sync, verify: none}}\nsteps:\n{}",
         chain("trigger.results.body.data.quantity", steps)
     )
 }
@@ -123,6 +123,7 @@ description: Takes the orders of shop {number} and notes what has to be done abo
 labels: [orders, shop-{number}]
 trigger:
   webhook:
+    verify: none
     methods: [{methods}]
     maxBody: 256KiB
   if: trigger.results.body.data.orderId is defined
