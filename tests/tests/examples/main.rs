@@ -1,7 +1,7 @@
 //! The examples in `automations/`, each run as it is shipped, against the wiki simulator.
 //!
-//! The tests of an example stand in a module of its file's name; an example without one fails
-//! [`every_example_has_a_test`].
+//! The tests of an example stand in a module of its file's name, or in the file `<name>.test.yaml` beside it, which
+//! `cogwork test` runs; an example without either fails [`every_example_has_a_test`].
 
 #![expect(clippy::disallowed_methods, reason = "the suite is a client of the product, not a part of it")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the answer")]
@@ -25,6 +25,7 @@ fn examples() -> Vec<String> {
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut stems: Vec<String> =
         names.filter_map(|name| name.strip_suffix(".yaml").map(str::to_owned)).collect();
+    stems.retain(|stem| !stem.ends_with(".test"));
     stems.sort();
     stems
 }
@@ -64,7 +65,8 @@ fn every_example_has_a_test() {
     let listed = String::from_utf8(listed.stdout).unwrap();
     let tested = |name: &String| {
         let module = name.replace('-', "_");
-        listed.lines().any(|line| line.split("::").any(|part| part == module))
+        let beside = repository().join(format!("automations/{name}.test.yaml")).exists();
+        beside || listed.lines().any(|line| line.split("::").any(|part| part == module))
     };
     let untested: Vec<String> = examples().into_iter().filter(|name| !tested(name)).collect();
     assert_eq!(untested, Vec::<String>::new());

@@ -179,7 +179,9 @@ async fn an_execution_that_waits_for_its_next_try_outlives_any_number_of_stops()
         site.start().await;
     }
     let waiting = site.ask(&format!("/executions/{id}")).await;
-    assert_eq!((&waiting["status"], &waiting["outcome"]), (&json!("running"), &Value::Null));
+    // Whether it has come to its rest again or is on its way there.
+    assert!([json!("waiting"), json!("running")].contains(&waiting["status"]), "{waiting}");
+    assert_eq!(waiting["outcome"], Value::Null);
     assert_eq!(recorder.requests().len(), 1);
 }
 

@@ -19,22 +19,24 @@ async fn the_step_in_flight_ends_and_the_rest_goes_on_at_the_next_start() {
     let mut site = Site::new(&[("work", &work), ("wait", &wait)]);
     site.start_with(&["--log-level", "engine=debug"]).await;
     let waiting = site.run("wait").await;
-    while site.ask(&format!("/executions/{waiting}")).await["status"] != json!("running") {
+    while site.ask(&format!("/executions/{waiting}")).await["status"] != json!("waiting") {
         recorder.wait_for("/down", 1).await.unwrap();
     }
     let id = site.run("work").await;
     recorder.wait_for("/two", 1).await.unwrap();
+    let mut events = site.events("/events").await;
     site.terminate();
-    // The one that only waits is put aside at once: from then on nothing begins.
-    site.daemon().says("execution parked").await.unwrap();
+    // From then on nothing begins.
+    events.next("closing").await;
     recorder.release();
+    drop(events);
     assert!(site.ended().await.success());
     assert_eq!(recorder.paths(), ["/down", "/one", "/two"]);
 
     site.start().await;
     assert_eq!(site.end_of(&id).await["status"], json!("succeeded"));
     assert_eq!(recorder.paths(), ["/down", "/one", "/two", "/three"]);
-    assert_eq!(site.ask(&format!("/executions/{waiting}")).await["status"], json!("running"));
+    assert_eq!(site.ask(&format!("/executions/{waiting}")).await["status"], json!("waiting"));
 }
 
 #[tokio::test]

@@ -223,6 +223,9 @@ impl Run {
 
     /// Counts the interruption, so that a step that kills the process cannot do so for ever.
     async fn take_up_again(&self) -> Result<(), Exit> {
+        if self.journal.waits_beyond(self.services.clock.now()) {
+            return Ok(());
+        }
         let limit = self.services.settings.limits.interruptions;
         if self.journal.interruptions() >= limit {
             let message = format!(

@@ -18,6 +18,13 @@ pub(crate) struct Tries {
 }
 
 impl Journal {
+    /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
+    pub(crate) fn waits_beyond(&self, now: Timestamp) -> bool {
+        let state = self.state();
+        let tries = state.tries.values().map(|tries| tries.next_at);
+        tries.chain([state.retry_at]).flatten().any(|at| at > now)
+    }
+
     /// The tries that the step has behind it.
     pub(crate) fn tries(&self, step: &str) -> Tries {
         if !self.remembers {
