@@ -131,6 +131,12 @@ impl Engine {
         let deadline = services.clock.now().checked_add(webhook.timeout).unwrap_or(Timestamp::MAX);
         let outcome = match services.intake.watch(id) {
             Some(mut progress) => {
+                if !services.intake.is_live(id)
+                    && let Ok((Some(response), _)) = self.left(id).await
+                {
+                    // It has answered and gone to rest before anybody waited.
+                    return response;
+                }
                 let decided = progress.wait_for(|progress| {
                     progress.response.is_some() || progress.outcome.is_some() || progress.parked
                 });

@@ -174,6 +174,10 @@ impl Services {
         let mut state = self.intake.state();
         let progress = state.awaited.remove(&id).unwrap_or_else(|| watch::channel(Progress::default()).0);
         progress.send_if_modified(|progress| std::mem::take(&mut progress.rests));
+        if let Some(response) = live.journal.response() {
+            // Decided before it was read back.
+            progress.send_if_modified(|progress| progress.response.replace(response).is_none());
+        }
         let run = Arc::new(Run {
             deployed: live.deployed,
             services: self.clone(),

@@ -117,6 +117,11 @@ impl Intake {
         self.state().scheduled.get(automation).is_some_and(|count| *count > 0)
     }
 
+    /// Whether an execution is in memory.
+    pub(crate) fn is_live(&self, id: ExecutionId) -> bool {
+        self.state().live.contains_key(&id)
+    }
+
     /// How far an execution has come, if it has not ended.
     pub(crate) fn watch(&self, id: ExecutionId) -> Option<watch::Receiver<Progress>> {
         let mut state = self.state();
