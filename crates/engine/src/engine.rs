@@ -203,6 +203,7 @@ impl Engine {
     pub async fn shutdown(&self, grace: Duration) {
         let services = &self.services;
         services.closing.cancel();
+        tracing::debug!("from now on nothing begins");
         services.tracker.close();
         let deadline = services.clock.now().checked_add(grace).unwrap_or(Timestamp::MAX);
         tokio::select! {
