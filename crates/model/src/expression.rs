@@ -5,6 +5,7 @@
 //! evaluate: both languages look at the shared [`Value`]s themselves.
 
 mod constant;
+mod depth;
 mod functions;
 mod jinja;
 mod jsonpath;

@@ -173,5 +173,15 @@ fn read_text(path: &Path) -> Result<String, String> {
     let file = fs::File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
-    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
+    let whole = bytes.len() as u64;
+    String::from_utf8(bytes).or_else(|error| {
+        // Cut off in the midst of a character. The loader says that the file is too large.
+        let (cut, at) = (
+            whole == MAX_BYTES && error.utf8_error().error_len().is_none(),
+            error.utf8_error().valid_up_to(),
+        );
+        let mut bytes = error.into_bytes();
+        bytes.truncate(at);
+        String::from_utf8(bytes).ok().filter(|_| cut).ok_or_else(|| "the file is not UTF-8 text".to_owned())
+    })
 }

@@ -44,6 +44,20 @@ async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_runn
     stop(engine).await;
 }
 
+#[test]
+fn a_file_of_ten_megabytes_is_read_no_further_than_it_takes_to_refuse_it() {
+    let project = Project::new();
+    // Cut off in the midst of a character.
+    project.write("automations/large.yaml", &format!("#{}\n", "é".repeat(5 << 20)));
+    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let entry = &checked.reports[0].entries()[0];
+    assert_eq!((entry.code.as_str(), entry.line, entry.column), ("yaml-too-large", 1, 131_073));
+    assert!(checked.reports[0].source().text().len() < 600 << 10);
+    std::fs::write(project.path("automations/large.yaml"), b"name: \xff\n").expect("written");
+    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    assert_eq!(checked.reports[0].entries()[0].code, "unreadable-file");
+}
+
 #[tokio::test]
 async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
     let project = Project::with(&format!("id: orders\n{GOOD}"));

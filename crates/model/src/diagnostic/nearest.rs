@@ -14,12 +14,19 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let folded = fold(name);
+    let own = folded.chars().count();
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= MAX_LENGTH) {
         let other = fold(candidate);
+        let theirs = other.chars().count();
+        let letters = own.max(theirs);
+        let most = letters.max(3) / 3;
+        if own.abs_diff(theirs) > most {
+            // So many letters differ at least; among ten thousand names most need no closer look.
+            continue;
+        }
         let distance = if other == folded { 0 } else { strsim::osa_distance(&folded, &other).max(1) };
-        let letters = folded.chars().count().max(other.chars().count());
-        let close_enough = distance <= letters.max(3) / 3 && distance < letters;
+        let close_enough = distance <= most && distance < letters;
         if close_enough && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }

@@ -13,6 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
+use super::depth;
 use super::functions;
 use super::known;
 use super::moment::{self, Moment};
@@ -60,6 +61,11 @@ impl Program {
         if text.len() > MAX_LENGTH {
             let message = format!("an expression may have at most {MAX_LENGTH} bytes");
             return Err(SyntaxError::new(message, whole));
+        }
+        if let Some(at) = depth::too_deep(text) {
+            let (depth, brackets) = (depth::MAX_DEPTH, depth::MAX_BRACKETS);
+            let message = format!("more than {depth} operations or {brackets} brackets inside one another");
+            return Err(SyntaxError::new(message, at));
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
         let whole = reading::whole(&parsed).map(|links| Reference::of(links, false));

@@ -122,8 +122,8 @@ pub(super) fn read(
 /// may be of steps and variables.
 fn strangers(reader: &MapReader<'_, '_>) -> Gaps {
     let mut gaps = Gaps::new();
-    for stranger in reader.strangers() {
-        gaps.note_names(&stranger.value);
+    reader.strangers().for_each(|stranger| gaps.note_names(&stranger.value));
+    if reader.strangers().next().is_some() {
         AUTOMATION.keys.iter().filter(|key| !reader.has(key.name)).for_each(|key| gaps.note(key.name));
     }
     gaps

@@ -216,16 +216,24 @@ fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
 
 /// Warns of `{{ x }}`, which other tools replace and which is plain text here.
 fn plain_braces(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) {
-    let within = |at: usize| {
-        pieces.iter().any(|piece| {
-            matches!(piece, Stretch::Expression { inside, offset } if (*offset..offset + inside.len()).contains(&at))
-        })
-    };
     let value = &text.value;
+    // Each is looked for once, not again from every `{{`: there may be very many.
+    let Some(last_close) = value.rfind("}}") else { return };
+    let inside: Vec<(usize, usize)> = pieces
+        .iter()
+        .filter_map(|piece| match piece {
+            Stretch::Expression { inside, offset } => Some((*offset, *offset + inside.len())),
+            _ => None,
+        })
+        .collect();
+    let within = |at: usize| {
+        let before = inside.partition_point(|(start, _)| *start <= at);
+        before.checked_sub(1).is_some_and(|last| at < inside[last].1)
+    };
     let found = value
         .match_indices("{{")
         .map(|(at, _)| at)
-        .find(|&at| !value[..at].ends_with('$') && !within(at) && value[at..].contains("}}"));
+        .find(|&at| !value[..at].ends_with('$') && !within(at) && at <= last_close);
     let Some(at) = found else { return };
     let end = value[at..].find("}}").map_or(value.len(), |close| at + close + 2);
     let place: Span = text.locate_span(at, end);

@@ -13,11 +13,12 @@ use std::collections::HashMap;
 /// How much one file may ask for. What exceeds it is refused with a place, in time linear in the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Length of the file, and of all text that aliases copy, in bytes each.
+    /// Length of the file, of all text that aliases copy, and of that below anchors, in bytes each.
     pub bytes: usize,
     /// Lists and mappings inside one another.
     pub depth: usize,
-    /// Keys and values, those that aliases copy included.
+    /// Keys and values, those that aliases copy included; as many again may stand below anchors, counted once for each
+    /// anchor that they stand below.
     pub nodes: usize,
     /// Uses of aliases.
     pub aliases: usize,
@@ -60,12 +61,8 @@ pub fn parse_within(diagnostics: &Diagnostics, budget: Budget) -> Option<Node> {
     let source = diagnostics.source().clone();
     let text = source.text();
     if text.len() > budget.bytes {
-        let message = format!(
-            "this file has {} bytes; at most {} ({} bytes) are allowed",
-            text.len(),
-            format_size(budget.bytes as u64),
-            budget.bytes
-        );
+        let limit = format_size(budget.bytes as u64);
+        let message = format!("this file has more than {limit} ({} bytes), which is the most", budget.bytes);
         let help = "split it, or move long code and data into files of their own";
         diagnostics.push(Diagnostic::error("yaml-too-large", message, Span::at(budget.bytes)).help(help));
         return None;
@@ -84,6 +81,7 @@ pub fn parse_within(diagnostics: &Diagnostics, budget: Budget) -> Option<Node> {
         nodes: 0,
         aliases: 0,
         copied: 0,
+        kept: (0, 0),
         documents: 0,
         stack: Vec::new(),
         anchors: HashMap::new(),
@@ -122,6 +120,8 @@ struct Builder<'a> {
     nodes: usize,
     aliases: usize,
     copied: usize,
+    /// Nodes and bytes below anchors: each anchor keeps a copy, and they stand inside one another.
+    kept: (usize, usize),
     documents: usize,
     stack: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
@@ -264,6 +264,16 @@ impl Builder<'_> {
     fn place(&mut self, node: Node, at: Span, anchor: usize) -> Step {
         if anchor != 0 {
             let (nodes, bytes, height) = measure(&node);
+            self.kept = (self.kept.0 + nodes, self.kept.1 + bytes);
+            if self.kept.0 > self.budget.nodes || self.kept.1 > self.budget.bytes {
+                let message = format!(
+                    "more than {} keys and values, or {} of text, stand below anchors",
+                    self.budget.nodes,
+                    format_size(self.budget.bytes as u64)
+                );
+                self.too_large(message, at, "take anchors away that no alias uses");
+                return Step::Lost;
+            }
             self.anchors.insert(anchor, Anchored { node: node.clone(), nodes, bytes, height });
         }
         let (diagnostics, text) = (self.diagnostics, self.text);

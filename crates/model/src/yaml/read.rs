@@ -110,18 +110,21 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// unknown is still reported by [`finish`](Self::finish). Keys of which `stays` holds are left alone, and so are
     /// those of one or two letters, which are near too many.
     pub fn mend(&mut self, stays: impl Fn(&str) -> bool) {
+        let mut free = self.free();
         for entry in self.map {
             let key = entry.key.as_str();
             if self.known.contains(&key) || stays(key) {
                 continue;
             }
-            let mut free = self.known.iter().copied().filter(|known| !self.has(known));
             let meant = match self.foreign(key) {
-                Some(foreign) => foreign.here.and_then(|here| free.find(|known| *known == here)),
+                Some(foreign) => {
+                    foreign.here.and_then(|here| free.iter().copied().find(|known| *known == here))
+                }
                 None if key.len() < 3 => None,
-                None => crate::diagnostic::nearest(key, free),
+                None => crate::diagnostic::nearest(key, free.iter().copied()),
             };
             if let Some(meant) = meant {
+                free.retain(|known| *known != meant);
                 self.mended.push((meant, entry));
             }
         }
@@ -207,13 +210,13 @@ impl<'n, 'd> MapReader<'n, 'd> {
 
     /// Reports every key that was not declared, with the nearest declared one that is still free.
     pub fn finish(self) {
+        let free = self.free();
         for entry in self.rest() {
             let nearest = self.read_as(entry).or_else(|| {
                 if self.foreign(&entry.key).is_some() {
                     return None;
                 }
-                let free = self.known.iter().copied().filter(|known| !self.has(known));
-                crate::diagnostic::nearest(&entry.key, free)
+                crate::diagnostic::nearest(&entry.key, free.iter().copied())
             });
             let message = format!("unknown key `{}` in {}", shorten(&entry.key), self.what);
             let diagnostic = Diagnostic::error("unknown-key", message, entry.key_span)
@@ -229,6 +232,12 @@ impl<'n, 'd> MapReader<'n, 'd> {
 
     /// Ends the reading of a mapping in which any other key is allowed too.
     pub fn finish_open(self) {}
+
+    /// The declared keys that no entry has or is read as. Found once and not for every entry, of which there may be very
+    /// many.
+    fn free(&self) -> Vec<&'d str> {
+        self.known.iter().copied().filter(|known| !self.has(known)).collect()
+    }
 
     fn entry(&self, key: &str) -> Option<&'n Entry> {
         let mended = || self.mended.iter().find(|(name, _)| *name == key).map(|(_, entry)| *entry);

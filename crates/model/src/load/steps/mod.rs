@@ -433,6 +433,7 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
             allowed.push(name);
         }
     });
+    let free: Vec<&str> = allowed.iter().copied().filter(|name| !reader.has(name)).collect();
     for entry in reader.rest().filter(|entry| !others.contains(entry.key.as_str())) {
         let message = format!("unknown key `{}` in {}", shorten(&entry.key), reader.what());
         let foreign = reader.foreign(&entry.key);
@@ -440,8 +441,7 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
             if foreign.is_some() {
                 return None;
             }
-            let free = allowed.iter().copied().filter(|name| !reader.has(name));
-            nearest(&entry.key, free)
+            nearest(&entry.key, free.iter().copied())
         });
         let diagnostic = Diagnostic::error("unknown-key", message, entry.key_span)
             .label(format!("not a key of {}", reader.what()))

@@ -18,7 +18,7 @@ fn a_file_of_256_kib_is_read_and_one_byte_more_is_refused() {
     let fits = format!("a: {}\n", "x".repeat(limit - 4));
     assert_eq!(fits.len(), limit);
     assert!(!report(&fits).has_errors());
-    refused(&format!("{fits}#"), "262145 bytes; at most 256KiB", 2, 1);
+    refused(&format!("{fits}#"), "more than 256KiB (262144 bytes)", 2, 1);
 }
 
 #[test]
@@ -44,6 +44,18 @@ fn a_hundred_aliases_are_read_and_one_more_is_refused() {
     let uses = |count: usize| format!("- &a 1\n{}", "- *a\n".repeat(count));
     assert!(!report(&uses(100)).has_errors());
     refused(&uses(101), "more than 100 times", 102, 3);
+}
+
+#[test]
+fn what_stands_below_anchors_counts_once_for_each_of_them() {
+    let nested = |levels: usize, items: usize| {
+        let anchors: String = (0..levels).map(|level| format!("&a{level} [")).collect();
+        format!("{anchors}{}{}", "1,".repeat(items), "]".repeat(levels))
+    };
+    assert!(!report(&nested(3, 6_660)).has_errors());
+    refused(&nested(3, 6_670), "keys and values, or 256KiB of text, stand below anchors", 1, 5);
+    let text = format!("- &a [&b [\"{}\"]]\n", "x".repeat(150 * 1024));
+    refused(&text, "stand below anchors", 1, 6);
 }
 
 #[test]
