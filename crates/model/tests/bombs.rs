@@ -113,7 +113,7 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
         (
             "a deep expression of brackets",
             expression(&format!("{}1{}", "(".repeat(2000), ")".repeat(2000))),
-            "3:219 expression-syntax",
+            "3:69 expression-syntax",
         ),
         (
             "a deep expression of signs",
