@@ -70,6 +70,17 @@ fn waits(project: &Project, id: &str, pauses: usize) -> serde_json::Value {
     panic!("`{id}` does not pause");
 }
 
+/// Waits until an execution has come to its end.
+fn ends(project: &Project, id: &str) {
+    for _ in 0..600 {
+        let shown = project.cogwork(&["executions", "show", id, "--json"]).exits(0).json();
+        if !shown["outcome"].is_null() {
+            return;
+        }
+    }
+    panic!("`{id}` does not end");
+}
+
 #[test]
 fn what_is_asked_is_answered_beforehand() {
     let project = project();
@@ -177,6 +188,7 @@ fn an_event_is_sent_to_whoever_waits_for_it() {
     waits(&project, &id, 1);
     project.write("paid.json", r#"{"amount": 11}"#);
     project.cogwork(&["executions", "signal", "latest", "--data", "@paid.json"]).exits(0).says("delivered");
+    ends(&project, &id);
     assert_eq!(daemon.stop().0, Some(0));
     let text = project.cogwork(&["executions", "show", &id]).exits(0).stdout;
     for part in ["← event `orderPaid` by the command line", "break"] {
