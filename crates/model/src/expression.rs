@@ -97,8 +97,10 @@ impl Expression {
     pub fn compile(text: &str, span: Span) -> Result<Self, SyntaxError> {
         let trimmed = text.trim();
         let lead = text.len() - text.trim_start().len();
+        // The parsers count bytes, and may stop in the middle of a character.
         let shift = |mut error: SyntaxError| {
-            error.at = error.at.start + lead..error.at.end + lead;
+            let (start, end) = (error.at.start.min(trimmed.len()), error.at.end.min(trimmed.len()));
+            error.at = trimmed.floor_char_boundary(start) + lead..trimmed.ceil_char_boundary(end) + lead;
             error
         };
         if trimmed.is_empty() {

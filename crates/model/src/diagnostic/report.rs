@@ -127,6 +127,7 @@ impl Report {
 
     /// `counts` are of all errors, warnings and hints, whether kept or not.
     pub(super) fn counted(source: Arc<Source>, mut diagnostics: Vec<Diagnostic>, counts: [usize; 3]) -> Self {
+        diagnostics.iter_mut().for_each(|diagnostic| within(&source, diagnostic));
         diagnostics
             .sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity, diagnostic.span.end));
         let [errors, warnings, hints] = counts;
@@ -290,6 +291,15 @@ impl Report {
         let span = self.source.clamp(span);
         let (start, end) = (self.source.place(span.start as usize), self.source.place(span.end as usize));
         [start.line, start.column, end.line, end.column]
+    }
+}
+
+/// Moves the places of a diagnostic into its file: a parser may name one behind the end, where something is missing.
+fn within(source: &Source, diagnostic: &mut Diagnostic) {
+    diagnostic.span = source.clamp(diagnostic.span);
+    diagnostic.related.iter_mut().for_each(|(span, _)| *span = source.clamp(*span));
+    if let Some(replacement) = &mut diagnostic.replacement {
+        replacement.span = source.clamp(replacement.span);
     }
 }
 
