@@ -25,18 +25,27 @@ impl Processors {
     pub(crate) fn choose() -> Self {
         let mut allowed = system::allowed().into_iter();
         let apart = allowed.next().zip(allowed.next());
-        let apart = apart.filter(|(_, driver)| system::go_to(*driver));
+        let apart = apart.filter(|(_, driver)| system::go_to(&[*driver]));
         Self { apart }
+    }
+
+    /// Does something on both, and goes back.
+    pub(crate) fn on_both<T>(self, work: impl FnOnce() -> T) -> T {
+        let Some((server, driver)) = self.apart else { return work() };
+        system::go_to(&[server, driver]);
+        let done = work();
+        system::go_to(&[driver]);
+        done
     }
 
     /// Starts a server on its processor.
     pub(crate) fn start(self, command: &mut Command) -> Result<Process, Error> {
         if let Some((server, _)) = self.apart {
-            system::go_to(server);
+            system::go_to(&[server]);
         }
         let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         if let Some((_, driver)) = self.apart {
-            system::go_to(driver);
+            system::go_to(&[driver]);
         }
         let child = started.map_err(Error::io(command.get_program().display()))?;
         Ok(Process { child })
@@ -137,9 +146,9 @@ mod system {
     }
 
     /// Whether the system agreed.
-    pub(super) fn go_to(processor: usize) -> bool {
+    pub(super) fn go_to(processors: &[usize]) -> bool {
         let mut set = CpuSet::new();
-        set.set(processor);
+        processors.iter().for_each(|processor| set.set(*processor));
         sched_setaffinity(None, &set).is_ok()
     }
 
@@ -161,7 +170,7 @@ mod system {
         Vec::new()
     }
 
-    pub(super) fn go_to(_: usize) -> bool {
+    pub(super) fn go_to(_: &[usize]) -> bool {
         false
     }
 

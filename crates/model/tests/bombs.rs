@@ -54,9 +54,11 @@ fn expression(text: &str) -> String {
     format!("{HEAD}  - set: {{v: \"${{{{ {text} }}}}\"}}\n")
 }
 
-/// Bombs, each with the place at which it is refused and as what.
-#[expect(clippy::too_many_lines, reason = "a table of them")]
-fn bombs() -> Vec<(&'static str, String, &'static str)> {
+/// What it is, the text, and where it is refused as what.
+type Bomb = (&'static str, String, &'static str);
+
+/// Files that are bombs as YAML.
+fn of_yaml() -> Vec<Bomb> {
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         let inner = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -64,7 +66,6 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
     }
     let nested_anchors = lines(31, |level| format!("&a{level} ["));
     let closed = format!("{}{}", "1,".repeat(15_000), "]".repeat(31));
-    let texts = |inner: &str, count: usize| format!("{HEAD}  - set: {{v: \"{}\"}}\n", inner.repeat(count));
     vec![
         ("aliases of aliases", laughs, "5:15 yaml-too-large"),
         (
@@ -81,6 +82,13 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
         ("a list", format!("steps: [{}]", "1,".repeat(125 * KIB)), "1:40003 yaml-too-large"),
         ("tags", "- !x 1\n".repeat(19_000), "1:3 yaml-tag"),
         ("numbers", "- 1e999\n".repeat(19_000), "1:3 yaml-number"),
+    ]
+}
+
+/// Files that are bombs as automations.
+fn of_automations() -> Vec<Bomb> {
+    let texts = |inner: &str, count: usize| format!("{HEAD}  - set: {{v: \"{}\"}}\n", inner.repeat(count));
+    vec![
         (
             "unknown keys",
             format!("{HEAD}  []\n{}", lines(4_000, |number| format!("zz{number}: 1\n"))),
@@ -142,7 +150,7 @@ fn bombs() -> Vec<(&'static str, String, &'static str)> {
 fn a_bomb_is_refused_at_its_place_within_bounds_of_memory() {
     // What is made once stays.
     load(&expression("a + 1"));
-    for (name, text, expected) in bombs() {
+    for (name, text, expected) in of_yaml().into_iter().chain(of_automations()) {
         let (held, asked) = (MEMORY.allocated(), MEMORY.total_allocated());
         let report = load(&text);
         let (peak, work) = (MEMORY.max_allocated().saturating_sub(held), MEMORY.total_allocated() - asked);
