@@ -19,6 +19,7 @@ pub mod payload;
 pub mod retry;
 pub mod trial;
 
+pub mod json_schema;
 pub mod load;
 pub mod reference;
 pub mod schema;
@@ -29,6 +30,7 @@ pub use connection::{Connection, Secret};
 pub use diagnostic::{Diagnostic, Severity, Source, Span};
 pub use execution::{Event, Execution, ExecutionId, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
 pub use expression::Expression;
+pub use json_schema::JsonSchema;
 pub use payload::{HttpResponse, Payload};
 pub use retry::RetryPolicy;
 pub use template::Template;

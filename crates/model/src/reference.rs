@@ -85,6 +85,12 @@ impl Section {
             Choice::Free => {}
             Choice::One(names) => drop(write!(text, "\nExactly one of {}.\n", quoted(names))),
             Choice::AtMostOne(names) => drop(write!(text, "\nAt most one of {}.\n", quoted(names))),
+            Choice::OneUnless { one, when: (key, value), all } => drop(write!(
+                text,
+                "\nExactly one of {}; with `{key}: {value}` all of {} in their place.\n",
+                quoted(one),
+                quoted(all)
+            )),
         }
         if self.object.keys.is_empty() {
             text.push_str("\nIt has no keys.\n");

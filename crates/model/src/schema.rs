@@ -153,14 +153,24 @@ fn object(keys: &[&Key], choice: Choice) -> Value {
             let one: Vec<Value> = names.iter().map(|name| json!({"required": [name]})).collect();
             set(&mut schema, "oneOf", one);
         }
-        Choice::AtMostOne(names) => {
-            let pairs = names.iter().enumerate().flat_map(|(at, first)| {
-                names[at + 1..].iter().map(move |second| json!({"required": [first, second]}))
-            });
-            set(&mut schema, "not", json!({"anyOf": pairs.collect::<Vec<Value>>()}));
+        Choice::AtMostOne(names) => set(&mut schema, "not", two_of(names)),
+        Choice::OneUnless { one, when: (key, value), all } => {
+            set(&mut schema, "not", two_of(one));
+            set(&mut schema, "if", json!({"required": [key], "properties": {key: {"const": value}}}));
+            set(&mut schema, "then", json!({"required": all}));
+            let any: Vec<Value> = one.iter().map(|name| json!({"required": [name]})).collect();
+            set(&mut schema, "else", json!({"anyOf": any}));
         }
     }
     schema
+}
+
+/// Where two of these keys are.
+fn two_of(names: &[&str]) -> Value {
+    let pairs = names.iter().enumerate().flat_map(|(at, first)| {
+        names[at + 1..].iter().map(move |second| json!({"required": [first, second]}))
+    });
+    json!({"anyOf": pairs.collect::<Vec<Value>>()})
 }
 
 /// What may stand under a key, and what it means.

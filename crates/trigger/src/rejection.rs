@@ -10,7 +10,7 @@ use crate::response;
 ///
 /// Codes: `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
 /// `payload_too_large` (413), `unsupported_encoding` (415), `bad_content_type`, `bad_json`, `json_too_large`,
-/// `bad_form`, `bad_query`, `bad_multipart` (400), `rate_limited` (429), `unavailable` (503).
+/// `bad_form`, `bad_query`, `bad_multipart`, `schema_mismatch` (400), `rate_limited` (429), `unavailable` (503).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Rejection {

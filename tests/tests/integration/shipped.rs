@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -11,6 +12,9 @@ use tests::project::{Project, repository};
 use tests::wiki::{DEMO_TOKEN, Running, Simulator};
 
 use crate::site::{Site, send};
+
+/// How long a command of an example may take.
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// A copy of the repository's project, and a wiki for it.
 async fn shipped() -> (Project, Running) {
@@ -59,7 +63,7 @@ async fn every_command_that_an_example_shows_works() {
     }
     assert!(commands.len() >= 10, "{commands:?}");
     for command in commands {
-        let done = tokio::process::Command::new("sh")
+        let run = tokio::process::Command::new("sh")
             .args(["-c", &format!("cogwork {command}")])
             .env_clear()
             .env("PATH", &path)
@@ -68,9 +72,10 @@ async fn every_command_that_an_example_shows_works() {
             .env("COGWORK_OUTBOUND_ALLOW", "127.0.0.1")
             .current_dir(project.path())
             .stdin(Stdio::null())
-            .output()
-            .await
-            .unwrap();
+            .kill_on_drop(true)
+            .output();
+        let done = tokio::time::timeout(LONGEST, run).await;
+        let done = done.unwrap_or_else(|_| panic!("cogwork {command} does not end")).unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "cogwork {command}\n{said}");
         if command.starts_with("run ") {

@@ -46,6 +46,25 @@ async fn an_asynchronous_start_is_answered_with_its_id_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
+    let yaml = "trigger: {webhook: {mode: sync, verify: none, schema: {type: object, required: [n], properties: {n: {type: integer}}}}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let (live, test) = tokens(&engine);
+    assert_eq!(text(&soon(engine.receive(&live, post(r#"{"n": 7}"#))).await), r#"200 {"got":7}"#);
+    for address in [&live, &test] {
+        let answer = soon(engine.receive(address, post(r#"{"n": "7"}"#))).await;
+        let expected = r#"400 {"error":"request body does not fit its schema at `/n`: must be integer, found string","code":"schema_mismatch"}"#;
+        assert_eq!(text(&answer), expected);
+        assert_eq!(answer.header("x-execution-id"), None);
+    }
+    let page = store::Page { before: None, limit: 10 };
+    let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await;
+    assert_eq!(rows.expect("read").len(), 1, "only the one that fitted");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_synchronous_start_is_answered_with_the_last_result_or_the_failure() {
     let yaml = "trigger: {webhook: {mode: sync}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n + 1 }}\"}\n";
     let project = Project::with(yaml);

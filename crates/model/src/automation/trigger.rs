@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Named, Verify};
 use crate::diagnostic::Span;
+use crate::json_schema::JsonSchema;
 
 /// What starts an Automation.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub struct WebhookTrigger {
     pub max_body: usize,
     /// Who may start it, where the secret in the address is not enough.
     pub verify: Option<Verify>,
+    /// What a body has to be.
+    pub schema: Option<JsonSchema>,
 }
 
 /// Whether a caller waits.

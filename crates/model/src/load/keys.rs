@@ -26,6 +26,15 @@ pub(crate) enum Choice {
     One(&'static [&'static str]),
     /// At most one of these may be there.
     AtMostOne(&'static [&'static str]),
+    /// Exactly one of `one` has to be there; where `key` has this `value`, all of `all` in their place.
+    OneUnless {
+        /// Those that exclude each other.
+        one: &'static [&'static str],
+        /// The key that decides, and the word that it then has.
+        when: (&'static str, &'static str),
+        /// What has to be there then.
+        all: &'static [&'static str],
+    },
 }
 
 /// One key.
@@ -138,7 +147,8 @@ impl Object {
             Choice::One(keys) => {
                 reader.exactly_one_of(keys);
             }
-            Choice::AtMostOne(keys) => {
+            // Whoever reads the keys says which of them is missing.
+            Choice::AtMostOne(keys) | Choice::OneUnless { one: keys, .. } => {
                 reader.at_most_one_of(keys);
             }
         }

@@ -59,6 +59,7 @@ fn an_asynchronous_start_answers_the_execution_id_and_nothing_else() {
         timeout: Duration::from_secs(30),
         max_body: 1,
         verify: None,
+        schema: None,
     };
     check(&asynchronous(&trigger, &id()), r#"200 [content-type: application/json] {"executionId":"ID"}"#);
     let trigger = WebhookTrigger { respond: Some(fixed(202, None, &[], Some("thanks"))), ..trigger };

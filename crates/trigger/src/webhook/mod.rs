@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use model::automation::WebhookTrigger;
 use model::payload::WebhookPayload;
-use model::{File, HttpResponse, Map, Value};
+use model::{File, HttpResponse, JsonSchema, Map, Value};
 
 use crate::{Rejection, response};
 
@@ -62,10 +62,14 @@ pub struct Received {
 /// Checks a request and reads it whole.
 ///
 /// # Errors
-/// Those of [`admit`], then those of [`results`].
+/// Those of [`admit`], then those of [`results`], then 400 (`schema_mismatch`) for a body that is not as the trigger's
+/// schema says.
 pub fn receive(trigger: &WebhookTrigger, request: Request) -> Result<Received, Rejection> {
     let payload = admit(trigger, request)?;
     let results = results(&payload)?;
+    if let Some(schema) = &trigger.schema {
+        check_body(schema, &results)?;
+    }
     Ok(Received { payload, results })
 }
 
@@ -159,6 +163,17 @@ pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
     results.insert("queryParameters", payload.query_parameters.clone());
     results.insert("method", payload.method.as_str());
     Ok(Value::from(results))
+}
+
+/// Refuses a body that is not as the schema says, with the first place where it is not.
+fn check_body(schema: &JsonSchema, results: &Value) -> Result<(), Rejection> {
+    let data = results.path("body.data").unwrap_or_default();
+    schema.check(&data).map_err(|misfit| {
+        let place =
+            if misfit.pointer.is_empty() { String::new() } else { format!(" at `{}`", misfit.pointer) };
+        let message = format!("request body does not fit its schema{place}: {misfit}");
+        Rejection::bad_request("schema_mismatch", message)
+    })
 }
 
 fn methods(trigger: &WebhookTrigger) -> impl Iterator<Item = &str> {

@@ -15,6 +15,7 @@ fn trigger() -> WebhookTrigger {
         timeout: Duration::from_secs(30),
         max_body: 4096,
         verify: None,
+        schema: None,
     }
 }
 
@@ -75,6 +76,33 @@ fn json_beyond_its_limits_is_refused_as_that() {
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
     let expected = "400 json_too_large: request body is more JSON than is taken: at most 64 levels and 250000 keys and items";
     check("application/json", deep, expected);
+}
+
+#[test]
+fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
+    let schema = serde_json::json!({
+        "type": "object", "required": ["orderId"], "properties": {"orderId": {"type": "string"}},
+    });
+    let schema = Some(JsonSchema::compile(schema).expect("a schema"));
+    let trigger = WebhookTrigger { schema, ..trigger() };
+    let check = |headers: &str, body: &str, expected: &str| {
+        let found = receive(&trigger, request(headers, body.as_bytes())).map_err(|rejection| {
+            assert_eq!(rejection.status, 400);
+            format!("{}: {}", rejection.code, rejection.message)
+        });
+        assert_eq!(found.map_or_else(|refusal| refusal, |_| "taken".to_owned()), expected);
+    };
+    let json = "content-type: application/json";
+    check(json, r#"{"orderId": "7", "more": 1}"#, "taken");
+    check("content-type: application/x-www-form-urlencoded", "orderId=7", "taken");
+    check(
+        json,
+        r#"{"orderId": 7}"#,
+        "schema_mismatch: request body does not fit its schema at `/orderId`: must be string, found number",
+    );
+    check(json, "{}", "schema_mismatch: request body does not fit its schema: needs `orderId`");
+    check(json, "", "schema_mismatch: request body does not fit its schema: must be object, found null");
+    check(json, "{", "bad_json: request body is not valid JSON");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use model::automation::{ActionStep, Automation, Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Link, Reference};
 use model::load::Gaps;
-use model::{Expression, InputType, ResultType, Template};
+use model::{Expression, InputType, ResultType, Severity, Template};
 
 use self::types::Types;
 use self::walk::Miss;
@@ -69,10 +69,13 @@ impl<'a> Checker<'a> {
         for reference in expression.references() {
             let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
             let links: Vec<Link> = reference.links().collect();
-            let Err(miss) = walk::walk(&kind, &links[depth..]) else { continue };
-            if !self.provides(expression, reference, at) {
-                let diagnostic = self.unknown_field(expression, &links, depth + miss.at, &miss);
-                self.say(diagnostic, at);
+            match walk::walk(&kind, &links[depth..]) {
+                Ok(_) => self.strange(expression, &links, depth, &kind, at),
+                Err(_) if self.provides(expression, reference, at) => {}
+                Err(miss) => {
+                    let diagnostic = self.unknown_field(expression, &links, depth + miss.at, &miss);
+                    self.say(diagnostic, at);
+                }
             }
         }
     }
@@ -81,6 +84,27 @@ impl<'a> Checker<'a> {
     fn provides(&self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) -> bool {
         let is_query = expression.text().starts_with('$');
         reference.optional && !is_query && self.types.is_own(&reference.path, at)
+    }
+
+    /// Warns of a name that nothing is said of and that is almost one of those known. It may be there all the same.
+    fn strange(
+        &mut self,
+        expression: &Expression,
+        links: &[Link],
+        depth: usize,
+        kind: &ResultType,
+        at: Option<&'a Step>,
+    ) {
+        let Some(miss) = walk::stranger(kind, &links[depth..]) else { return };
+        let Some(Link::Name(name)) = links.get(depth + miss.at) else { return };
+        if model::diagnostic::nearest(name, walk::names(&miss.parent)).is_none() {
+            return;
+        }
+        let mut diagnostic = self.unknown_field(expression, links, depth + miss.at, &miss);
+        diagnostic.severity = Severity::Warning;
+        diagnostic.message =
+            format!("{} is not said to have a field `{name}`", written(&links[..depth + miss.at]));
+        self.say(diagnostic, at);
     }
 
     fn unknown_field(

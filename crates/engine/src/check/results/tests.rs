@@ -296,6 +296,36 @@ fn an_input_that_can_never_fit_is_an_error() {
 }
 
 #[test]
+fn a_body_has_what_its_schema_says() {
+    let behind = |schema: &str, expression: &str, expected: &[&str]| {
+        check(
+            &format!(
+                "trigger: {{webhook: {{verify: none, schema: {schema}}}}}\nsteps:\n  - set:\n      x: ${{{{ {expression} }}}}\n"
+            ),
+            expected,
+        );
+    };
+    let items = "{type: array, items: {type: object, properties: {sku: {type: string}}}}";
+    let closed = format!(
+        "{{type: object, additionalProperties: false, properties: {{orderId: {{type: string}}, items: {items}}}}}"
+    );
+    behind(&closed, "trigger.results.body.data.orderId", &[]);
+    behind(&closed, "trigger.results.body.data.items[0].sku", &[]);
+    behind(&closed, "trigger.results.body.data.orderid", &["unknown-field orderid (orderId)"]);
+    behind(&closed, "trigger.results.body.data.total | default(0)", &["unknown-field total"]);
+    behind(&closed, "$.trigger.results.body.data.items[*].sku.code", &["unknown-field code"]);
+    behind(&closed, "trigger.results.headers.orderid", &[]);
+    // What a schema leaves open may be there; only a name that is almost one of its own is told.
+    behind(&closed, "trigger.results.body.data.items[0].price", &[]);
+    behind(&closed, "trigger.results.body.data.items[0].skuu", &["unknown-field skuu (sku)"]);
+    behind("{type: object}", "trigger.results.body.data.orderid", &[]);
+    let told = report(&format!(
+        "trigger: {{webhook: {{verify: none, schema: {closed}}}}}\nsteps:\n  - set: {{x: \"${{{{ trigger.results.body.data.items[0].skuu }}}}\"}}\n"
+    ));
+    assert!(!told.has_errors(), "{}", told.render(false));
+}
+
+#[test]
 fn a_file_that_doubles_what_it_names_step_by_step_is_checked_at_once() {
     let mut steps = String::from("trigger: {manual: {}}\nsteps:\n  - {set: {v0: {a: 1}, w0: {a: 1}}}\n");
     for n in 1..300 {

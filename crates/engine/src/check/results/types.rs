@@ -35,6 +35,7 @@ enum Name<'a> {
     Step(&'a str),
     Variable(&'a str),
     Item(&'a str),
+    Body,
 }
 
 /// A step and the one around it.
@@ -89,6 +90,9 @@ impl<'a> Types<'a> {
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
             return Some((self.item(each), 1));
         }
+        if root == "trigger" {
+            return self.body(path).map(|kind| (kind, 4));
+        }
         let second = path.get(1).map(String::as_str);
         let kind = match (root.as_str(), second?) {
             ("steps", id) => {
@@ -129,7 +133,7 @@ impl<'a> Types<'a> {
                 let step = path.get(1).and_then(|id| self.steps.get(id.as_str()));
                 step.is_some_and(|placed| !matches!(placed.step.verb, Verb::Action(_)))
             }
-            None => true,
+            None => root != "trigger",
         }
     }
 
@@ -262,6 +266,14 @@ impl<'a> Types<'a> {
                 setters.into_iter().flatten().map(|(value, step)| self.template(value, Some(step))),
             )
         })
+    }
+
+    /// What a webhook's schema says of `trigger.results.body.data`.
+    fn body(&self, path: &[String]) -> Option<ResultType> {
+        let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
+        let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
+        let schema = webhook.schema.as_ref().filter(|_| is_body && !self.gaps.has("trigger"))?;
+        Some(self.once(Name::Body, || schema.result_type()))
     }
 
     /// What a manual start was given; other starts give nothing.

@@ -23,6 +23,22 @@ pub(super) fn walk(start: &ResultType, links: &[Link]) -> Result<ResultType, Mis
     Ok(kind)
 }
 
+/// The first of the links that leads to an entry of which nothing is said, in a map of which other entries are known.
+pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
+    let mut kind = start.clone();
+    for (at, link) in links.iter().enumerate() {
+        let known = |kind: &ResultType| match (kind, link) {
+            (ResultType::Object(object), Link::Name(name)) => object.field(name).is_some(),
+            (kind, link) => follow_one(kind, link).is_some(),
+        };
+        if !kind.alternatives().iter().any(known) {
+            return Some(Miss { at, parent: kind });
+        }
+        kind = follow(&kind, link)?;
+    }
+    None
+}
+
 /// What a link leads to; nothing where it leads nowhere whatever the value is. Of something that may be null it is what
 /// it leads to otherwise: whether null is there, only a run can tell.
 fn follow(kind: &ResultType, link: &Link) -> Option<ResultType> {

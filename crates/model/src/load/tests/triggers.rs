@@ -24,6 +24,25 @@ fn check_response(response: &str, expected: &[&str]) {
 }
 
 #[test]
+fn a_schema_is_checked_where_it_is_written() {
+    let schema = |schema: &str, expected: &[&str]| {
+        check(
+            &format!(
+                "trigger:\n  webhook:\n    verify: none\n    schema: {schema}\nsteps: [{{action: log.info}}]\n"
+            ),
+            expected,
+        );
+    };
+    schema("{type: object, properties: {a: {type: string}}}", &[]);
+    schema("{type: objekt}", &["invalid-schema 4:20"]);
+    schema("{properties: {a: {pattern: '('}}}", &["invalid-schema 4:40"]);
+    schema("{$ref: 'https://example.com/order.json'}", &["invalid-schema 4:20"]);
+    schema("{propertes: {a: {}}}", &["unknown-keyword 4:14"]);
+    schema("{properties: {a: {const: '${{ inputs.a }}'}}}", &["no-expression-here 4:39"]);
+    schema("order.json", &["wrong-type 4:13"]);
+}
+
+#[test]
 fn there_is_exactly_one_kind() {
     check_trigger("{}", &["missing-key 1:10"]);
     check_trigger("{if: a}", &["missing-key 1:11"]);

@@ -111,7 +111,11 @@ pub(in crate::load) static VERIFY: Object = Object {
         Key::new("user", Shape::Template, "The name, for `preset: basic`."),
         Key::new("password", Shape::Template, "The password, for `preset: basic`: `${{ secrets.NAME }}`."),
     ],
-    choice: Choice::AtMostOne(&["secret", "keys"]),
+    choice: Choice::OneUnless {
+        one: &["secret", "keys"],
+        when: ("preset", "basic"),
+        all: &["user", "password"],
+    },
 };
 
 /// What is said of who may start it; nothing for `none`, and for what could not be read.

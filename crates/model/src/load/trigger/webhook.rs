@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::verify;
+use super::{body_schema, verify};
 use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use crate::load::header;
-use crate::load::keys::{CONTENT_TYPE, Choice, Key, Object, Shape};
+use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
 use crate::load::text::{duration_within, no_expression, plain};
 use crate::units::format_size;
 use crate::yaml::{Field, MapReader, Node};
@@ -48,6 +48,11 @@ pub(in crate::load) static WEBHOOK: Object = Object {
             Shape::Either(&[Shape::Words(&["none"]), Shape::Object(&verify::VERIFY)]),
             "Who may start it: how the sender signs its requests, or `none` for whoever knows the address.",
         ),
+        Key::new(
+            "schema",
+            Shape::Named(ANY_NAME, &Shape::Template),
+            "What a body has to be, as JSON Schema (draft 2020-12); one that is not is answered with 400. Default: anything.",
+        ),
     ],
     choice: Choice::Free,
 };
@@ -61,7 +66,7 @@ static RESPONSE: Object = Object {
             Shape::Pattern(CONTENT_TYPE),
             "The media type of the body. Default: text/plain.",
         ),
-        Key::new("headers", Shape::Named(super::super::keys::ANY_NAME, &Shape::Text), "Further headers."),
+        Key::new("headers", Shape::Named(ANY_NAME, &Shape::Text), "Further headers."),
         Key::new("body", Shape::Text, "The body, a text. Default: the execution's id as JSON."),
     ],
     choice: Choice::Free,
@@ -96,6 +101,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         None => {}
     }
     webhook.verify = verify::lower(reader.take("verify"), diagnostics);
+    webhook.schema = body_schema::lower(reader.take("schema"), diagnostics);
     if has_known_mode(node) {
         inert(&reader, webhook.mode, diagnostics);
     }
@@ -111,6 +117,7 @@ fn usual() -> WebhookTrigger {
         timeout: Automation::DEFAULT_SYNC_TIMEOUT,
         max_body: Automation::DEFAULT_MAX_BODY,
         verify: None,
+        schema: None,
     }
 }
 

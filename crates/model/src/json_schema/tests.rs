@@ -1,0 +1,146 @@
+//! What schemas take, and what is known of it.
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::value::JsonLimits;
+
+fn schema(document: serde_json::Value) -> JsonSchema {
+    JsonSchema::compile(document).unwrap_or_else(|error| panic!("{error} at {}", error.pointer))
+}
+
+fn order() -> JsonSchema {
+    schema(json!({
+        "type": "object",
+        "required": ["orderId", "items"],
+        "properties": {
+            "orderId": {"type": "string", "pattern": "^[0-9]+$"},
+            "express": {"type": ["boolean", "null"]},
+            "items": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/item"}},
+        },
+        "additionalProperties": false,
+        "$defs": {"item": {"type": "object", "properties": {"sku": {"type": "string"}, "quantity": {"type": "integer", "minimum": 1}}}},
+    }))
+}
+
+#[test]
+fn a_value_is_checked_and_the_first_misfit_named() {
+    let schema = order();
+    let check = |text: &str, expected: &str| {
+        let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON");
+        let found = schema.check(&value).map_err(|misfit| format!("{} {misfit}", misfit.pointer));
+        assert_eq!(found.err().unwrap_or_default(), expected, "{text}");
+    };
+    check(r#"{"orderId": "1", "express": null, "items": [{"sku": "a", "quantity": 2, "more": true}]}"#, "");
+    check("null", " must be object, found null");
+    check(r#"{"orderId": "1"}"#, " needs `items`");
+    check(
+        r#"{"orderId": "1", "items": [{"quantity": "2"}]}"#,
+        "/items/0/quantity must be integer, found string",
+    );
+    check(r#"{"orderId": "1", "items": [{"quantity": 0}]}"#, "/items/0/quantity must be >=1, but got 0");
+    check(r#"{"orderId": "1", "items": [{}], "a/b": 1}"#, " must not have `a/b`");
+    check(r#"{"orderId": "x", "items": [{}]}"#, "/orderId 'x' does not match pattern '^[0-9]+$'");
+}
+
+#[test]
+fn the_deepest_misfit_of_several_shapes_is_told() {
+    let schema = schema(
+        json!({"oneOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"type": "integer"}}}]}),
+    );
+    let value = Value::from_json(br#"{"a": "x"}"#, JsonLimits::default()).expect("JSON");
+    let misfit = schema.check(&value).expect_err("it is neither");
+    assert_eq!((misfit.pointer.as_str(), misfit.message.as_str()), ("/a", "must be integer, found string"));
+}
+
+#[test]
+fn what_is_no_schema_is_refused_with_its_place() {
+    let check = |document: serde_json::Value, pointer: &str, message: &str| {
+        let error = JsonSchema::compile(document).expect_err("it is none");
+        assert!(error.message.contains(message), "{error}");
+        assert_eq!(error.pointer, pointer, "{error}");
+    };
+    check(json!({"properties": {"a": {"type": "txt"}}}), "/properties/a/type", "");
+    check(json!({"required": "a"}), "/required", "must be array, found string");
+    check(json!({"minimum": "1"}), "/minimum", "must be number, found string");
+    let outside = "a schema can only name parts of itself";
+    check(
+        json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}}),
+        "/properties/a/$ref",
+        outside,
+    );
+    check(json!({"$ref": "file:///etc/passwd"}), "/$ref", outside);
+    check(json!({"$id": "https://a.example/", "$ref": "b.json"}), "", "b.json");
+    check(
+        json!({"items": {"$ref": "#/$defs/nothing"}}),
+        "/items/$ref",
+        "there is no `#/$defs/nothing` in this schema",
+    );
+    check(
+        json!({"properties": {"a": {"pattern": "(?=a)"}}}),
+        "/properties/a/pattern",
+        "`(?=a)` is no pattern that can be used",
+    );
+}
+
+#[test]
+fn words_that_are_no_keywords_are_known_by_their_place() {
+    let found = schema(json!({
+        "propertes": {}, "x-note": 1, "properties": {"propertes": {"minimun": 1}, "a/b": {"const": {"minimun": 1}, "zzz": 1}},
+    }));
+    let found: Vec<String> = found
+        .strangers()
+        .into_iter()
+        .map(|(at, word, near)| format!("{at} {word} {}", near.unwrap_or("-")))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "/propertes propertes properties",
+            "/properties/propertes/minimun minimun minimum",
+            "/properties/a~1b/zzz zzz -"
+        ]
+    );
+}
+
+#[test]
+fn a_schema_that_comes_to_itself_ends() {
+    let tree = schema(
+        json!({"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": false}),
+    );
+    let value = Value::from_json(br#"{"next": {"next": {"next": 1}}}"#, JsonLimits::default()).expect("JSON");
+    assert_eq!(tree.check(&value).expect_err("a number").pointer, "/next/next/next");
+    assert!(tree.result_type().is_bounded());
+    let circle = JsonSchema::compile(json!({"$ref": "#"})).map(|schema| schema.check(&value).is_err());
+    assert!(circle.is_err() || circle == Ok(true), "it is refused, or nothing fits");
+}
+
+#[test]
+fn the_type_is_as_much_as_the_schema_says() {
+    let check = |document: serde_json::Value, expected: serde_json::Value| {
+        assert_eq!(serde_json::to_value(schema(document).result_type()).expect("JSON"), expected);
+    };
+    check(json!({}), json!({"kind": "any"}));
+    check(
+        json!({"type": ["string", "null"]}),
+        json!({"kind": "oneOf", "types": [{"kind": "text"}, {"kind": "null"}]}),
+    );
+    check(json!({"enum": ["a", "b"]}), json!({"kind": "choice", "options": ["a", "b"]}));
+    check(json!({"const": 1}), json!({"kind": "integer"}));
+    check(json!({"type": "object"}), json!({"kind": "map", "values": {"kind": "any"}}));
+    check(
+        json!({"type": "array", "items": {"type": "number"}}),
+        json!({"kind": "list", "items": {"kind": "number"}}),
+    );
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "boolean", "description": "Whether."}}}),
+        json!({"kind": "object", "open": true, "fields": [
+            {"name": "a", "type": {"kind": "boolean"}, "optional": true, "description": "Whether."}]}),
+    );
+    let order = order().result_type();
+    let ResultType::Object(object) = &order else { panic!("{order:?}") };
+    assert!(!object.open && object.names().eq(["orderId", "express", "items"]));
+    check(json!({"oneOf": [{"type": "string"}, {}]}), json!({"kind": "any"}));
+    check(json!({"allOf": [{"type": "string"}]}), json!({"kind": "any"}));
+}
