@@ -1,0 +1,133 @@
+//! What a run is given, and what it gives back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::module::Module;
+
+/// One run of a module.
+#[derive(Clone, Debug)]
+pub struct Call<'call> {
+    /// What runs.
+    pub module: &'call Module,
+    /// Whether it is a step's code or a trigger's.
+    pub kind: Kind,
+    /// The first parameter.
+    pub context: Context<'call>,
+    /// The second parameter: a step's `stepResults`, a trigger's `payload`.
+    pub argument: &'call Value,
+    /// How long it may take, from when the worker has it. Waiting for a worker does not count.
+    pub deadline: Duration,
+}
+
+/// Whose code it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// `(context, stepResults)`; `{data}` is unwrapped.
+    Step,
+    /// `(context, payload)`; the result is what was returned.
+    Trigger,
+}
+
+/// What `context` holds, beside its logger.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'call> {
+    /// `context.configVars`.
+    pub config_vars: &'call Value,
+    /// `context.executionId`.
+    pub execution_id: &'call str,
+    /// `context.stepId`; null for a trigger.
+    pub step_id: Option<&'call str>,
+    /// `context.startedAt`, as RFC 3339.
+    pub started_at: &'call str,
+    /// The state of the keys that the code names ([`crate::Facts::state`]); `None` where a key has no value. A key that
+    /// is not here can be written, and an attempt to read it is an error.
+    pub state: &'call [(Arc<str>, Option<Value>)],
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The result.
+    pub value: Value,
+    /// In which form it was returned.
+    pub shape: Shape,
+    /// What the code logged, in order.
+    pub logs: Vec<LogLine>,
+    /// What the code wrote to the state, in order, the last write of each key only.
+    pub state: Vec<StateWrite>,
+}
+
+/// In which form a result was returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `{data: …}`: the result is what stood under `data`.
+    Data,
+    /// A response: an object with an integer `statusCode`, or with `body` and without `data`. The result is the object.
+    Response,
+    /// Anything else: the result is what was returned. Always so for a trigger.
+    Plain,
+    /// Nothing was returned: the result is null.
+    Nothing,
+}
+
+/// A line of the code's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: Level,
+    /// The text, at most 4,096 characters.
+    pub message: String,
+}
+
+/// How much a line of the log matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Level {
+    /// `logger.debug`
+    Debug,
+    /// `logger.info`
+    Info,
+    /// `logger.warn`
+    Warn,
+    /// `logger.error`
+    Error,
+}
+
+/// A key of the state that the code has written; applied by whoever called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateWrite {
+    /// The key.
+    pub key: Arc<str>,
+    /// What becomes of it.
+    pub change: StateChange,
+}
+
+/// What becomes of a key of the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StateChange {
+    /// It has this value.
+    Set(Value),
+    /// It has none.
+    Delete,
+}
+
+impl Outcome {
+    /// What the author should be told of the form of a step's result: the contract asks for `{data: …}`.
+    #[must_use]
+    pub fn warning(&self, kind: Kind) -> Option<&'static str> {
+        match (kind, self.shape) {
+            (Kind::Trigger, _) | (Kind::Step, Shape::Data | Shape::Response) => None,
+            (Kind::Step, Shape::Nothing) => {
+                Some("the code returned nothing, so the result is null: end it with `return {data: …}`")
+            }
+            (Kind::Step, Shape::Plain) => Some(
+                "the code returned a value without `data`, which is taken as the result as it is: write `return {data: …}`",
+            ),
+        }
+    }
+}

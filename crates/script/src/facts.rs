@@ -1,0 +1,79 @@
+//! What a module is made of, found without running it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::module::{Origin, Position};
+
+/// What a module is made of. Positions are in the author's file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// How it gives its function; none is an error that says what to write.
+    pub export: Option<Export>,
+    /// The names of the function's parameters, where they are plain names.
+    pub parameters: Vec<Option<String>>,
+    /// What is read of the second parameter: `stepResults.<id>.…`.
+    pub references: Vec<Reference>,
+    /// The keys of the state that the code names.
+    pub state: Vec<StateKey>,
+    /// Where the code reads or writes a key of the state that is not written out: only keys that are named can be read.
+    pub computed_keys: Vec<Position>,
+}
+
+/// How a module gives its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Export {
+    /// `export default`
+    Default,
+    /// `module.exports =`
+    ModuleExports,
+}
+
+/// A path below the second parameter: `stepResults.list.results` is `["list", "results"]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The keys, as far as they are written out.
+    pub path: Vec<String>,
+    /// Where the first key stands.
+    pub at: Position,
+    /// How many characters the first key takes.
+    pub length: u32,
+    /// Whether what is missing is no fault there: `stepResults.list?.results`, or `stepResults["list"] ?? …`.
+    pub optional: bool,
+}
+
+/// A key of the state that the code names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateKey {
+    /// The key.
+    pub key: String,
+    /// Whether it is read somewhere.
+    pub read: bool,
+    /// Whether it is written or deleted somewhere.
+    pub written: bool,
+    /// Where it stands first.
+    pub at: Position,
+}
+
+/// Why a module's text is no module that can run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct SyntaxError {
+    /// What is wrong, with the way out where it is known.
+    pub message: String,
+    /// Where, in the author's file.
+    pub at: Position,
+}
+
+impl Facts {
+    /// The same with every position moved from the module to the author's file.
+    pub(crate) fn placed(mut self, origin: &Origin) -> Self {
+        let references = self.references.iter_mut().map(|reference| &mut reference.at);
+        let keys = self.state.iter_mut().map(|key| &mut key.at);
+        for at in references.chain(keys).chain(&mut self.computed_keys) {
+            *at = origin.place(*at);
+        }
+        self
+    }
+}

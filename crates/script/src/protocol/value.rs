@@ -1,0 +1,191 @@
+//! Values on their way: JSON with the bytes of files beside it.
+//!
+//! Into the sandbox a file is an object whose `data` is missing, and a list of paths says where bytes are put in.
+//! Out of it bytes, and integers that JavaScript holds as `BigInt`, are texts that begin with a number that was
+//! drawn for this very call: no text that came from outside can look like one.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::value::{File, JsonError, JsonLimits, List, Map, Value};
+use serde_json::json;
+
+use crate::call::Context;
+
+/// What a result may be at most; how long it may be, the message's length says.
+const LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
+/// The content type of bytes that say none.
+const BYTES: &str = "application/octet-stream";
+
+/// What marks the texts of one call that stand for something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nonce(pub(crate) [u8; 16]);
+
+impl Nonce {
+    /// The mark as it stands before such a text.
+    pub(crate) fn mark(self) -> String {
+        hex::encode(self.0)
+    }
+}
+
+/// Takes the files out of what is sent.
+#[derive(Debug, Default)]
+pub(crate) struct Sender {
+    /// The bytes, in the order of `paths`.
+    pub(crate) files: Vec<Bytes>,
+    /// Where each belongs: the name of the root, then keys and indices.
+    pub(crate) paths: Vec<serde_json::Value>,
+}
+
+impl Sender {
+    /// `value` as JSON, its files taken out; `root` is how paths into it begin.
+    pub(crate) fn take(&mut self, root: &[&str], value: &Value) -> String {
+        let mut path = root.iter().map(|key| json!(key)).collect();
+        self.strip(value, &mut path).map_or_else(|| value.to_json(), |stripped| stripped.to_json())
+    }
+
+    /// What a worker makes `context` of, as JSON. To be called last: it says where the files of everything belong.
+    pub(crate) fn context(&mut self, context: &Context<'_>) -> String {
+        let mut absent = Vec::new();
+        let mut state = String::from("{");
+        for (key, value) in context.state {
+            match value {
+                None => absent.push(&**key),
+                Some(value) => {
+                    let separator = if state.len() > 1 { "," } else { "" };
+                    let value = self.take(&["state", key], value);
+                    let _ = write!(state, "{separator}{}:{value}", json!(&**key));
+                }
+            }
+        }
+        let config_vars = self.take(&["configVars"], context.config_vars);
+        format!(
+            r#"{{"configVars":{config_vars},"executionId":{},"stepId":{},"startedAt":{},"state":{state}}},"absent":{},"files":{}}}"#,
+            json!(context.execution_id),
+            json!(context.step_id),
+            json!(context.started_at),
+            json!(absent),
+            json!(self.paths),
+        )
+    }
+
+    /// `value` without its files, if it has any.
+    fn strip(&mut self, value: &Value, path: &mut Vec<serde_json::Value>) -> Option<Value> {
+        match value {
+            Value::File(file) => {
+                self.files.push(file.data.clone());
+                self.paths.push(serde_json::Value::Array(path.clone()));
+                Some(shell(file))
+            }
+            Value::List(list) => {
+                let mut changed: Option<Vec<Value>> = None;
+                for (index, item) in list.0.iter().enumerate() {
+                    path.push(json!(index));
+                    if let Some(stripped) = self.strip(item, path) {
+                        changed.get_or_insert_with(|| list.0.clone())[index] = stripped;
+                    }
+                    path.pop();
+                }
+                changed.map(Value::from)
+            }
+            Value::Map(map) => {
+                let mut changed: Option<Map> = None;
+                for (key, item) in map.iter() {
+                    path.push(json!(&**key));
+                    if let Some(stripped) = self.strip(item, path) {
+                        changed.get_or_insert_with(|| Map::clone(map)).insert(Arc::clone(key), stripped);
+                    }
+                    path.pop();
+                }
+                changed.map(Value::from)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A file without its bytes.
+fn shell(file: &File) -> Value {
+    let mut map = Map::with_capacity(4);
+    map.insert("contentType", Value::String(Arc::clone(&file.content_type)));
+    map.insert("filename", file.filename.clone().map(Value::String));
+    map.insert("size", file.data.len());
+    map.insert("data", Value::Null);
+    map.into()
+}
+
+/// Why a result cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// It is nested too deeply, or has too many items.
+    Large,
+    /// It refers to what is not there: no worker of ours sends it.
+    Malformed,
+}
+
+/// Reads what a worker has sent, and puts files and large integers in.
+pub(crate) fn restore(text: &[u8], nonce: Nonce, files: &[Bytes]) -> Result<Value, Unreadable> {
+    let value = match Value::from_json(text, LIMITS) {
+        Ok(value) => value,
+        Err(error) if is_limit(&error) => return Err(Unreadable::Large),
+        Err(_) => return Err(Unreadable::Malformed),
+    };
+    let mark = nonce.mark();
+    let has_marks = text.windows(mark.len()).any(|window| window == mark.as_bytes());
+    if has_marks { put(value, &mark, files).ok_or(Unreadable::Malformed) } else { Ok(value) }
+}
+
+/// Whether the text is JSON, only too much of it.
+fn is_limit(error: &JsonError) -> bool {
+    error
+        .source()
+        .and_then(|source| source.downcast_ref::<serde_json::Error>())
+        .is_some_and(serde_json::Error::is_data)
+}
+
+fn put(value: Value, mark: &str, files: &[Bytes]) -> Option<Value> {
+    match value {
+        Value::String(text) => match text.strip_prefix(mark) {
+            None => Some(Value::String(text)),
+            Some(rest) => marked(rest, files),
+        },
+        Value::List(list) => {
+            let items: Option<Vec<_>> = list.0.iter().map(|item| put(item.clone(), mark, files)).collect();
+            Some(Value::List(Arc::new(List(items?))))
+        }
+        Value::Map(map) => {
+            let entries: Option<Vec<_>> = map
+                .iter()
+                .map(|(key, item)| Some((Arc::clone(key), put(item.clone(), mark, files)?)))
+                .collect();
+            let map: Map = entries?.into_iter().collect();
+            Some(file(&map).map_or_else(|| map.into(), Value::from))
+        }
+        other => Some(other),
+    }
+}
+
+/// What a marked text stands for: `f` and the number of a file, or `n` and an integer.
+fn marked(rest: &str, files: &[Bytes]) -> Option<Value> {
+    if let Some(number) = rest.strip_prefix('n') {
+        let signed = number.parse::<i64>().map(Value::from);
+        return signed.or_else(|_| number.parse::<u64>().map(Value::from)).ok();
+    }
+    let data = files.get(rest.strip_prefix('f')?.parse::<usize>().ok()?)?;
+    Some(File { content_type: BYTES.into(), filename: None, data: data.clone() }.into())
+}
+
+/// The file that a map describes: `{contentType, filename, size, data}` with bytes under `data`, and nothing else.
+fn file(map: &Map) -> Option<File> {
+    let content_type = map.get("contentType")?.as_str()?;
+    let data = map.get("data")?.as_file()?;
+    let filename = match map.get("filename") {
+        None | Some(Value::Null) => None,
+        Some(name) => Some(name.as_str()?.into()),
+    };
+    let known = ["contentType", "filename", "size", "data"];
+    let is_file = map.keys().all(|key| known.contains(&key));
+    is_file.then(|| File { content_type: content_type.into(), filename, data: data.data.clone() })
+}

@@ -1,0 +1,230 @@
+//! A cell: a runtime with hardened intrinsics that one module is compiled in, and each of its runs evaluated anew.
+//!
+//! The module is wrapped in a function ([`super::prepare`]), so that evaluating it anew is calling that function:
+//! what the module declares lives in the call and ends with it. All that outlives a call is frozen. After an error
+//! the cell is thrown away, with whatever the run may have left in its queue.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use rquickjs::context::intrinsic::{
+    Date, Eval, Json, MapSet, Promise as Promises, Proxy, RegExp, RegExpCompiler, TypedArrays,
+};
+use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Promise, Runtime, Value};
+
+use super::desk::{Desk, Left};
+use super::failure;
+use super::host;
+use super::prepare::{LINES_BEFORE, Prepared};
+use crate::call::Kind;
+use crate::protocol::{Answer, Done, Fault, FaultKind, Request};
+
+/// The stack of the engine, in bytes; the process has several times that.
+const MAX_STACK: usize = 1024 * 1024;
+/// How far the heap may grow over what it was, before the cell is thrown away: what is left over of the runs before
+/// must not be what a later run lacks.
+const MAX_GROWTH: i64 = 8 * 1024 * 1024;
+/// How often the heap is looked at: it takes longer than a small run.
+const LOOK_EVERY: u32 = 50;
+
+/// A module, compiled, in a world of its own.
+pub(super) struct Cell {
+    // Dropped in this order: what is held of the context before the context, and that before its runtime.
+    parts: Parts,
+    context: Context,
+    runtime: Runtime,
+    desk: Rc<Desk>,
+    runs: u32,
+    heap: i64,
+}
+
+/// The functions that are called from outside.
+#[derive(Clone)]
+struct Parts {
+    factory: Persistent<Function<'static>>,
+    run: Persistent<Function<'static>>,
+    collect: Persistent<Function<'static>>,
+    describe: Persistent<Function<'static>>,
+}
+
+/// How a run ended.
+pub(super) enum Run {
+    Clean(Done),
+    Faulty(Fault),
+}
+
+impl Run {
+    /// Whether nothing speaks against another run in the same cell.
+    pub(super) fn is_clean(&self) -> bool {
+        matches!(self, Self::Clean(_))
+    }
+
+    /// Whether the process is not to run anything any more.
+    pub(super) fn is_fatal(&self) -> bool {
+        matches!(self, Self::Faulty(fault) if matches!(fault.kind, FaultKind::Overrun | FaultKind::OutOfMemory))
+    }
+
+    pub(super) fn into_answer(self) -> Answer {
+        match self {
+            Self::Clean(done) => Answer::Done(done),
+            Self::Faulty(fault) => Answer::Failed(fault),
+        }
+    }
+}
+
+/// Why JavaScript did not give a value.
+enum Stop {
+    /// It threw; the value is with the context.
+    Thrown,
+    /// It never will: nothing is left to do, and its promise is open.
+    Open,
+}
+
+impl From<rquickjs::Error> for Stop {
+    fn from(_: rquickjs::Error) -> Self {
+        Self::Thrown
+    }
+}
+
+impl Cell {
+    /// Compiles a module in a world of its own.
+    pub(super) fn new(prepared: &Prepared, memory: usize, until: Instant) -> Result<Self, Fault> {
+        let broken =
+            |error: rquickjs::Error| failure::thrown(&error.to_string(), "", LINES_BEFORE, Vec::new());
+        let runtime = Runtime::new().map_err(broken)?;
+        runtime.set_memory_limit(memory);
+        runtime.set_max_stack_size(MAX_STACK);
+        runtime.set_loader(host::NoModules, host::NoModules);
+        let desk = Rc::new(Desk::default());
+        let asked = Rc::clone(&desk);
+        runtime.set_interrupt_handler(Some(Box::new(move || asked.is_over())));
+        desk.until(until);
+        type Language = (Date, Eval, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promises);
+        let context = Context::custom::<Language>(&runtime).map_err(broken)?;
+        let parts = context.with(|ctx| {
+            let parts = Self::parts(&ctx, &desk, prepared);
+            parts.map_err(|_| Self::fault(&ctx, &desk, None))
+        })?;
+        let heap = runtime.memory_usage().malloc_size;
+        Ok(Self { parts, context, runtime, desk, runs: 0, heap })
+    }
+
+    fn parts<'js>(ctx: &Ctx<'js>, desk: &Rc<Desk>, prepared: &Prepared) -> rquickjs::Result<Parts> {
+        let world: Object<'js> = host::install(ctx, desk)?;
+        // The author's text by itself: only what is a whole module may be put between the lines of the wrapper.
+        Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes())?;
+        let module = Module::declare(ctx.clone(), failure::CODE, prepared.wrapped.as_bytes())?;
+        let freeze: Function<'js> = world.get("freeze")?;
+        // Else `import.meta` would be a place where runs leave things for each other.
+        freeze.call::<_, ()>((module.meta()?,))?;
+        let (module, promise) = module.eval()?;
+        promise.finish::<()>()?;
+        let keep = |function: Function<'js>| Persistent::save(ctx, function);
+        Ok(Parts {
+            factory: keep(module.get("default")?),
+            run: keep(world.get("run")?),
+            collect: keep(world.get("collect")?),
+            describe: keep(world.get("describe")?),
+        })
+    }
+
+    /// Evaluates the module anew and calls its function.
+    pub(super) fn run(&mut self, request: Request, until: Instant) -> Run {
+        self.runs += 1;
+        let Self { parts, context, desk, .. } = self;
+        desk.begin(until, request.head.nonce);
+        context.with(|ctx| match Self::call(&ctx, parts.clone(), desk, &request) {
+            Ok(result) => {
+                let Left { logs, writes, files } = desk.end();
+                Run::Clean(Done { result: result.into(), logs, writes, files })
+            }
+            Err(Stop::Thrown) => Run::Faulty(Self::fault(&ctx, desk, Some(parts.describe.clone()))),
+            Err(Stop::Open) => {
+                let message = "the code never ends: it waits for a promise that nothing is left to settle";
+                Run::Faulty(failure::thrown(message, "", LINES_BEFORE, desk.end().logs))
+            }
+        })
+    }
+
+    fn call(ctx: &Ctx<'_>, parts: Parts, desk: &Desk, request: &Request) -> Result<Vec<u8>, Stop> {
+        let head = ctx.json_parse(&request.context[..])?;
+        let argument = ctx.json_parse(&request.argument[..])?;
+        let files = host::buffers(ctx, &request.files)?;
+        let factory = parts.factory.restore(ctx)?;
+        let is_trigger = request.head.kind == Kind::Trigger;
+        let returned: Value<'_> =
+            parts.run.restore(ctx)?.call((factory, is_trigger, head, argument, files))?;
+        let value = match returned.try_into_promise() {
+            Ok(promise) => settle(ctx, desk, &promise)?,
+            Err(value) => {
+                drain(ctx, desk)?;
+                value
+            }
+        };
+        let collect = parts.collect.restore(ctx)?;
+        let text: Option<rquickjs::String<'_>> = collect.call((value,))?;
+        // What getters and `toJSON` of the result have left to do is part of the run too.
+        drain(ctx, desk)?;
+        let Some(text) = text else { return Ok(Vec::new()) };
+        Ok(host::well_formed(text.to_string()?).into_bytes())
+    }
+
+    /// What was thrown, or that time or memory have run out.
+    fn fault(ctx: &Ctx<'_>, desk: &Desk, describe: Option<Persistent<Function<'static>>>) -> Fault {
+        let thrown = ctx.catch();
+        if desk.is_overrun() {
+            return failure::ended(FaultKind::Overrun, desk.end().logs);
+        }
+        // QuickJS throws null where there is not even the memory for an error.
+        let described = match describe.map(|describe| describe.restore(ctx)) {
+            Some(Ok(describe)) if !thrown.is_null() => describe.call::<_, Vec<String>>((thrown,)).ok(),
+            _ => None,
+        };
+        let is_overrun = desk.is_overrun();
+        let logs = desk.end().logs;
+        match described.as_deref() {
+            _ if is_overrun => failure::ended(FaultKind::Overrun, logs),
+            Some([message, stack, memory]) if memory.is_empty() => {
+                failure::thrown(message, stack, LINES_BEFORE, logs)
+            }
+            _ => failure::ended(FaultKind::OutOfMemory, logs),
+        }
+    }
+
+    /// How many runs it has served.
+    pub(super) fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    /// Whether its heap holds much more than at the beginning. Looked at now and then.
+    pub(super) fn has_grown(&mut self) -> bool {
+        if !self.runs.is_multiple_of(LOOK_EVERY) {
+            return false;
+        }
+        let grown = |heap: i64| heap - self.heap > MAX_GROWTH;
+        if !grown(self.runtime.memory_usage().malloc_size) {
+            return false;
+        }
+        self.runtime.run_gc();
+        grown(self.runtime.memory_usage().malloc_size)
+    }
+}
+
+/// Does what is to do until a promise is settled, and until nothing is left to do.
+fn settle<'js>(ctx: &Ctx<'js>, desk: &Desk, promise: &Promise<'js>) -> Result<Value<'js>, Stop> {
+    drain(ctx, desk)?;
+    match promise.result() {
+        Some(result) => Ok(result?),
+        None => Err(Stop::Open),
+    }
+}
+
+/// Does what is left to do. A chain that never ends does not ask the interrupt handler: the loop is ours.
+fn drain(ctx: &Ctx<'_>, desk: &Desk) -> Result<(), Stop> {
+    while ctx.execute_pending_job() {
+        if desk.is_overrun() || desk.is_over() {
+            return Err(Stop::Thrown);
+        }
+    }
+    if desk.is_overrun() { Err(Stop::Thrown) } else { Ok(()) }
+}

@@ -1,0 +1,191 @@
+//! Takes every right away from this process, for good, before it has read a byte that an author wrote.
+//!
+//! Each limit stands for itself: what QuickJS is there to prevent, the kernel prevents once more, for the day when
+//! somebody finds a hole in QuickJS. What is left is to compute, to ask for memory within bounds, to read the clock and
+//! chance, and to speak over descriptor 0.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The stack that the process needs: the engine's own, and the host's functions on top of it.
+const STACK: u64 = 8 * 1024 * 1024;
+/// Address space beside the heap: messages in and out, JSON on its way, the parser's tree.
+const BESIDE_HEAP: u64 = 192 * 1024 * 1024;
+/// Processor time of a whole life, in seconds. A deadline ends a run long before; this ends a worker that nobody watches.
+const CPU_SECONDS: u64 = 900;
+
+/// Confines this process. What confines it is said in a few words.
+///
+/// # Errors
+/// The kernel refuses a limit that code is not run without.
+pub(super) fn confine(memory: usize) -> io::Result<String> {
+    #[cfg(target_os = "linux")]
+    linux::die_with_the_pool()?;
+    #[cfg(target_os = "linux")]
+    linux::close_descriptors();
+    limit_resources(memory)?;
+    #[cfg(target_os = "linux")]
+    return linux::take_rights();
+    #[cfg(not(target_os = "linux"))]
+    Ok("resource limits (system calls are confined on Linux only)".to_owned())
+}
+
+fn limit_resources(memory: usize) -> io::Result<()> {
+    let stack = getrlimit(Resource::Stack);
+    if stack.current.is_some_and(|current| current < STACK) {
+        let most = stack.maximum.map_or(STACK, |maximum| maximum.min(STACK));
+        setrlimit(Resource::Stack, Rlimit { current: Some(most), maximum: stack.maximum })?;
+    }
+    let heap = u64::try_from(memory).unwrap_or(u64::MAX);
+    let address_space = occupied().saturating_add(heap.saturating_mul(2)).saturating_add(BESIDE_HEAP);
+    let limits = [
+        // The engine counts its own heap; what does not go through it (a parser, a host function) is bounded here.
+        (Resource::As, address_space),
+        (Resource::Cpu, CPU_SECONDS),
+        // Nothing can be opened, not even by the C library.
+        (Resource::Nofile, 0),
+        // What code was given must not end on a disk.
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Nproc, 0),
+    ];
+    for (resource, most) in limits {
+        let most = getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// The address space that the program takes before it has done anything: an allocator may reserve a lot.
+fn occupied() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or_default();
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    pages.saturating_mul(page)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeMap;
+    use std::fmt::Display;
+    use std::io;
+
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope,
+    };
+    use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+    use rustix::thread::set_no_new_privs;
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+        SeccompRule, TargetArch, apply_filter_all_threads,
+    };
+
+    /// A worker without its pool has nobody to answer to, and would run on. Should the pool have died before this,
+    /// the first read says so.
+    pub(super) fn die_with_the_pool() -> io::Result<()> {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Nor may others of the same user look into it while it holds somebody's data.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        Ok(())
+    }
+
+    /// Closes all that was left open for this process, but for descriptor 0: our own files are closed by the start of a
+    /// program, what the daemon was itself started with may not be.
+    pub(super) fn close_descriptors() {
+        let Ok(folder) = std::fs::read_dir("/proc/self/fd") else { return };
+        let names = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        let open: Vec<i32> = names.filter(|descriptor| *descriptor > 0).collect();
+        for descriptor in open {
+            // The descriptor of the look itself is closed already.
+            let _ = nix::unistd::close(descriptor);
+        }
+    }
+
+    /// No new privileges, no files, no network, no system calls but a few.
+    pub(super) fn take_rights() -> io::Result<String> {
+        // Set-user-id programs give nothing; without this the kernel takes no filter either.
+        set_no_new_privs(true)?;
+        let landlock = no_files();
+        // Landlock first: the filter does not let it through.
+        filter(&refused(), SeccompAction::Allow, SeccompAction::Errno(nix::errno::Errno::EACCES as u32))?;
+        filter(&allowed()?, SeccompAction::KillProcess, SeccompAction::Allow)?;
+        Ok(format!("resource limits, no new privileges, seccomp, {landlock}"))
+    }
+
+    /// Landlock without a single right, as far as the kernel has it: no path opens, nothing connects, no signal goes
+    /// out. The filter says the same; this says it where a path was looked up.
+    fn no_files() -> &'static str {
+        let abi = ABI::V6;
+        let restricted = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(abi))
+            .and_then(|rules| rules.handle_access(AccessNet::from_all(abi)))
+            .and_then(|rules| rules.scope(Scope::from_all(abi)))
+            .and_then(Ruleset::create)
+            .and_then(landlock::RulesetCreated::restrict_self);
+        match restricted.map(|status| status.ruleset) {
+            Ok(RulesetStatus::FullyEnforced) => "landlock",
+            Ok(RulesetStatus::PartiallyEnforced) => "landlock in part",
+            Ok(RulesetStatus::NotEnforced) | Err(_) => "no landlock: the kernel has none",
+        }
+    }
+
+    type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+    /// What the C library tries now and then and can do without: it hears that it may not. The time zone, for one, is
+    /// looked for in files; without them it is UTC.
+    fn refused() -> Rules {
+        let calls = [libc::SYS_openat, libc::SYS_newfstatat, libc::SYS_readlinkat, libc::SYS_prlimit64];
+        calls.into_iter().map(|call| (call, Vec::new())).collect()
+    }
+
+    /// The system calls that are left. Anything else ends the process at once.
+    fn allowed() -> io::Result<Rules> {
+        let calls = [
+            // The socket to the pool.
+            libc::SYS_read,
+            libc::SYS_write,
+            // Memory; see below for what must not be executable.
+            libc::SYS_munmap,
+            libc::SYS_mremap,
+            libc::SYS_madvise,
+            libc::SYS_brk,
+            // Locks of the allocator, the clock, chance.
+            libc::SYS_futex,
+            libc::SYS_clock_gettime,
+            libc::SYS_gettimeofday,
+            libc::SYS_getrandom,
+            // The end, whether wanted or a signal's.
+            libc::SYS_exit,
+            libc::SYS_exit_group,
+            libc::SYS_rt_sigreturn,
+            libc::SYS_sigaltstack,
+            libc::SYS_restart_syscall,
+        ];
+        let mut rules = refused();
+        rules.extend(calls.map(|call| (call, Vec::new())));
+        // Memory may be written or executed, and ours is written.
+        let not_executable = SeccompCondition::new(
+            2,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::MaskedEq(u64::from(libc::PROT_EXEC.unsigned_abs())),
+            0,
+        );
+        let not_executable = SeccompRule::new(vec![not_executable.map_err(say)?]).map_err(say)?;
+        rules.insert(libc::SYS_mmap, vec![not_executable.clone()]);
+        rules.insert(libc::SYS_mprotect, vec![not_executable]);
+        Ok(rules)
+    }
+
+    fn filter(rules: &Rules, otherwise: SeccompAction, then: SeccompAction) -> io::Result<()> {
+        let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(say)?;
+        let filter = SeccompFilter::new(rules.clone(), otherwise, then, architecture).map_err(say)?;
+        let program: BpfProgram = filter.try_into().map_err(say)?;
+        apply_filter_all_threads(&program).map_err(say)
+    }
+
+    fn say(error: impl Display) -> io::Error {
+        io::Error::other(error.to_string())
+    }
+}

@@ -1,0 +1,78 @@
+//! Faults in the author's terms: names, hints, and only the author's frames.
+
+use crate::call::LogLine;
+use crate::facts::SyntaxError;
+use crate::module::Position;
+use crate::protocol::{Fault, FaultKind, Place};
+
+/// What QuickJS calls a module's text in its stacks.
+pub(super) const CODE: &str = "code";
+/// The longest message that is handed on, in characters.
+const MAX_MESSAGE: usize = 4096;
+/// The most frames that are handed on.
+const MAX_FRAMES: usize = 16;
+
+/// Names that people expect, with what there is in their place.
+const HINTS: [(&str, &str); 9] = [
+    ("console", "write to the log with `context.logger.info(…)`"),
+    ("fetch", "code has no network: call the address in a step before, with `http.request`"),
+    ("XMLHttpRequest", "code has no network: call the address in a step before, with `http.request`"),
+    ("require", "code has no modules: write what it needs into it"),
+    ("process", "code has no process and no environment: take values from `context.configVars`"),
+    ("setTimeout", "code has no timers: pause with a `wait` step"),
+    ("setInterval", "code has no timers: repeat with a `loop` step or a schedule"),
+    ("Intl", "QuickJS has no `Intl`: format by hand, or with a function in an expression"),
+    ("eval", "code is not made from text"),
+];
+
+/// A fault of its own making.
+pub(super) fn thrown(message: &str, stack: &str, lines_before: u32, logs: Vec<LogLine>) -> Fault {
+    let mut message = cut(message);
+    if let Some(hint) = hint(&message) {
+        message = format!("{message}: {hint}");
+    }
+    Fault { kind: FaultKind::Thrown, message, places: places(stack, lines_before), logs }
+}
+
+/// An end that has no message of its own.
+pub(super) fn ended(kind: FaultKind, logs: Vec<LogLine>) -> Fault {
+    Fault { kind, message: String::new(), places: Vec::new(), logs }
+}
+
+/// A result that no message holds.
+pub(super) fn too_large() -> Fault {
+    ended(FaultKind::TooLarge, Vec::new())
+}
+
+/// A text that is no module.
+pub(super) fn syntax(error: SyntaxError) -> Fault {
+    let place = Place { function: None, at: error.at };
+    Fault { kind: FaultKind::Thrown, message: error.message, places: vec![place], logs: Vec::new() }
+}
+
+fn cut(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE).collect()
+}
+
+/// What there is in the place of a name that is not there: `'console' is not defined` and the like.
+fn hint(message: &str) -> Option<&'static str> {
+    let name = message.strip_prefix("ReferenceError: ")?.strip_suffix(" is not defined")?.trim_matches('\'');
+    HINTS.iter().find(|(known, _)| *known == name).map(|(_, hint)| *hint)
+}
+
+/// The author's frames of a stack such as `    at name (code:3:7)`; `lines_before` stand before the module's first.
+pub(super) fn places(stack: &str, lines_before: u32) -> Vec<Place> {
+    stack.lines().filter_map(|line| place(line, lines_before)).take(MAX_FRAMES).collect()
+}
+
+fn place(line: &str, lines_before: u32) -> Option<Place> {
+    let rest = line.trim_start().strip_prefix("at ")?;
+    let (function, place) = match rest.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")) {
+        Some((function, place)) => (Some(function), place),
+        None => (None, rest),
+    };
+    let (line, column) = place.strip_prefix(CODE)?.strip_prefix(':')?.split_once(':')?;
+    let line = line.parse::<u32>().ok()?.checked_sub(lines_before).filter(|line| *line > 0)?;
+    let function = function.filter(|name| *name != "<anonymous>").map(cut);
+    Some(Place { function, at: Position { line, column: column.parse().ok()? } })
+}

@@ -1,0 +1,105 @@
+//! What the host adds to the language, and what it takes away: see the files in `js/`, in their order.
+
+mod bytes;
+mod crypto;
+mod text;
+mod url;
+
+use std::rc::Rc;
+
+use ::bytes::Bytes;
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::Declared;
+use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Module, Object, Result};
+
+use super::desk::Desk;
+use crate::call::Level;
+
+pub(super) use text::well_formed;
+
+/// The world: one function of the natives, made of files that read well by themselves.
+const WORLD: &str = concat!(
+    "(native) => { \"use strict\";\n",
+    include_str!("../js/bytes.js"),
+    include_str!("../js/url.js"),
+    include_str!("../js/crypto.js"),
+    include_str!("../js/clone.js"),
+    include_str!("../js/context.js"),
+    include_str!("../js/run.js"),
+    include_str!("../js/harden.js"),
+    "\nharden();\nreturn { run, collect, describe, freeze: Object.freeze }; }"
+);
+
+type Attributes<'js> = Option<ImportAttributes<'js>>;
+
+/// Refuses every `import`.
+#[derive(Clone, Copy)]
+pub(super) struct NoModules;
+
+impl Resolver for NoModules {
+    fn resolve<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        _base: &str,
+        name: &str,
+        _attributes: Attributes<'js>,
+    ) -> Result<String> {
+        let message =
+            format!("`{name}` cannot be imported: code has no other modules, write what it needs into it");
+        Err(Exception::throw_type(ctx, &message))
+    }
+}
+
+impl Loader for NoModules {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Attributes<'js>,
+    ) -> Result<Module<'js, Declared>> {
+        Err(Exception::throw_type(ctx, &format!("`{name}` cannot be imported")))
+    }
+}
+
+/// Makes the world that a module sees, and gives the functions that the cell calls.
+pub(super) fn install<'js>(ctx: &Ctx<'js>, desk: &Rc<Desk>) -> Result<Object<'js>> {
+    let native = Object::new(ctx.clone())?;
+    text::install(ctx, &native)?;
+    url::install(ctx, &native)?;
+    crypto::install(ctx, &native)?;
+    desk_functions(ctx, &native, desk)?;
+    let mut options = rquickjs::context::EvalOptions::default();
+    options.filename = Some("cogwork".to_owned());
+    let world: Function<'js> = ctx.eval_with_options(WORLD, options)?;
+    world.call((native,))
+}
+
+/// What a run writes to the desk.
+fn desk_functions<'js>(ctx: &Ctx<'js>, native: &Object<'js>, desk: &Rc<Desk>) -> Result<()> {
+    let levels = [Level::Debug, Level::Info, Level::Warn, Level::Error];
+    let own = Rc::clone(desk);
+    let log = move |level: usize, text: String| {
+        own.log(levels.get(level).copied().unwrap_or(Level::Info), &text);
+    };
+    native.set("log", Function::new(ctx.clone(), log)?)?;
+    let own = Rc::clone(desk);
+    let write = move |key: String, value: Option<String>| own.write(key, value.map(well_formed));
+    native.set("write", Function::new(ctx.clone(), write)?)?;
+    let own = Rc::clone(desk);
+    let keep = move |ctx: Ctx<'js>, data: String| {
+        own.keep(bytes::unpack(&ctx, &data)?).ok_or_else(|| {
+            Exception::throw_range(&ctx, "what the code returns holds more than 8 MiB of bytes")
+        })
+    };
+    native.set("keep", Function::new(ctx.clone(), keep)?)?;
+    let own = Rc::clone(desk);
+    native.set("integer", Function::new(ctx.clone(), move |digits: String| own.integer(&digits))?)
+}
+
+/// The bytes of files as buffers, to be put where they belong; none if there are none.
+pub(super) fn buffers<'js>(ctx: &Ctx<'js>, files: &[Bytes]) -> Result<Option<Vec<ArrayBuffer<'js>>>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    files.iter().map(|file| ArrayBuffer::new_copy(ctx.clone(), file)).collect::<Result<_>>().map(Some)
+}

@@ -1,0 +1,59 @@
+// What the host calls: a run, its result as JSON, what was thrown.
+
+// Puts the bytes of files where they belong.
+const attach = (head, argument, files) => {
+  const roots = { argument, configVars: head.configVars, state: head.state };
+  head.files.forEach((path, index) => {
+    let file = roots;
+    for (const key of path) file = file[key];
+    file.data = new Buffer(files[index]);
+  });
+};
+
+const nothingExported = "the code exports no function: begin it with `export default async (context, stepResults) => {`";
+const nothingForTrigger = "the code exports no function: begin it with `export default async (context, payload) => {`";
+
+const run = (factory, isTrigger, head, argument, files) => {
+  if (files !== undefined) attach(head, argument, files);
+  const context = contextOf(head);
+  const module = { exports: {} };
+  const untouched = module.exports;
+  const call = (exported) => {
+    const assigned = module.exports === untouched ? undefined : module.exports;
+    const chosen = exported === undefined ? assigned : exported;
+    if (typeof chosen !== "function") throw new TypeError(isTrigger ? nothingForTrigger : nothingExported);
+    const result = chosen(context, argument);
+    const isThenable = typeof result === "object" && result !== null && typeof result.then === "function";
+    return isThenable ? Promise.resolve(result) : result;
+  };
+  const loaded = factory(module, module.exports);
+  return loaded instanceof Promise ? loaded.then(call) : call(loaded);
+};
+
+const collect = (value) => {
+  const before = collecting;
+  collecting = true;
+  try {
+    return JSON.stringify(value);
+  } finally {
+    collecting = before;
+  }
+};
+
+const { InternalError } = globalThis;
+
+// The message, the stack, and whether there was no memory.
+const describe = (thrown) => {
+  try {
+    const isError = typeof thrown === "object" && thrown !== null && typeof thrown.message === "string";
+    if (!isError) return [`the code threw ${show(thrown)}`.toWellFormed().slice(0, 4096), "", ""];
+    const isMemory = thrown instanceof InternalError && thrown.message === "out of memory";
+    const name = wellFormed(thrown.name ?? "Error");
+    const message = wellFormed(thrown.message);
+    const whole = name === "Error" ? message || name : message ? `${name}: ${message}` : name;
+    return [whole.slice(0, 8192), wellFormed(thrown.stack ?? "").slice(0, 16384), isMemory ? "memory" : ""];
+  } catch {
+    return ["the code threw what cannot be described", "", ""];
+  }
+};
+

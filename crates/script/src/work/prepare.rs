@@ -1,0 +1,211 @@
+//! From a module to a function that evaluates it: what QuickJS is given in its place.
+//!
+//! QuickJS evaluates a module once. To evaluate it for each run, its text becomes the body of a function, character
+//! for character where it was, only one line lower: `export default` becomes an assignment, other exports go. What is
+//! put in is found with a real parser; that the text by itself is a whole module, QuickJS has said before, so nothing
+//! in it can close the function that is put around it.
+
+use tree_sitter::{Node, Parser, Tree};
+
+use crate::facts::SyntaxError;
+use crate::module::Position;
+
+/// How many lines stand before the module's first in the wrapped text.
+pub(super) const LINES_BEFORE: u32 = 1;
+
+/// A module's text, made ready.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The module's text, by itself.
+    pub(super) source: String,
+    /// A module whose default export evaluates the author's: `(module, exports) => promise or value`, which is the
+    /// function that the author exports, or nothing if it is in `module.exports`.
+    pub(super) wrapped: String,
+}
+
+/// Parses a module's text. What is wrong with it, QuickJS says better.
+pub(super) fn parse(source: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_javascript::LANGUAGE.into()).ok()?;
+    parser.parse(source, None)
+}
+
+/// Where a node begins; columns count characters.
+pub(super) fn position(source: &str, node: Node<'_>) -> Position {
+    let start = node.start_byte();
+    let line_start = start - node.start_position().column;
+    let column = source.get(line_start..start).map_or(0, |before| before.chars().count());
+    let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
+    Position { line: number(node.start_position().row), column: number(column) }
+}
+
+/// Makes a module's text ready.
+///
+/// # Errors
+/// It has an `import`, or an export from another module.
+pub(super) fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
+    let mut edit =
+        Edit { name: free_name(source), bytes: source.as_bytes().to_vec(), inserts: Vec::new(), last: None };
+    let mut is_async = false;
+    if let Some(tree) = parse(source) {
+        let root = tree.root_node();
+        let mut cursor = root.walk();
+        for node in root.children(&mut cursor) {
+            match node.kind() {
+                "import_statement" => return Err(no_modules(source, node)),
+                "export_statement" => edit.export(source, node)?,
+                "hash_bang_line" => edit.blank(node.start_byte(), node.end_byte()),
+                _ => {}
+            }
+        }
+        is_async = awaits(root);
+    }
+    Ok(Prepared { source: source.to_owned(), wrapped: edit.wrap(is_async) })
+}
+
+fn no_modules(source: &str, node: Node<'_>) -> SyntaxError {
+    let message = "code has no other modules to import: write what it needs into it".to_owned();
+    SyntaxError { message, at: position(source, node) }
+}
+
+/// A name that does not occur in the text, and is no longer than `default=`.
+fn free_name(source: &str) -> String {
+    (0..10_000)
+        .map(|number| format!("_{number}"))
+        .find(|name| !source.contains(name.as_str()))
+        .unwrap_or_default()
+}
+
+/// A text on its way.
+struct Edit {
+    name: String,
+    bytes: Vec<u8>,
+    /// Texts to put in, with where.
+    inserts: Vec<(usize, &'static str)>,
+    /// What is exported as default under a name of its own.
+    last: Option<String>,
+}
+
+impl Edit {
+    /// Takes an `export` away, and keeps what it gives as default.
+    fn export(&mut self, source: &str, node: Node<'_>) -> Result<(), SyntaxError> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        let child = |kind: &str| children.iter().find(|child| child.kind() == kind);
+        if node.child_by_field_name("source").is_some() {
+            return Err(no_modules(source, node));
+        }
+        if let Some(clause) = child("export_clause") {
+            self.clause(source, *clause);
+            // Something has to end the statement before.
+            self.blank(node.start_byte(), node.end_byte());
+            self.put(node.start_byte(), ";");
+            return Ok(());
+        }
+        if let Some(keyword) = child("export") {
+            self.blank(keyword.start_byte(), keyword.end_byte());
+        }
+        let Some(default) = child("default") else { return Ok(()) };
+        self.blank(default.start_byte(), default.end_byte());
+        let declared = node.child_by_field_name("declaration").and_then(|it| it.child_by_field_name("name"));
+        if let Some(name) = declared {
+            self.last = source.get(name.byte_range()).map(str::to_owned);
+            return Ok(());
+        }
+        let assignment = format!("{}=", self.name);
+        self.put(default.start_byte(), &assignment);
+        let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("declaration"));
+        if let Some(end) = value.and_then(end_of_function) {
+            self.inserts.push((end, ";"));
+        }
+        Ok(())
+    }
+
+    /// Finds `name as default` in `export {…}`.
+    fn clause(&mut self, source: &str, clause: Node<'_>) {
+        let mut cursor = clause.walk();
+        for specifier in clause.named_children(&mut cursor) {
+            let text =
+                |field| specifier.child_by_field_name(field).and_then(|node| source.get(node.byte_range()));
+            if text("alias") == Some("default") {
+                self.last = text("name").map(str::to_owned);
+            }
+        }
+    }
+
+    /// Makes spaces of what stands there, but not of the ends of lines: everything else stays in its place.
+    fn blank(&mut self, start: usize, end: usize) {
+        for byte in self.bytes.iter_mut().take(end).skip(start).filter(|byte| !matches!(byte, b'\n' | b'\r'))
+        {
+            *byte = b' ';
+        }
+    }
+
+    /// Writes over what stands there.
+    fn put(&mut self, start: usize, text: &str) {
+        for (byte, new) in self.bytes.iter_mut().skip(start).zip(text.bytes()) {
+            *byte = new;
+        }
+    }
+
+    fn wrap(mut self, is_async: bool) -> String {
+        self.inserts.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
+        for (at, text) in &self.inserts {
+            self.bytes.splice(at..at, text.bytes());
+        }
+        let body = String::from_utf8_lossy(&self.bytes);
+        let (name, keyword) = (&self.name, if is_async { "async " } else { "" });
+        let last = self.last.map(|last| format!("{name}={last};")).unwrap_or_default();
+        format!(
+            "export default (module, exports) => {{ let {name}; return ({keyword}() => {{\n{body}\n{last}return {name}}})()}};"
+        )
+    }
+}
+
+/// Where an anonymous function ends that a default export begins with: there it ends as a declaration does, whatever
+/// stands on the next line.
+fn end_of_function(value: Node<'_>) -> Option<usize> {
+    let mut node = value;
+    loop {
+        if matches!(
+            node.kind(),
+            "function_expression" | "generator_function" | "class" | "function_declaration"
+        ) {
+            return Some(node.end_byte());
+        }
+        let first = node.child(0)?;
+        if first.start_byte() != value.start_byte() || matches!(node.kind(), "arrow_function") {
+            return None;
+        }
+        node = first;
+    }
+}
+
+/// Whether the module waits outside of its functions.
+fn awaits(root: Node<'_>) -> bool {
+    let mut cursor = root.walk();
+    loop {
+        let node = cursor.node();
+        if node.kind() == "await" {
+            return true;
+        }
+        let is_function = matches!(
+            node.kind(),
+            "function_expression"
+                | "function_declaration"
+                | "generator_function"
+                | "generator_function_declaration"
+                | "arrow_function"
+                | "method_definition"
+                | "class_static_block"
+        );
+        if !is_function && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return false;
+            }
+        }
+    }
+}

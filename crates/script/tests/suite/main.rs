@@ -1,0 +1,6 @@
+//! Real workers run real code.
+
+#![expect(clippy::expect_used, reason = "in a test a panic is the answer")]
+
+mod contract;
+mod support;
