@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::catalog::{Catalog, Look, Reload};
 use crate::clock::Clock;
 use crate::doubles::Doubles;
+use crate::hooks::Desk;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
 use crate::reload::Loader;
 use crate::run::Secret;
@@ -51,6 +52,7 @@ pub(crate) struct Services {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
+    pub(crate) hooks: Desk,
     /// Nothing new begins, and what runs stops at the next step.
     pub(crate) closing: CancellationToken,
     /// What still runs is cut off.
@@ -439,6 +441,7 @@ impl Services {
             catalog: ArcSwap::new(catalog),
             notices,
             intake: Intake::new(settings.limits.in_flight),
+            hooks: Desk::default(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),

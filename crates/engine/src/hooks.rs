@@ -1,15 +1,27 @@
 //! What happens to a request on a webhook's address: found, checked, made durable, answered.
 
+mod answer;
+mod chain;
+mod challenge;
+mod desk;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::AutomationId;
 use model::automation::{Automation, Trigger, WebhookMode, WebhookTrigger};
-use model::execution::{ExecutionId, Origin, Outcome};
+use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
+use store::Accepted;
 use trigger::Rejection;
 use trigger::response;
-use trigger::webhook::Request;
+use trigger::sending::{Sending, names};
+use trigger::webhook::{Received, Request};
+
+pub(crate) use chain::of as chain_of;
+pub(crate) use desk::Desk;
 
 use crate::Error;
 use crate::catalog::Mounted;
@@ -32,14 +44,14 @@ impl Engine {
 
     /// The Automation that answers at the address, for logs: the token itself is a secret.
     #[must_use]
-    pub fn mounted_at(&self, token: &str) -> Option<model::AutomationId> {
+    pub fn mounted_at(&self, token: &str) -> Option<AutomationId> {
         let catalog = self.services().catalog.load();
         catalog.mounted(token).map(|mounted| mounted.deployed.automation.id.clone())
     }
 
-    /// Answers a request on the address with this token, in the order: token, enabled, method, signature, size,
-    /// parsing, condition, durable acceptance, answer. An answer that names an execution is given only once that execution
-    /// is committed.
+    /// Answers a request on the address with this token, in the order: token, enabled, challenge, probe, chain, rate,
+    /// signature, size, parsing, condition, what was sent before, durable acceptance, answer. An answer that names an
+    /// execution is given only once that execution is committed.
     pub async fn receive(&self, token: &str, request: Request) -> HttpResponse {
         let mounted = self.services().catalog.load().mounted(token).cloned();
         let result = match &mounted {
@@ -47,7 +59,7 @@ impl Engine {
             Some(mounted) => self.receive_at(mounted, request).await,
         };
         result.unwrap_or_else(|rejection| {
-            self.services().intake.count_refused(rejection.code);
+            self.count_refused(mounted.as_ref(), rejection.code);
             if let Some(mounted) = &mounted {
                 let automation = &mounted.deployed.automation.id;
                 tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
@@ -66,44 +78,137 @@ impl Engine {
         if !mounted.test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
+        if let Some(challenge) = &webhook.challenge
+            && let Some(asked) = trigger::challenge::asked(challenge, &request)
+        {
+            return self.answer_challenge(mounted, webhook, challenge, &asked, &request);
+        }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             return Ok(answer);
         }
-        self.verify(mounted, webhook, &request)?;
-        let trigger::webhook::Received { payload, results } = trigger::webhook::receive(webhook, request)?;
-        if !self.condition_holds(mounted, &results)? {
-            self.services().intake.count_refused("filtered");
+        chain::check(&request)?;
+        if let Some(rule) = &webhook.rate_limit {
+            self.services().hooks.pace(mounted, rule, self.services().clock.now())?;
+        }
+        let signed = self.verify(mounted, webhook, &request)?;
+        let received = trigger::webhook::receive(webhook, request)?;
+        if !self.condition_holds(mounted, &received.results)? {
+            self.count_refused(Some(mounted), "filtered");
             return Ok(HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)]))));
         }
-        let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
-        let start = Start { payload: Payload::Webhook(payload), origin };
+        let names = names(webhook, &received, &signed, mounted.test)?;
+        drop(signed);
+        self.begin(mounted, webhook, received, names).await
+    }
+
+    /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
+    async fn begin(
+        &self,
+        mounted: &Mounted,
+        webhook: &WebhookTrigger,
+        received: Received,
+        names: Vec<Sending>,
+    ) -> Result<HttpResponse, Rejection> {
+        let services = self.services();
         let at_once = webhook.mode == WebhookMode::Sync;
-        let terms = Terms { at_once, results: Some(results), ..Terms::default() };
-        let accepted = self.services().accept(&mounted.deployed, start, terms).await;
-        let (id, _) = accepted.map_err(|error| refused(&error, at_once))?;
-        match webhook.mode {
-            WebhookMode::Async => Ok(response::asynchronous(webhook, &id)),
-            WebhookMode::Sync => Ok(self.webhook_answer(webhook, id).await),
+        // A caller that waits is accepted at once or not at all. Of two that send the same, the second must not be refused
+        // for want of the slot that the first one takes.
+        let turn = match names.first().filter(|_| at_once) {
+            Some(name) => Some(services.hooks.turn(&mounted.deployed.automation.id, name).await),
+            None => None,
+        };
+        // Before a slot is asked for: one that sends again needs none.
+        if let Some(sent) =
+            self.sent_before(mounted, &names).await.map_err(|error| refused(&error, at_once))?
+        {
+            drop(turn);
+            return self.again(mounted, webhook, sent).await;
+        }
+        let now = services.clock.now();
+        let sendings = names.iter().map(|name| store::Sending {
+            key: name.key,
+            content: name.content,
+            until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
+        });
+        let sendings = sendings.collect();
+        let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
+        let start = Start { payload: Payload::Webhook(received.payload), origin };
+        let terms = Terms { at_once, sendings, results: Some(received.results), ..Terms::default() };
+        let accepted = services.accept(&mounted.deployed, start, terms).await;
+        drop(turn);
+        match accepted.map_err(|error| refused(&error, at_once))? {
+            (id, Accepted::New) => Ok(self.answer_of(webhook, id).await),
+            (_, sent) => self.again(mounted, webhook, sent).await,
         }
     }
 
-    /// Refuses a request that does not come from whom it should: before anything of it is read.
+    /// What was sent before under one of these names.
+    async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+        let services = self.services();
+        let automation = &mounted.deployed.automation.id;
+        for name in names {
+            let sent = services.store.sent(automation, name.key, services.clock.now()).await?;
+            if let Some(sent) = sent {
+                let taken = if sent.differs(name.content) { Accepted::Mismatch } else { Accepted::Duplicate };
+                return Ok(Some(taken(sent.execution)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn again(
+        &self,
+        mounted: &Mounted,
+        webhook: &WebhookTrigger,
+        sent: Accepted,
+    ) -> Result<HttpResponse, Rejection> {
+        match sent {
+            Accepted::Duplicate(first) => {
+                self.count_refused(Some(mounted), "duplicate");
+                tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
+                Ok(response::duplicate(self.answer_of(webhook, first).await))
+            }
+            Accepted::Mismatch(_) | Accepted::New => Err(Rejection::idempotency_mismatch()),
+        }
+    }
+
+    /// Counts a request that was refused before it came to [`Engine::receive`].
+    pub fn note_refused(&self, token: Option<&str>, reason: &'static str) {
+        let catalog = self.services().catalog.load();
+        self.count_refused(token.and_then(|token| catalog.mounted(token)), reason);
+    }
+
+    /// The starts of an Automation that were refused or passed over since the daemon began, by reason.
+    #[must_use]
+    pub fn refused_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
+        self.services().hooks.refused(automation)
+    }
+
+    fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
+        let services = self.services();
+        services.intake.count_refused(reason);
+        if let Some(mounted) = mounted {
+            services.hooks.count(&mounted.deployed.automation.id, reason);
+        }
+    }
+
+    /// Refuses a request that does not come from whom it should, before anything of it is read; and gives what is signed.
     fn verify(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
         request: &Request,
-    ) -> Result<(), Rejection> {
-        let Some(verify) = &webhook.verify else { return Ok(()) };
+    ) -> Result<Vec<u8>, Rejection> {
+        let Some(verify) = &webhook.verify else { return Ok(Vec::new()) };
         let services = self.services();
         if services.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let automation = &mounted.deployed.automation.id;
         let proof = services.secrets.proof(verify).map_err(|error| {
             // Without its secret nobody can be verified, and nobody is let in.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
-            Rejection::new(401, "invalid_signature", "invalid signature")
+            Rejection::unverified()
         })?;
         let url = services.address_of(mounted, request);
         let verified = trigger::verify::verify(&proof, request, &url, services.clock.now());
@@ -123,66 +228,6 @@ impl Engine {
             tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
             condition_failed()
         })
-    }
-
-    /// Waits for the end of a synchronous execution, or for its `respond`, up to the limit.
-    async fn webhook_answer(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
-        let services = self.services();
-        let deadline = services.clock.now().checked_add(webhook.timeout).unwrap_or(Timestamp::MAX);
-        let outcome = match services.intake.watch(id) {
-            Some(mut progress) => {
-                if !services.intake.is_live(id)
-                    && let Ok((Some(response), _)) = self.left(id).await
-                {
-                    // It has answered and gone to rest before anybody waited.
-                    return response;
-                }
-                let decided = progress.wait_for(|progress| {
-                    progress.response.is_some() || progress.outcome.is_some() || progress.parked
-                });
-                tokio::select! {
-                    biased;
-                    decided = decided => {
-                        let decided = decided.map(|progress| progress.clone()).unwrap_or_default();
-                        if let Some(response) = decided.response {
-                            return response;
-                        }
-                        decided.outcome
-                    }
-                    () = services.clock.sleep_until(deadline) => return response::timed_out(&id),
-                }
-            }
-            None => None,
-        };
-        let outcome = match outcome {
-            Some(outcome) => Ok(outcome),
-            // It was quicker than whoever waits for it: what it left is in the store.
-            None => match self.left(id).await {
-                Ok((Some(response), _)) => return response,
-                Ok((None, outcome)) => outcome.ok_or(Error::Closing),
-                Err(error) => Err(error),
-            },
-        };
-        match outcome {
-            Ok(Outcome::Succeeded { result }) => response::result(&result, &id),
-            Ok(Outcome::Failed { error } | Outcome::Stuck { error }) => response::failed(&error.message, &id),
-            Ok(Outcome::Cancelled { reason }) => response::failed(&reason, &id),
-            Err(_) => response::timed_out(&id),
-        }
-    }
-
-    /// The answer and the outcome of an execution that this process no longer has, as far as it came.
-    async fn left(&self, id: ExecutionId) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
-        let events = self.services().store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
-        let (mut response, mut outcome) = (None, None);
-        for event in events {
-            match event {
-                model::Event::Responded { response: decided, .. } => response = Some(decided),
-                model::Event::Finished { outcome: ended, .. } => outcome = Some(ended),
-                _ => {}
-            }
-        }
-        Ok((response, outcome))
     }
 }
 

@@ -130,6 +130,7 @@ impl Services {
 
     fn take(&self, catalog: Arc<Catalog>, reload: &Reload) {
         self.catalog.store(catalog);
+        self.hooks.forget(&reload.removed);
         if self.settings.background {
             // The scheduler takes them away; where there is none they would stay for ever.
             let mut decided = self.loader.decided.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,11 +1,12 @@
 //! Where secrets and variables come from, and connections opened with them when a step runs.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use connector::ResolvedConnection;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Automation, Verify};
+use model::automation::{Automation, Encoding, Verify};
 use model::expression::Reference;
 use model::template::Template;
 use model::value::{Map, Value};
@@ -97,21 +98,53 @@ impl Secrets {
 
     /// What requests are verified by, with its secrets read.
     pub(crate) fn proof<'a>(&self, verify: &'a Verify) -> Result<Proof<'a>, ActionError> {
-        let text = |template, place| Ok::<_, ActionError>(self.evaluate(template, place)?.to_text());
+        if let Verify::Basic { user, password } = verify {
+            let user = self.evaluate(user, "verify.user")?.to_text();
+            let password = self.evaluate(password, "verify.password")?.to_text();
+            return Ok(Proof::Password { user, password });
+        }
+        Ok(Proof::Keys(verify, self.keys(verify)?))
+    }
+
+    /// The keys that a sender signs with; none where it sends a name with a password.
+    pub(crate) fn keys(&self, verify: &Verify) -> Result<Vec<Key>, ActionError> {
         let keys = match verify {
-            Verify::Basic { user, password } => {
-                let (user, password) = (text(user, "verify.user")?, text(password, "verify.password")?);
-                return Ok(Proof::Password { user, password });
-            }
             Verify::Signature(rule) => &rule.keys,
             Verify::Token { keys, .. } => keys,
+            Verify::Basic { .. } => return Ok(Vec::new()),
         };
         let read = keys.iter().map(|key| {
-            let secret = text(&key.secret, "verify.secret")?;
+            let secret = self.evaluate(&key.secret, "verify.secret")?.to_text();
             Key::read(&secret, key.encoding, key.prefix.as_deref(), key.not_after)
                 .map_err(|error| ActionError::new(ErrorKind::Input, format!("verify.secret: {error}")))
         });
-        Ok(Proof::Keys(verify, read.collect::<Result<_, _>>()?))
+        read.collect()
+    }
+
+    /// The secret of a challenge.
+    pub(crate) fn challenge_key(&self, secret: &Template) -> Result<Key, ActionError> {
+        let secret = self.evaluate(secret, "challenge.secret")?.to_text();
+        Key::read(&secret, Encoding::Text, None, None)
+            .map_err(|error| ActionError::new(ErrorKind::Input, format!("challenge.secret: {error}")))
+    }
+
+    /// Keeps a secret that is not there yet, for its owner alone to read, durably. Whoever looks for it finds all of it
+    /// or nothing.
+    pub(crate) fn keep(&self, name: &str, secret: &str) -> std::io::Result<()> {
+        std::fs::create_dir_all(&self.folder)?;
+        let (file, fresh) = (self.folder.join(name), self.folder.join(format!(".{name}.new")));
+        let _ = std::fs::remove_file(&fresh);
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut opened = options.open(&fresh)?;
+        opened.write_all(secret.as_bytes())?;
+        opened.sync_all()?;
+        // A link never writes over what is there.
+        let linked = std::fs::hard_link(&fresh, &file);
+        std::fs::remove_file(&fresh)?;
+        linked
     }
 
     /// A value in which only `secrets` and `env` exist.

@@ -274,6 +274,7 @@ async fn prune_once(services: &Services) {
     }
     prune_keys(services).await;
     prune_state(services).await;
+    prune_sendings(services).await;
     if gone > 0 {
         services.forget_stored_definitions();
         tracing::info!(executions = gone, "cleared away what is older than it is kept");
@@ -295,6 +296,16 @@ async fn prune_state(services: &Services) {
     let Ok(before) = services.clock.now().checked_sub(EXPIRED_KEPT) else { return };
     loop {
         match services.store.prune_state(before, PRUNE_BATCH).await {
+            Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
+            Ok(_) => return,
+            Err(error) => return services.lost(&error),
+        }
+    }
+}
+
+async fn prune_sendings(services: &Services) {
+    loop {
+        match services.store.prune_sendings(services.clock.now(), PRUNE_BATCH).await {
             Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
             Ok(_) => return,
             Err(error) => return services.lost(&error),

@@ -1,5 +1,6 @@
 //! An Automation as it is after checking: what cannot be wrong any more. Only the loader makes it.
 
+mod challenge;
 mod paths;
 mod step;
 mod trigger;
@@ -19,10 +20,11 @@ use crate::retry::RetryPolicy;
 use crate::template::Template;
 use crate::value::Value;
 
+pub use challenge::{Challenge, ChallengeAnswer, ChallengeGuard, ChallengeKey, ChallengeRule, RequestPlace};
 pub use step::{Block, Inner, OnError, OnInterrupt, Runs, Step, Verb};
 pub use trigger::{
-    Cadence, LocalTime, Misfire, Overlap, ScheduleTrigger, StaticResponse, Trigger, WebhookMode,
-    WebhookTrigger, Weekday,
+    Cadence, Dedup, DedupBy, LocalTime, Misfire, Overlap, RateLimit, ScheduleTrigger, StaticResponse,
+    Trigger, WebhookMode, WebhookTrigger, Weekday,
 };
 
 pub use verbs::{

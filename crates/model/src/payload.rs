@@ -42,6 +42,9 @@ pub struct WebhookPayload {
     pub path_fragment: String,
     /// Decoded query parameters; a repeated name is a list in order.
     pub query_parameters: Map,
+    /// The query as it came, still encoded, without its question mark; empty if there was none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub raw_query: String,
     /// Headers by lower-case name; repeated ones joined with `, `.
     pub headers: BTreeMap<String, String>,
     /// The exact bytes of the body, with the content type that was sent.

@@ -40,6 +40,7 @@ impl Respond for Hooks {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
+            self.engine.note_refused(None, refusal.code);
             return refusal.into_response();
         }
         match route(head.uri.path()) {
@@ -55,7 +56,10 @@ impl Respond for Hooks {
             Ok(Route::Unknown | Route::Trigger { .. }) => {
                 plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
             }
-            Err(refusal) => refusal.into_response(),
+            Err(refusal) => {
+                self.engine.note_refused(None, refusal.code);
+                refusal.into_response()
+            }
         }
     }
 }
@@ -88,6 +92,7 @@ impl Hooks {
             Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.bytes())).await),
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
+                self.engine.note_refused(Some(token), refusal.code);
                 refusal.into_response()
             }
         }

@@ -1,5 +1,6 @@
 //! The contract that every store keeps. It has no business rule: it keeps what it is given, in order, durably.
 
+mod sending;
 mod state;
 mod wait;
 
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
+pub use sending::{Sending, Sent};
 pub use state::{StateEntry, StateRow, StateWrite};
 pub use wait::{Resting, Wait};
 
@@ -30,7 +32,8 @@ pub trait Store: Send + Sync + 'static {
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error>;
 
     /// Accepts executions together with the watermark they belong to: all of it or nothing. An execution whose
-    /// key is already taken for its Automation is not created, and the one that took it is named instead. A
+    /// key, or one of whose names, is already taken for its Automation is not created, and the one that took it is
+    /// named instead; none of its other names is then taken. A
     /// crash before the return means that the caller was told nothing; a crash after, that all of it stands. The
     /// definitions must have been put, else [`Error::NoSuchDefinition`] and nothing was changed.
     async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error>;
@@ -120,6 +123,18 @@ pub trait Store: Send + Sync + 'static {
     /// many went. An execution with such a key would be accepted again.
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
 
+    /// What has this name in an Automation at this time.
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error>;
+
+    /// Forgets names of what was sent whose time ended before `before`, at most `limit` of them, and gives how many
+    /// went. A crash in its midst means that some are left.
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+
     /// What there is to know of the store itself.
     async fn info(&self) -> Result<Info, Error>;
 
@@ -164,6 +179,9 @@ pub struct NewExecution {
     pub started: Event,
     /// A key that is unique for its Automation for ever, or until pruned by age: a tick's instant, a dedup value.
     pub key: Option<String>,
+    /// The names of what was sent, which count until their end; up to [`Sending::MAX`]. They are held against the
+    /// time of its first event.
+    pub sendings: Vec<Sending>,
     /// Whether its steps begin at once: it is listed as running then, and as queued otherwise.
     pub begins: bool,
 }
@@ -173,8 +191,10 @@ pub struct NewExecution {
 pub enum Accepted {
     /// It stands.
     New,
-    /// Its key was taken by this one.
+    /// Its key, or one of its names, was taken by this one.
     Duplicate(ExecutionId),
+    /// One of its names was taken by this one, for something else.
+    Mismatch(ExecutionId),
 }
 
 /// Events to append.

@@ -13,7 +13,8 @@ pub mod conformance;
 
 pub use contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
-    NewExecution, Page, Prune, Resting, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    NewExecution, Page, Prune, Resting, Sending, Sent, StateEntry, StateRow, StateWrite, Store, Wait,
+    Watermark,
 };
 pub use error::Error;
 #[cfg(any(test, feature = "failpoints"))]

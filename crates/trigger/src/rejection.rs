@@ -8,7 +8,8 @@ use crate::response;
 
 /// A request that starts nothing: a status, a stable code for programs and a sentence for people.
 ///
-/// Codes: `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
+/// Codes: `invalid_signature` (401), `bad_challenge`, `bad_idempotency_key` (400), `idempotency_mismatch` (422),
+/// `loop_detected` (508), `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
 /// `payload_too_large` (413), `unsupported_encoding` (415), `bad_content_type`, `bad_json`, `json_too_large`,
 /// `bad_form`, `bad_query`, `bad_multipart`, `schema_mismatch` (400), `rate_limited` (429), `unavailable` (503).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +84,26 @@ impl Rejection {
     pub fn rate_limited(retry_after: Duration) -> Self {
         let rejection = Self::new(429, "rate_limited", "too many requests for this trigger");
         Self { retry_after: Some(retry_after), ..rejection }
+    }
+
+    /// 401: it does not come from whom it should. What was wrong is for the log, not for a stranger.
+    #[must_use]
+    pub fn unverified() -> Self {
+        Self::new(401, "invalid_signature", "invalid signature")
+    }
+
+    /// 422: the caller's key stands for another request.
+    #[must_use]
+    pub fn idempotency_mismatch() -> Self {
+        let message = "this `Idempotency-Key` was sent with another request; use a new one";
+        Self::new(422, "idempotency_mismatch", message)
+    }
+
+    /// 508: executions start one another in a circle.
+    #[must_use]
+    pub fn loop_detected(most: u32) -> Self {
+        let message = format!("executions started one another more than {most} times in a row");
+        Self::new(508, "loop_detected", message)
     }
 
     /// 503: nothing can be accepted now: the queue is full, the store does not answer, or the daemon is stopping.

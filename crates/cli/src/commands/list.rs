@@ -64,6 +64,9 @@ struct Row {
     next_fires: Vec<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timezone: Option<String>,
+    /// Starts that were refused or passed over since the daemon began, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    refused: BTreeMap<String, u64>,
     errors: usize,
     warnings: usize,
     /// The first error of its file.
@@ -132,6 +135,9 @@ fn print(listing: &Listing) -> anyhow::Result<()> {
     } else {
         table.print()?;
     }
+    for row in listing.automations.iter().filter(|row| !row.refused.is_empty()) {
+        output::say(format_args!("{} started nothing for {}", row.id, refused(row)));
+    }
     let of_rows = listing.automations.iter().filter_map(|row| row.problem.as_ref());
     for problem in of_rows.chain(listing.broken.iter().filter_map(|broken| broken.problem.as_ref())) {
         output::error(plain(problem));
@@ -148,6 +154,12 @@ fn started_by(row: &Row) -> String {
         (None, Some(at)) => format!("next {}", time::in_zone(*at, row.timezone.as_deref().unwrap_or("UTC"))),
         (None, None) => row.trigger.clone(),
     }
+}
+
+/// What was refused or passed over, in words: `3 duplicate, 1 invalid_signature`.
+fn refused(row: &Row) -> String {
+    let reasons = row.refused.iter().map(|(reason, count)| format!("{count} {}", plain(reason)));
+    reasons.collect::<Vec<_>>().join(", ")
 }
 
 fn last(row: &Row, now: Timestamp) -> String {
@@ -197,6 +209,7 @@ impl Files {
                 test_url: address.map(|address| url(&address.test)),
                 next_fires: deployed.next_fires(now, NEXT_FIRES),
                 timezone: None,
+                refused: BTreeMap::new(),
                 errors: 0,
                 warnings: deployed.warnings.warning_count(),
                 problem: None,

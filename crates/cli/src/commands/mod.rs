@@ -12,6 +12,7 @@ mod executions;
 mod init;
 mod list;
 mod new;
+mod pair;
 mod plan;
 mod run;
 mod schema;
@@ -31,6 +32,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<serve::Serve>(),
     Entry::of::<list::List>(),
     Entry::of::<plan::Plan>(),
+    Entry::of::<pair::Pair>(),
     Entry::of::<executions::Executions>(),
     Entry::of::<events::Events>(),
     Entry::of::<state::State>(),

@@ -23,6 +23,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "serve",
         "list",
         "plan",
+        "pair",
         "executions",
         "events",
         "state",

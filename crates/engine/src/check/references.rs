@@ -109,12 +109,12 @@ impl<'a> Checker<'a> {
             value.expressions(&mut |expression| self.found.extend(dated(expression, VARIABLE)));
             self.template(value, Site::top(&Names::at(Place::ConfigVar { secret: *secret })));
         }
-        if let Trigger::Webhook(webhook) = &automation.trigger
-            && let Some(verify) = &webhook.verify
-        {
+        if let Trigger::Webhook(webhook) = &automation.trigger {
             // A secret is never shown there, as in a variable that is marked so.
             let names = Names::at(Place::ConfigVar { secret: true });
-            verify.expressions(&mut |expression| self.expression(expression, Site::top(&names)));
+            let mut look = |expression| self.expression(expression, Site::top(&names));
+            webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
+            webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
         }
         if let Some(condition) = &automation.trigger_if {
             self.found.extend(dated(condition, "the same start must be judged the same way each time"));

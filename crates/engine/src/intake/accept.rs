@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, Definition, NewExecution, Watermark};
+use store::{Accept, Accepted, Definition, NewExecution, Sending, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -25,6 +25,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Terms {
     /// A key that makes it unique for its Automation.
     pub(crate) key: Option<String>,
+    /// The names of what was sent.
+    pub(crate) sendings: Vec<Sending>,
     /// The instant up to which its schedule is dealt with, with it.
     pub(crate) watermark: Option<Watermark>,
     /// Whether it must begin at once or not at all.
@@ -85,12 +87,13 @@ impl Services {
                 origin: origin.clone(),
                 payload: payload.clone(),
             };
-            let executions = vec![NewExecution { id, started, key: terms.key.clone(), begins }];
+            let (key, sendings) = (terms.key.clone(), terms.sendings.clone());
+            let executions = vec![NewExecution { id, started, key, sendings, begins }];
             Accept { executions, watermark: terms.watermark.clone() }
         };
         let accepted = self.accept_durably(&deployed, accept).await?;
         match accepted {
-            Some(Accepted::Duplicate(first)) => Ok((first, Accepted::Duplicate(first))),
+            Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) => Ok((first, taken)),
             _ => {
                 self.intake.count_scheduled(&automation.id, &origin);
                 if begins {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, Origin};
+use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use accept::{Slot, Terms};
@@ -115,6 +116,11 @@ impl Intake {
     /// Whether an execution that the Automation's schedule started has not ended.
     pub(crate) fn schedule_is_busy(&self, automation: &AutomationId) -> bool {
         self.state().scheduled.get(automation).is_some_and(|count| *count > 0)
+    }
+
+    /// Comes when an execution comes into memory or leaves it.
+    pub(crate) fn moved(&self) -> Notified<'_> {
+        self.moved.notified()
     }
 
     /// Whether an execution is in memory.

@@ -155,13 +155,13 @@ impl Services {
                 break;
             }
             // It is on its way into memory, or to rest.
-            self.moved(moved).await;
+            self.after_a_move(moved).await;
         }
         Ok(None)
     }
 
     /// Comes back when an execution came into memory or left it, or after a second at the latest.
-    pub(super) async fn moved(&self, moved: impl Future<Output = ()>) {
+    pub(crate) async fn after_a_move(&self, moved: impl Future<Output = ()>) {
         let latest = self.clock.now().checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
         tokio::select! {
             () = moved => {}

@@ -224,7 +224,7 @@ impl Services {
             if self.clock.now() >= give_up {
                 return Err(Error::Closing.into());
             }
-            self.moved(moved).await;
+            self.after_a_move(moved).await;
         }
     }
 

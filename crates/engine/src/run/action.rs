@@ -1,6 +1,6 @@
 //! One call of an action: what must be committed before it, what bounds it, what it leaves.
 
-use connector::{Call, LogSink};
+use connector::{Call, LogSink, Trace};
 use futures_util::future::BoxFuture;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
@@ -59,6 +59,7 @@ impl Run {
             return self.native(native, &inputs, key).await;
         }
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
+        let trace = effect.then(|| self.chain());
         let log = StepLog { run: self, key };
         let future = match double {
             Some(answer) => answer,
@@ -69,7 +70,7 @@ impl Run {
                 http: &self.services.http,
                 debug: call.debug,
                 log: &log,
-                trace: None,
+                trace: trace.as_ref(),
             }),
         };
         let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
@@ -108,6 +109,11 @@ impl Run {
             }
             exit = self.expiry(Some(context)) => Err(exit),
         }
+    }
+
+    /// The chain of executions that this one belongs to.
+    pub(super) fn chain(&self) -> Trace {
+        crate::hooks::chain_of(self.journal.id(), &self.payload, &self.origin)
     }
 
     fn within_limit(&self, value: Value) -> Result<Value, Exit> {

@@ -83,6 +83,7 @@ impl Run {
             step: key.to_owned(),
             depth,
             test: self.origin.is_test(),
+            trace: Some(self.chain().to_string()),
         };
         let start = Start { payload: Payload::manual(inputs), origin };
         let terms = Terms {

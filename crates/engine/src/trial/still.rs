@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::DefinitionHash;
 use model::execution::{Event, ExecutionId, LogLine};
+use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    Prune, Resting, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -177,6 +177,19 @@ impl<S: Store> Store for Noticed<S> {
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.of(self.store.prune_keys(before, limit)).await
+    }
+
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error> {
+        self.of(self.store.sent(automation, key, now)).await
+    }
+
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.of(self.store.prune_sendings(before, limit)).await
     }
 
     async fn info(&self) -> Result<Info, Error> {

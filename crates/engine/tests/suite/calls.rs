@@ -47,7 +47,8 @@ async fn a_call_gives_the_result_of_the_other_and_an_asynchronous_one_its_execut
     assert_eq!(end(&engine, child).await, "10");
     let events = engine.store().events(child).await.expect("they are read").expect("it exists");
     let model::Event::Started { origin, .. } = &events[0] else { panic!("{events:?}") };
-    assert_eq!(*origin, Origin::Call { execution: id, step: "b".to_owned(), depth: 1, test: false });
+    let (step, trace) = ("b".to_owned(), Some(format!("{id};0")));
+    assert_eq!(*origin, Origin::Call { execution: id, step, depth: 1, test: false, trace });
     stop(engine).await;
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use engine::Engine;
 use jiff::Timestamp;
-use model::{DefinitionHash, Event, ExecutionId, LogLine};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    Prune, Resting, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
 };
 use tokio::sync::Semaphore;
 
@@ -395,6 +395,17 @@ impl Store for Watched {
     }
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.inner.prune_keys(before, limit).await
+    }
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error> {
+        self.inner.sent(automation, key, now).await
+    }
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_sendings(before, limit).await
     }
     async fn info(&self) -> Result<Info, Error> {
         self.inner.info().await

@@ -9,7 +9,7 @@ use trigger::webhook::Request;
 
 use crate::common::{Peer, Project, call, soon, stop};
 
-fn post(body: &str) -> Request {
+pub(crate) fn post(body: &str) -> Request {
     Request {
         method: "POST".to_owned(),
         headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
@@ -18,14 +18,14 @@ fn post(body: &str) -> Request {
     }
 }
 
-fn tokens(engine: &Engine) -> (String, String) {
+pub(crate) fn tokens(engine: &Engine) -> (String, String) {
     let catalog = engine.catalog();
     let deployed = catalog.find("test").expect("it is in force");
     let address = deployed.address.as_ref().expect("it has an address");
     (address.live.clone(), address.test.clone())
 }
 
-fn text(response: &HttpResponse) -> String {
+pub(crate) fn text(response: &HttpResponse) -> String {
     format!("{} {}", response.status, String::from_utf8_lossy(&response.body))
 }
 
@@ -244,7 +244,7 @@ async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_befor
 }
 
 /// The HMAC-SHA-256 of a text in hex.
-fn signature(key: &str, text: &str) -> String {
+pub(crate) fn signature(key: &str, text: &str) -> String {
     use hmac::{KeyInit as _, Mac as _};
     let mut mac = hmac::Hmac::<sha2::Sha256>::new_from_slice(key.as_bytes()).expect("a key");
     mac.update(text.as_bytes());

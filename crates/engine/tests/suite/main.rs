@@ -16,6 +16,7 @@ mod executions;
 mod flow;
 mod forecast;
 mod hooks;
+mod intake;
 mod pauses;
 mod relations;
 mod reload;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Named, Verify};
+use super::{Challenge, Named, RequestPlace, Verify};
 use crate::diagnostic::Span;
 use crate::json_schema::JsonSchema;
 
@@ -10,7 +10,7 @@ use crate::json_schema::JsonSchema;
 #[derive(Clone, Debug)]
 pub enum Trigger {
     /// A request on its address.
-    Webhook(WebhookTrigger),
+    Webhook(Box<WebhookTrigger>),
     /// The clock.
     Schedule(ScheduleTrigger),
     /// A person, the command line or the API.
@@ -46,6 +46,41 @@ pub struct WebhookTrigger {
     pub verify: Option<Verify>,
     /// What a body has to be.
     pub schema: Option<JsonSchema>,
+    /// What its sender asks before it sends anything.
+    pub challenge: Option<Challenge>,
+    /// What tells that the same was sent before.
+    pub dedup: Option<Dedup>,
+    /// How often it may be started.
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// What tells that the same was sent before, and for how long that is remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dedup {
+    /// What two sendings of the same have in common.
+    pub by: DedupBy,
+    /// How long it is remembered, whatever becomes of the execution.
+    pub window: Duration,
+}
+
+/// What two sendings of the same have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DedupBy {
+    /// The text at this place.
+    Place(RequestPlace),
+    /// Everything that is signed.
+    Signed,
+}
+
+/// How often a webhook may be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// So many requests.
+    pub max: u32,
+    /// In this time, evenly.
+    pub per: Duration,
+    /// How many may come at once.
+    pub burst: u32,
 }
 
 /// Whether a caller waits.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::expression::Expression;
+use crate::expression::{Expression, Reference};
 use crate::template::Template;
 
 /// Who may start a webhook beside whoever knows its address.
@@ -169,6 +169,25 @@ pub enum Piece {
 }
 
 impl Verify {
+    /// The name of its only secret, where that is read as it is: `NAME` of `${{ secrets.NAME }}`.
+    #[must_use]
+    pub fn secret_name(&self) -> Option<String> {
+        let keys = match self {
+            Self::Signature(rule) => &rule.keys,
+            Self::Token { keys, .. } => keys,
+            Self::Basic { .. } => return None,
+        };
+        let [key] = keys.as_slice() else { return None };
+        let mut references = key.secret.references();
+        match references.pop() {
+            Some(Reference { path, .. }) if references.is_empty() => match path.as_slice() {
+                [root, name] if root == "secrets" => Some(name.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with every expression in it.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {

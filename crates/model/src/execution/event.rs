@@ -252,6 +252,9 @@ pub enum Origin {
         /// Whether the caller is a test.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         test: bool,
+        /// The chain of executions that the caller belongs to, as its calls name it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<String>,
     },
 }
 

@@ -1,6 +1,8 @@
 //! The Automations in force, and starting one.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use engine::{Catalog, Deployed, Start};
 use http::StatusCode;
@@ -45,6 +47,8 @@ struct AutomationView {
     /// The next instants at which its schedule fires.
     #[schema(value_type = Vec<String>, format = DateTime)]
     next_fires: Vec<Timestamp>,
+    /// Starts of it that were refused or passed over since the daemon began, by reason.
+    refused: BTreeMap<String, u64>,
     /// How many errors its file has.
     errors: usize,
     /// How many warnings its file has.
@@ -109,6 +113,7 @@ impl Api {
             live_url: deployed.live_url(&base),
             test_url: deployed.test_url(&base),
             next_fires: deployed.next_fires(now, NEXT_FIRES),
+            refused: self.engine.refused_of(&automation.id),
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployed.warnings).warning_count(),
         }
@@ -155,6 +160,37 @@ pub(crate) async fn show(
         plan: deployed.plan.graph(automation),
         inputs: serde_json::to_value(&automation.inputs).unwrap_or_default(),
     }))
+}
+
+/// A sender's secret that is waited for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pairing {
+    /// Until when it is waited for; nothing where it is not, or has come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    open_until: Option<Timestamp>,
+}
+
+/// Wait for the secret that a sender brings along, for ten minutes
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/pair", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "It is waited for", body = Pairing)),
+)]
+pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
+    Ok(Answer::ok(Pairing { open_until: Some(api.engine.pair(&id)?) }))
+}
+
+/// Whether a sender's secret is waited for
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}/pair", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "Whether it is", body = Pairing)),
+)]
+pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
+    let automation = id_of(&api.engine.catalog(), &id)?;
+    Ok(Answer::ok(Pairing { open_until: api.engine.pairing(&automation) }))
 }
 
 /// What to start with: inputs, or the whole payload that some earlier start had.

@@ -333,6 +333,7 @@ mod tests {
             method: "POST".into(),
             path_fragment: String::new(),
             query_parameters: Map::new(),
+            raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
             body: File { content_type: "".into(), filename: None, data: bytes::Bytes::new() },
         });

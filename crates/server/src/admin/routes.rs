@@ -54,6 +54,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(automations::list))
         .routes(routes!(automations::show))
         .routes(routes!(automations::run))
+        .routes(routes!(automations::pair, automations::pairing))
         .routes(routes!(executions::list))
         .routes(routes!(executions::show))
         .routes(routes!(executions::logs))

@@ -9,6 +9,7 @@ mod durability;
 mod lists;
 mod retention;
 mod sample;
+mod sendings;
 mod state;
 mod values;
 mod waits;
@@ -68,6 +69,13 @@ pub const RULES: &[(&str, Rule)] = &[
     ("pruning deletes the values that expired, no more", |place| Box::pin(state::pruned(place))),
     ("writes of the state are bounded", |place| Box::pin(state::bounded(place))),
     ("the first secret stays", |place| Box::pin(state::secret(place))),
+    ("what was sent before starts nothing", |place| Box::pin(sendings::unique(place))),
+    ("a name stands for one thing only", |place| Box::pin(sendings::content(place))),
+    ("what is refused takes no name", |place| Box::pin(sendings::none_is_left_taken(place))),
+    ("a name counts until its end, whatever becomes of its execution", |place| {
+        Box::pin(sendings::until_its_end(place))
+    }),
+    ("names are bounded", |place| Box::pin(sendings::bounded(place))),
     ("pages do not shift under inserts", |place| Box::pin(lists::stable_pages(place))),
     ("every filter gives what it says", |place| Box::pin(lists::filters(place))),
     ("times filter to the nanosecond", |place| Box::pin(lists::times(place))),

@@ -45,7 +45,7 @@ pub(super) fn with_origin(definition: &Definition, seconds: i64, random: u8, ori
         origin,
         payload: Payload::manual(Map::new()),
     };
-    NewExecution { id: id(seconds, random), started, key: None, begins: false }
+    NewExecution { id: id(seconds, random), started, key: None, sendings: Vec::new(), begins: false }
 }
 
 /// As [`new`], with a key.

@@ -22,6 +22,7 @@ pub(super) async fn round_trip(place: &dyn Place) {
     let payload = Payload::Webhook(WebhookPayload {
         method: "POST".to_owned(),
         path_fragment: TEXT.to_owned(),
+        raw_query: TEXT.to_owned(),
         query_parameters: [("q", Value::from(TEXT))].into_iter().collect::<Map>(),
         headers: BTreeMap::from([("x-text".to_owned(), TEXT.to_owned())]),
         body: file(bytes.clone(), None),

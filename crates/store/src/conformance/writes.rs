@@ -24,8 +24,7 @@ pub(super) async fn accept_is_atomic(place: &dyn Place) {
     let accepted = accept(&*store, vec![with_key(&definition, 6, 6, "fresh")]).await;
     assert_eq!(accepted, [Accepted::New], "the key was not left taken");
 
-    let unstarted =
-        crate::NewExecution { id: id(8, 8), started: finished(1, success()), key: None, begins: false };
+    let unstarted = crate::NewExecution { started: finished(1, success()), ..new(&definition, 8, 8) };
     let refused = store.accept(Accept { executions: vec![unstarted], watermark: None }).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }

@@ -6,7 +6,9 @@ use std::fmt;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Status};
 
-use crate::contract::{Accept, Address, Append, Definition, NewExecution, StateWrite, Wait, Watermark};
+use crate::contract::{
+    Accept, Address, Append, Definition, NewExecution, Sending, StateWrite, Wait, Watermark,
+};
 use crate::{Accepted, Error};
 
 /// How many characters of an error a list shows.
@@ -44,6 +46,8 @@ pub(super) enum Work {
     ForgetKeys { before: [u8; 6], limit: u32 },
     /// Delete some of the values that expired before this, so many at most. Answered with [`Done::Count`].
     ForgetState { before_ns: i64, limit: u32 },
+    /// Forget some names of what was sent whose time ended before this, so many at most. Answered with [`Done::Count`].
+    ForgetSendings { before_ns: i64, limit: u32 },
     /// Give some free pages back to the file system. Answered with [`Done::More`].
     GiveBack,
 }
@@ -84,6 +88,7 @@ pub(super) struct NewRow {
     pub(super) started_ns: i64,
     pub(super) body: String,
     pub(super) key: Option<String>,
+    pub(super) sendings: Vec<Sending>,
 }
 
 /// Events and log lines of one execution.
@@ -157,7 +162,9 @@ impl Work {
         match self {
             Self::Accept { executions, .. } => executions
                 .iter()
-                .map(|row| 256 + row.body.len() + row.key.as_ref().map_or(0, String::len))
+                .map(|row| {
+                    256 + row.body.len() + row.key.as_ref().map_or(0, String::len) + 96 * row.sendings.len()
+                })
                 .sum(),
             Self::Append(row) => {
                 256 + row.body.as_ref().map_or(0, String::len)
@@ -174,6 +181,7 @@ impl Work {
             | Self::ForgetDefinitions
             | Self::ForgetKeys { .. }
             | Self::ForgetState { .. }
+            | Self::ForgetSendings { .. }
             | Self::GiveBack => 0,
         }
     }
@@ -187,6 +195,9 @@ impl NewRow {
                 reason: "the first event of an execution must be `started`".to_owned(),
             });
         };
+        if new.sendings.len() > Sending::MAX {
+            return Err(invalid(format!("what starts an execution has at most {} names", Sending::MAX)));
+        }
         Ok(Self {
             id: new.id,
             automation,
@@ -197,6 +208,7 @@ impl NewRow {
             started_ns: to_ns(at),
             body,
             key: new.key,
+            sendings: new.sendings,
         })
     }
 }

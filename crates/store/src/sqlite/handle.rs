@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::{DefinitionHash, Event, ExecutionId, LogLine};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::Mutex;
 
 use super::checkpoint::Checkpointer;
@@ -18,11 +18,11 @@ use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::settings::{self, Durability, Options};
 use super::writer::Writer;
-use super::{forget, read, schema, state, waits};
+use super::{forget, read, schema, sendings, state, waits};
 use crate::Error;
 use crate::contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page, Prune,
-    Resting, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    Resting, Sent, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
 };
 
 /// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written
@@ -230,6 +230,20 @@ impl Store for SqliteStore {
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         forget::prune_keys(self.queue()?, before, limit).await
+    }
+
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error> {
+        let automation = automation.clone();
+        self.0.pool.read(move |connection| sendings::find(connection, &automation, &key, now)).await
+    }
+
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        sendings::prune(self.queue()?, before, limit).await
     }
 
     async fn info(&self) -> Result<Info, Error> {

@@ -8,6 +8,7 @@ mod settings;
 
 mod place;
 mod schema;
+mod sendings;
 
 mod encode;
 mod queue;

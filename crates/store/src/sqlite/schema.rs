@@ -9,9 +9,10 @@ use super::settings::open_error;
 use crate::Error;
 
 /// Every version of the tables, oldest first. One that is released never changes.
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     ("V1__initial", include_str!("../../migrations/V1__initial.sql")),
     ("V2__waits_and_state", include_str!("../../migrations/V2__waits_and_state.sql")),
+    ("V3__sendings", include_str!("../../migrations/V3__sendings.sql")),
 ];
 
 /// The version that this release reads and writes.

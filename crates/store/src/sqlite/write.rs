@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::encode::{AppendRow, Done, Key, NewRow, StateChange, Work, status_code, to_ns};
 use super::statements::Statements;
-use super::{forget, state, waits};
+use super::{forget, sendings, state, waits};
 use crate::contract::{Address, Definition, Watermark};
 use crate::{Accepted, Error};
 
@@ -41,7 +41,9 @@ pub(super) fn write(
     work: &Work,
 ) -> Result<Done, Fault> {
     match work {
-        Work::Accept { executions, watermark } => accept(statements, uses, executions, watermark.as_ref()),
+        Work::Accept { executions, watermark } => {
+            accept(connection, statements, uses, executions, watermark.as_ref())
+        }
         Work::Append(row) => append(connection, statements, row),
         Work::PutDefinition(definition) => put_definition(connection, definition),
         Work::PutAddresses(addresses) => put_addresses(connection, addresses),
@@ -52,6 +54,7 @@ pub(super) fn write(
         Work::ForgetDefinitions => forget::forget_definitions(connection, uses),
         Work::ForgetKeys { before, limit } => forget::forget_keys(connection, before, *limit),
         Work::ForgetState { before_ns, limit } => state::forget(connection, *before_ns, *limit),
+        Work::ForgetSendings { before_ns, limit } => sendings::forget(connection, *before_ns, *limit),
         Work::GiveBack => forget::give_back(connection),
     }
 }
@@ -67,6 +70,7 @@ pub(super) fn write_uses(statements: &mut Statements<'_>, uses: &mut Uses) -> ru
 }
 
 fn accept(
+    connection: &Connection,
     statements: &mut Statements<'_>,
     uses: &mut Uses,
     executions: &[NewRow],
@@ -82,7 +86,7 @@ fn accept(
     }
     let mut accepted = Vec::with_capacity(executions.len());
     for row in executions {
-        accepted.push(accept_one(statements, row)?);
+        accepted.push(accept_one(connection, statements, row)?);
     }
     if let Some(watermark) = watermark {
         let Watermark { automation, schedule, instant } = watermark;
@@ -97,9 +101,16 @@ fn accept(
     Ok(Done::Accepted(accepted))
 }
 
-fn accept_one(statements: &mut Statements<'_>, row: &NewRow) -> Result<Accepted, Fault> {
+fn accept_one(
+    connection: &Connection,
+    statements: &mut Statements<'_>,
+    row: &NewRow,
+) -> Result<Accepted, Fault> {
     let id = row.id.as_bytes();
     let automation = row.automation.as_str();
+    if let Some(taken) = sendings::taken(connection, row)? {
+        return Ok(taken);
+    }
     if let Some(key) = &row.key
         && statements.take_key.execute(params![automation, key, id])? == 0
     {
@@ -113,6 +124,7 @@ fn accept_one(statements: &mut Statements<'_>, row: &NewRow) -> Result<Accepted,
         return Err(Fault::Undo(Error::Exists(row.id)));
     }
     statements.new_events.execute(params![id, 0, row.body])?;
+    sendings::take(connection, row)?;
     Ok(Accepted::New)
 }
 

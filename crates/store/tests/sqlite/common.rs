@@ -35,7 +35,7 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         origin: Origin::Manual,
         payload: Payload::manual(inputs),
     };
-    NewExecution { id: id(number), started, key: None, begins: false }
+    NewExecution { id: id(number), started, key: None, sendings: Vec::new(), begins: false }
 }
 
 pub(crate) fn accept(number: u32, bytes: usize) -> Accept {

@@ -72,6 +72,53 @@ fn version_1(file: &Path) {
         .expect("it has rows");
 }
 
+/// The same file as version 2 left it.
+fn version_2(file: &Path) {
+    version_1(file);
+    let sql = include_str!("../../migrations/V2__waits_and_state.sql");
+    let migration = refinery::Migration::unapplied("V2__waits_and_state", sql).expect("it has a version");
+    let connection = Connection::open(file).expect("it opens");
+    connection.execute_batch(sql).expect("it has tables");
+    connection
+        .execute_batch(&format!(
+            "INSERT INTO refinery_schema_history VALUES (2, 'waits_and_state', '2026-11-21T10:00:00Z', '{}');",
+            migration.checksum()
+        ))
+        .expect("it has a history");
+}
+
+#[tokio::test]
+async fn a_file_of_version_2_remembers_from_now_on_what_is_sent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cogwork.db");
+    version_2(&file);
+    let store = SqliteStore::open(&file, Options::default()).expect("it opens");
+    let row = store.execution(id(2)).await.expect("it is read").expect("it is there");
+    let Event::Started { at: _, automation, definition, origin, payload } =
+        store.events(id(2)).await.expect("they are read").expect("they are there").remove(0)
+    else {
+        panic!("it has started")
+    };
+    assert_eq!((row.automation, row.definition), (automation.clone(), definition));
+    let sending = store::Sending { key: [1; 32], content: None, until: at(100) };
+    let new = |number| store::NewExecution {
+        id: id(number),
+        started: Event::Started {
+            at: at(1),
+            automation: automation.clone(),
+            definition,
+            origin: origin.clone(),
+            payload: payload.clone(),
+        },
+        key: None,
+        sendings: vec![sending],
+        begins: false,
+    };
+    let accept = store::Accept { executions: vec![new(21), new(22)], watermark: None };
+    let accepted = store.accept(accept).await.expect("they are accepted");
+    assert_eq!(accepted, [store::Accepted::New, store::Accepted::Duplicate(id(21))]);
+}
+
 #[tokio::test]
 async fn a_file_of_version_1_is_read() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -101,7 +148,7 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
     let file = directory.path().join("cogwork.db");
     version_1(&file);
     let refused = SqliteStore::open_read_only(&file).expect_err("a reader may not change the tables");
-    assert!(matches!(refused, Error::OlderSchema { found: 1, known: 2, .. }), "{refused}");
+    assert!(matches!(refused, Error::OlderSchema { found: 1, known: 3, .. }), "{refused}");
     let store = SqliteStore::open(&file, Options::default()).expect("it opens");
     let rows = store.unfinished(None, 10).await.expect("they are read");
     let found: Vec<_> = rows.iter().map(|row| (row.id, row.status)).collect();

@@ -125,6 +125,15 @@ pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsErr
     Ok(finish(response, id))
 }
 
+/// The header that marks the answer to what was sent before: it is the first one's.
+pub const DUPLICATE: &str = "x-duplicate";
+
+/// The answer of an earlier sending, given again.
+#[must_use]
+pub fn duplicate(response: HttpResponse) -> HttpResponse {
+    sealed(response.with_header(DUPLICATE, "true"))
+}
+
 /// 500: the execution failed. The body is `{"error": …, "executionId": …}`.
 #[must_use]
 pub fn failed(message: &str, id: &ExecutionId) -> HttpResponse {

@@ -1,7 +1,4 @@
-use std::time::Duration;
-
 use model::File;
-use model::automation::WebhookMode;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -52,15 +49,7 @@ fn fixed(
 
 #[test]
 fn an_asynchronous_start_answers_the_execution_id_and_nothing_else() {
-    let trigger = WebhookTrigger {
-        mode: WebhookMode::Async,
-        methods: Vec::new(),
-        respond: None,
-        timeout: Duration::from_secs(30),
-        max_body: 1,
-        verify: None,
-        schema: None,
-    };
+    let trigger = crate::webhook::testing::trigger();
     check(&asynchronous(&trigger, &id()), r#"200 [content-type: application/json] {"executionId":"ID"}"#);
     let trigger = WebhookTrigger { respond: Some(fixed(202, None, &[], Some("thanks"))), ..trigger };
     check(&asynchronous(&trigger, &id()), "202 [content-type: text/plain; charset=utf-8] thanks");

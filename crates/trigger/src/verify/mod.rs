@@ -25,6 +25,17 @@ pub struct Key {
     not_after: Option<Timestamp>,
 }
 
+impl Key {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether it counts at this time.
+    pub(crate) fn in_force(&self, now: Timestamp) -> bool {
+        self.not_after.is_none_or(|until| now < until)
+    }
+}
+
 impl std::fmt::Debug for Key {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("***")
@@ -74,7 +85,7 @@ impl Key {
 }
 
 /// Checks a request. `url` is the address that the sender was given, with what follows its token and the query; `now` is
-/// the time that signatures are held against.
+/// the time that signatures are held against. Gives what is signed; nothing where it is no signature that proves it.
 ///
 /// # Errors
 /// 401, whatever the reason: it is given beside, for the log.
@@ -83,20 +94,19 @@ pub fn verify(
     request: &Request,
     url: &str,
     now: Timestamp,
-) -> Result<(), (Rejection, Reason)> {
+) -> Result<Vec<u8>, (Rejection, Reason)> {
     let result = match proof {
-        Proof::Password { user, password } => basic(request, user, password),
+        Proof::Password { user, password } => basic(request, user, password).map(|()| Vec::new()),
         Proof::Keys(verify, keys) => {
-            let keys: Vec<&Key> =
-                keys.iter().filter(|key| key.not_after.is_none_or(|until| now < until)).collect();
+            let keys: Vec<&Key> = keys.iter().filter(|key| key.in_force(now)).collect();
             match verify {
                 Verify::Signature(rule) => signature::check(rule, &keys, request, url, now),
-                Verify::Token { header, .. } => token(request, header, &keys),
+                Verify::Token { header, .. } => token(request, header, &keys).map(|()| Vec::new()),
                 Verify::Basic { .. } => Err(Reason::Wrong),
             }
         }
     };
-    result.map_err(|reason| (Rejection::new(401, "invalid_signature", "invalid signature"), reason))
+    result.map_err(|reason| (Rejection::unverified(), reason))
 }
 
 /// Why a request was refused, for the log.
@@ -145,7 +155,7 @@ fn basic(request: &Request, user: &str, password: &str) -> Result<(), Reason> {
 }
 
 /// Whether two texts are the same, in a time that says nothing of where they differ.
-fn same(right: &[u8], sent: &[u8]) -> bool {
+pub(crate) fn same(right: &[u8], sent: &[u8]) -> bool {
     // Both become MACs under one key first, so that their lengths cost nothing either.
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"compare");
     ring::hmac::verify(&key, sent, ring::hmac::sign(&key, right).as_ref()).is_ok()

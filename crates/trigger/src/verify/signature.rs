@@ -13,14 +13,14 @@ const MAX_SIGNATURES: usize = 8;
 /// How far a sender's clock may be ahead (webhook security 2.3).
 const AHEAD: SignedDuration = SignedDuration::from_secs(60);
 
-/// Checks a signature.
+/// Checks a signature, and gives what it is over.
 pub(super) fn check(
     rule: &SignatureRule,
     keys: &[&Key],
     request: &Request,
     url: &str,
     now: Timestamp,
-) -> Result<(), Reason> {
+) -> Result<Vec<u8>, Reason> {
     let headers = found(rule, request)?;
     let texts: Vec<&str> = headers.iter().flat_map(|header| texts(&rule.format, header)).collect();
     if texts.is_empty() || texts.len() > MAX_SIGNATURES {
@@ -45,9 +45,10 @@ pub(super) fn check(
         in_time(at, sent, now)?;
     }
     match rule.body_digest {
-        Some(parameter) if !is_form(request) && !request.body.is_empty() => body_is(request, parameter),
-        _ => Ok(()),
+        Some(parameter) if !is_form(request) && !request.body.is_empty() => body_is(request, parameter)?,
+        _ => {}
     }
+    Ok(message)
 }
 
 /// The headers that may hold a signature. Of a name with numbers (`x-signature-1`, `x-signature-2`) all do.

@@ -8,6 +8,8 @@ mod content_type;
 mod fields;
 mod multipart;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -117,6 +119,7 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
     Ok(WebhookPayload {
         path_fragment: fields::path_fragment(&request.fragment),
         query_parameters,
+        raw_query: request.raw_query,
         headers: fold(&request.headers),
         body: File { content_type: content_type.into(), filename: None, data: request.body },
         method: request.method,
@@ -124,7 +127,7 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
 }
 
 /// What `trigger.results` is for a request: `body.data`, `body.contentType`, `rawBody`, `headers`, `pathFragment`,
-/// `queryParameters`, `method`.
+/// `queryParameters`, `rawQuery`, `method`.
 ///
 /// `body.data` by content type:
 /// * JSON (`application/json`, any `+json`): the value, scalars and lists too; a byte order mark is allowed.
@@ -155,12 +158,13 @@ pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
     for (name, value) in &payload.headers {
         headers.insert(name.as_str(), value.as_str());
     }
-    let mut results = Map::with_capacity(6);
+    let mut results = Map::with_capacity(7);
     results.insert("body", body);
     results.insert("rawBody", raw);
     results.insert("headers", headers);
     results.insert("pathFragment", payload.path_fragment.as_str());
     results.insert("queryParameters", payload.query_parameters.clone());
+    results.insert("rawQuery", payload.raw_query.as_str());
     results.insert("method", payload.method.as_str());
     Ok(Value::from(results))
 }

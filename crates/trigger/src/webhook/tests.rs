@@ -1,23 +1,9 @@
-use std::time::Duration;
-
-use model::automation::WebhookMode;
 use model::{Map, Payload};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
+use super::testing::trigger;
 use super::*;
-
-fn trigger() -> WebhookTrigger {
-    WebhookTrigger {
-        mode: WebhookMode::Async,
-        methods: Vec::new(),
-        respond: None,
-        timeout: Duration::from_secs(30),
-        max_body: 4096,
-        verify: None,
-        schema: None,
-    }
-}
 
 /// A request written as `name: value` lines; the body follows.
 fn request(headers: &str, body: &[u8]) -> Request {
@@ -176,7 +162,7 @@ fn results_hold_what_the_contract_names() {
         r#"{"body":{"data":{},"contentType":"application/json"},"#,
         r#""rawBody":{"contentType":"application/json","size":2,"encoding":"utf8","data":"{}"},"#,
         r#""headers":{"content-type":"application/json","host":"hooks.example","x-order":"7, 8"},"#,
-        r#""pathFragment":"orders/a b","queryParameters":{"q":["1","2"]},"method":"POST"}"#
+        r#""pathFragment":"orders/a b","queryParameters":{"q":["1","2"]},"rawQuery":"q=1&q=2","method":"POST"}"#
     );
     assert_eq!(received.results.to_json(), expected);
     let header = |name: &str| received.results.path("headers")?.get(name);
@@ -190,7 +176,7 @@ fn what_is_missing_is_empty_and_never_absent() {
     let expected = concat!(
         r#"{"body":{"data":null,"contentType":null},"#,
         r#""rawBody":{"contentType":"application/octet-stream","size":0,"encoding":"utf8","data":""},"#,
-        r#""headers":{},"pathFragment":"","queryParameters":{},"method":"POST"}"#
+        r#""headers":{},"pathFragment":"","queryParameters":{},"rawQuery":"","method":"POST"}"#
     );
     assert_eq!(results.to_json(), expected);
 }

@@ -104,6 +104,7 @@ impl Given {
             method: method.cloned().unwrap_or_else(|| "POST".to_owned()),
             path_fragment: String::new(),
             query_parameters: Map::new(),
+            raw_query: String::new(),
             headers,
             body: model::File { content_type: content_type.into(), filename: None, data: body.into() },
         }))

@@ -23,7 +23,8 @@ pub(super) const STEP: [&str; 2] = ["results", "error"];
 pub(super) const ERROR: [&str; 8] =
     ["kind", "message", "status", "code", "requestId", "body", "step", "retryAfterMs"];
 
-const WEBHOOK: [&str; 6] = ["body", "rawBody", "headers", "pathFragment", "queryParameters", "method"];
+const WEBHOOK: [&str; 7] =
+    ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];
 const SCHEDULE: [&str; 4] = ["scheduledAt", "startedAt", "timezone", "body"];
 const MANUAL: [&str; 2] = ["body", "inputs"];
 

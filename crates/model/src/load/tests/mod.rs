@@ -3,6 +3,7 @@
 mod codes;
 pub(crate) mod corpus;
 mod flow;
+mod intake;
 mod lint;
 mod lowering;
 mod properties;

@@ -1,6 +1,9 @@
 //! `trigger`: exactly one kind, and a condition beside it. A kind is one file here and one row of [`KINDS`].
 
 mod body_schema;
+mod challenge;
+mod challenges;
+mod limits;
 mod presets;
 pub(super) mod schedule;
 pub(super) mod verify;

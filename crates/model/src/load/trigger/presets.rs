@@ -1,7 +1,9 @@
 //! The signatures of well-known senders, as data. To add one: a row of [`PRESETS`], and its golden vector in the trigger
 //! crate's tests. Sources: each sender's own reference of its webhooks, as of 2026.
 
-use crate::automation::{Algorithm, Encoding, TimeUnit};
+use std::borrow::Cow;
+
+use crate::automation::{Algorithm, Encoding, RequestPlace, TimeUnit};
 
 /// How a sender signs.
 pub(crate) struct Preset {
@@ -9,6 +11,8 @@ pub(crate) struct Preset {
     pub(crate) name: &'static str,
     /// What it signs with.
     pub(crate) scheme: Scheme,
+    /// Where its id of what it sends stands, signed or not, for `dedup`.
+    pub(crate) id: Option<RequestPlace>,
 }
 
 /// The kinds of proof.
@@ -84,13 +88,23 @@ const GITHUB: Signature =
     Signature { header: "x-hub-signature-256", format: Form::Plain("sha256="), ..USUAL };
 
 const fn signed(name: &'static str, signature: Signature) -> Preset {
-    Preset { name, scheme: Scheme::Signature(signature) }
+    Preset { name, scheme: Scheme::Signature(signature), id: None }
+}
+
+/// As [`signed`], with the header that its id stands in.
+const fn with_header(name: &'static str, id: &'static str, signature: Signature) -> Preset {
+    Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestPlace::Header(Cow::Borrowed(id))) }
+}
+
+/// As [`signed`], with the place of its id in the body.
+const fn with_pointer(name: &'static str, id: &'static str, signature: Signature) -> Preset {
+    Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestPlace::Body(Cow::Borrowed(id))) }
 }
 
 /// All presets, by name.
 pub(crate) static PRESETS: &[Preset] = &[
     signed("asana", Signature { header: "x-hook-signature", ..USUAL }),
-    Preset { name: "basic", scheme: Scheme::Basic },
+    Preset { name: "basic", scheme: Scheme::Basic, id: None },
     signed(
         "discord",
         Signature {
@@ -103,8 +117,12 @@ pub(crate) static PRESETS: &[Preset] = &[
         },
     ),
     signed("docusign", Signature { header: "x-docusign-signature-*", encoding: Encoding::Base64, ..USUAL }),
-    signed("github", GITHUB),
-    Preset { name: "gitlab", scheme: Scheme::Token("x-gitlab-token") },
+    with_header("github", "x-github-delivery", GITHUB),
+    Preset {
+        name: "gitlab",
+        scheme: Scheme::Token("x-gitlab-token"),
+        id: Some(RequestPlace::Header(Cow::Borrowed("idempotency-key"))),
+    },
     signed("hmac", USUAL),
     signed(
         "hubspot",
@@ -116,8 +134,14 @@ pub(crate) static PRESETS: &[Preset] = &[
             ..USUAL
         },
     ),
-    signed(
+    with_header(
+        "jira",
+        "x-atlassian-webhook-identifier",
+        Signature { header: "x-hub-signature", format: Form::Plain("sha256="), ..USUAL },
+    ),
+    with_header(
         "linear",
+        "linear-delivery",
         Signature {
             header: "linear-signature",
             timestamp: Some((Time::Body("webhookTimestamp"), TimeUnit::Milliseconds, 60)),
@@ -125,8 +149,9 @@ pub(crate) static PRESETS: &[Preset] = &[
         },
     ),
     signed("meta", GITHUB),
-    signed(
+    with_pointer(
         "paddle",
+        "/event_id",
         Signature {
             header: "paddle-signature",
             format: Form::Pairs(';', "h1"),
@@ -135,14 +160,20 @@ pub(crate) static PRESETS: &[Preset] = &[
             ..USUAL
         },
     ),
-    signed(
+    with_pointer(
         "pagerduty",
+        "/event/id",
         Signature { header: "x-pagerduty-signature", format: Form::Pairs(',', "v1"), ..USUAL },
     ),
-    Preset { name: "sharedToken", scheme: Scheme::Token("x-webhook-token") },
-    signed("shopify", Signature { header: "x-shopify-hmac-sha256", encoding: Encoding::Base64, ..USUAL }),
-    signed(
+    Preset { name: "sharedToken", scheme: Scheme::Token("x-webhook-token"), id: None },
+    with_header(
+        "shopify",
+        "x-shopify-webhook-id",
+        Signature { header: "x-shopify-hmac-sha256", encoding: Encoding::Base64, ..USUAL },
+    ),
+    with_pointer(
         "slack",
+        "/event_id",
         Signature {
             header: "x-slack-signature",
             format: Form::Plain("v0="),
@@ -151,8 +182,9 @@ pub(crate) static PRESETS: &[Preset] = &[
             ..USUAL
         },
     ),
-    signed(
+    with_pointer(
         "square",
+        "/event_id",
         Signature {
             header: "x-square-hmacsha256-signature",
             encoding: Encoding::Base64,
@@ -170,8 +202,9 @@ pub(crate) static PRESETS: &[Preset] = &[
             ..STANDARD
         },
     ),
-    signed(
+    with_pointer(
         "stripe",
+        "/id",
         Signature {
             header: "stripe-signature",
             format: Form::Pairs(',', "v1"),
@@ -199,8 +232,9 @@ pub(crate) static PRESETS: &[Preset] = &[
             ..USUAL
         },
     ),
-    signed(
+    with_header(
         "twilio",
+        "i-twilio-idempotency-token",
         Signature {
             algorithm: Algorithm::Sha1,
             header: "x-twilio-signature",

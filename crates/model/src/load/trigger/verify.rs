@@ -289,7 +289,7 @@ fn keys(
 }
 
 /// A secret; an empty one would let everybody in.
-fn secret(node: &Node, diagnostics: &Diagnostics) -> Option<Template> {
+pub(super) fn secret(node: &Node, diagnostics: &Diagnostics) -> Option<Template> {
     let secret = template(node, diagnostics);
     let empty = matches!(&node.kind, Kind::Null) || node.as_str().is_some_and(|text| text.trim().is_empty());
     if empty {

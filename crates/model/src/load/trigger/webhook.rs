@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{body_schema, verify};
+use super::{body_schema, challenge, limits, verify};
 use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
 use crate::load::header;
@@ -49,6 +49,21 @@ pub(in crate::load) static WEBHOOK: Object = Object {
             "Who may start it: how the sender signs its requests, or `none` for whoever knows the address.",
         ),
         Key::new(
+            "challenge",
+            Shape::Either(&[Shape::Words(challenge::WORDS), Shape::Object(&challenge::CHALLENGE)]),
+            "What its sender asks before it sends anything, answered without an execution. Default: what the preset of `verify` has.",
+        ),
+        Key::new(
+            "dedup",
+            Shape::Object(&limits::DEDUP),
+            "What tells that the same was sent before: it starts nothing, and gets the first one's answer. Default: nothing does.",
+        ),
+        Key::new(
+            "rateLimit",
+            Shape::Object(&limits::RATE_LIMIT),
+            "How often it may be started; beyond that a request is answered with 429. Default: no limit.",
+        ),
+        Key::new(
             "schema",
             Shape::Named(ANY_NAME, &Shape::Template),
             "What a body has to be, as JSON Schema (draft 2020-12); one that is not is answered with 400. Default: anything.",
@@ -74,7 +89,7 @@ static RESPONSE: Object = Object {
 
 pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     if node.is_null() {
-        return Some(Trigger::Webhook(usual()));
+        return Some(Trigger::Webhook(Box::new(usual())));
     }
     let mut reader = WEBHOOK.open(node, diagnostics)?;
     let mut webhook = usual();
@@ -101,12 +116,16 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         None => {}
     }
     webhook.verify = verify::lower(reader.take("verify"), diagnostics);
+    webhook.challenge =
+        challenge::lower(reader.take("challenge"), node, webhook.verify.as_ref(), diagnostics);
+    webhook.dedup = limits::dedup(reader.take("dedup"), node, webhook.verify.as_ref(), diagnostics);
+    webhook.rate_limit = limits::rate(reader.take("rateLimit"), diagnostics);
     webhook.schema = body_schema::lower(reader.take("schema"), diagnostics);
     if has_known_mode(node) {
         inert(&reader, webhook.mode, diagnostics);
     }
     reader.finish();
-    Some(Trigger::Webhook(webhook))
+    Some(Trigger::Webhook(Box::new(webhook)))
 }
 
 fn usual() -> WebhookTrigger {
@@ -118,6 +137,9 @@ fn usual() -> WebhookTrigger {
         max_body: Automation::DEFAULT_MAX_BODY,
         verify: None,
         schema: None,
+        challenge: None,
+        dedup: None,
+        rate_limit: None,
     }
 }
 

@@ -1,0 +1,78 @@
+//! `cogwork pair`
+
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use model::AutomationId;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::{Exit, Fault};
+use crate::output::{self, plain};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork pair task-changes
+
+Start it, then register the automation's address with the sender.";
+
+/// How often it is looked whether the secret has come.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Wait for the secret that a webhook's sender brings along
+///
+/// Some senders (`challenge: asana`) send the secret with which they will sign when the address is registered. The first
+/// one to come within ten minutes is trusted: its secret is kept in the project's `secrets/`, under the name that `verify`
+/// reads. Nobody is trusted while this does not wait, or once there is a secret.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Pair {
+    /// The automation's id
+    id: String,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// Until when a secret is waited for, as the API says it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pairing {
+    #[serde(default)]
+    open_until: Option<Timestamp>,
+}
+
+impl Subcommand for Pair {
+    const NAME: &'static str = "pair";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        daemon::runtime()?.block_on(pair(&config, &self.id))
+    }
+}
+
+async fn pair(config: &Config, id: &str) -> anyhow::Result<Exit> {
+    let id = AutomationId::parse(id)
+        .ok_or_else(|| Fault::usage(format!("`{}` is no automation's id", plain(id))))?;
+    let path = format!("/api/v1/automations/{id}/pair");
+    let opened: Pairing = daemon::post(config, &path, &json!({})).await?;
+    let Some(until) = opened.open_until else { return Ok(Exit::Done) };
+    output::say(format_args!("waiting for the sender until {}", time::in_zone(until, "UTC")));
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let pairing: Option<Pairing> = daemon::get(config, &path).await?;
+        match pairing {
+            Some(Pairing { open_until: Some(_) }) => {}
+            Some(Pairing { open_until: None }) if time::now() < until => {
+                output::say("paired: the sender's secret is kept");
+                return Ok(Exit::Done);
+            }
+            Some(_) => anyhow::bail!("no sender came in time; run it again"),
+            None => anyhow::bail!("the daemon has stopped"),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `webhook.challenge`: what its sender asks before it sends anything.
+
+use std::borrow::Cow;
+
+use super::challenges::{CHALLENGES, Row};
+use super::verify::secret;
+use crate::automation::{
+    Challenge, ChallengeAnswer, ChallengeGuard, ChallengeKey, ChallengeRule, RequestPlace, Verify,
+};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::load::header;
+use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::yaml::{Field, MapReader, Node};
+
+/// `none` and the names of the presets, in the order of [`CHALLENGES`].
+pub(super) static WORDS: &[&str] = &words();
+const METHODS: [(&str, &str); 2] = [("GET", "GET"), ("POST", "POST")];
+
+const fn words() -> [&'static str; CHALLENGES.len() + 1] {
+    let mut words = ["none"; CHALLENGES.len() + 1];
+    let mut at = 0;
+    while at < CHALLENGES.len() {
+        words[at + 1] = CHALLENGES[at].name;
+        at += 1;
+    }
+    words
+}
+
+pub(super) static CHALLENGE: Object = Object {
+    what: "a challenge",
+    keys: &[
+        Key::new("preset", Shape::Words(WORDS), "Whose question it is."),
+        Key::new(
+            "secret",
+            Shape::Template,
+            "The token that has to be sent along (`meta`), or what the answer is signed with (`x`, `zoom`; default: the secret of `verify`).",
+        ),
+        Key::new(
+            "query",
+            Shape::Name,
+            "In place of a preset: the parameter of the query whose text is given back.",
+        ),
+        Key::new("header", Shape::Name, "In place of a preset: the header that is given back."),
+        Key::new(
+            "method",
+            Shape::Words(&["GET", "POST"]),
+            "With `query` or `header`: the method of the question. Default: GET.",
+        ),
+    ],
+    choice: Choice::One(&["preset", "query", "header"]),
+};
+
+/// What a webhook says of its senders' questions, beside what its `verify` says.
+pub(super) fn lower(
+    field: Field<'_, '_>,
+    webhook: &Node,
+    verify: Option<&Verify>,
+    diagnostics: &Diagnostics,
+) -> Option<Challenge> {
+    let signs = webhook.get("verify").and_then(|verify| verify.get("preset")).and_then(Node::as_str);
+    let Some(node) = field.node() else {
+        let row = CHALLENGES.iter().find(|row| row.implied && Some(row.name) == signs)?;
+        verify?;
+        let key = if needs_key(&row.rule) { ChallengeKey::OfVerify } else { ChallengeKey::None };
+        return Some(Challenge { name: row.name, rule: row.rule.clone(), key });
+    };
+    if node.as_map().is_none() {
+        let row = row(field.choice(WORDS)?)?;
+        return of_row(row, None, signs, verify, node, diagnostics);
+    }
+    let mut reader = CHALLENGE.open(node, diagnostics)?;
+    let challenge = match reader.take("preset") {
+        preset if preset.is_given() => {
+            own_only(&reader, &["method"], "`preset`", diagnostics);
+            let own = reader.take("secret").node();
+            preset
+                .choice(WORDS)
+                .and_then(row)
+                .and_then(|row| of_row(row, own, signs, verify, node, diagnostics))
+        }
+        _ => {
+            own_only(&reader, &["secret"], "`query` and `header`", diagnostics);
+            echo(&mut reader, diagnostics)
+        }
+    };
+    reader.finish();
+    challenge
+}
+
+fn row(name: &str) -> Option<&'static Row> {
+    CHALLENGES.iter().find(|row| row.name == name)
+}
+
+fn needs_key(rule: &ChallengeRule) -> bool {
+    matches!(rule.answer, ChallengeAnswer::Mac { .. }) || matches!(rule.guard, ChallengeGuard::Token(_))
+}
+
+fn of_row(
+    row: &Row,
+    own: Option<&Node>,
+    signs: Option<&str>,
+    verify: Option<&Verify>,
+    node: &Node,
+    diagnostics: &Diagnostics,
+) -> Option<Challenge> {
+    let Row { name, rule, .. } = row;
+    let lacks = |message: String, help: &str| {
+        diagnostics.push(Diagnostic::error("missing-key", message, node.head()).help(help));
+        None
+    };
+    let key = match own {
+        Some(own) if needs_key(rule) => ChallengeKey::Own(secret(own, diagnostics)?),
+        Some(own) => {
+            let message = format!("`secret` means nothing for the challenge of `{name}`");
+            diagnostics
+                .push(Diagnostic::error("unused-setting", message, own.head()).help("remove `secret`"));
+            return None;
+        }
+        // A key that signs other things too could be made to sign one of those.
+        None if matches!(rule.answer, ChallengeAnswer::Mac { .. })
+            && verify.is_some()
+            && signs == Some(name) =>
+        {
+            ChallengeKey::OfVerify
+        }
+        None if needs_key(rule) => {
+            let message = format!("the challenge of `{name}` needs the key `secret`");
+            return lacks(
+                message,
+                &format!("write `challenge: {{preset: {name}, secret: \"${{{{ secrets.NAME }}}}\"}}`"),
+            );
+        }
+        None => ChallengeKey::None,
+    };
+    if rule.guard == ChallengeGuard::Pairing && verify.and_then(Verify::secret_name).is_none() {
+        let message = format!("the secret that `{name}` sends has nowhere to go");
+        return lacks(
+            message,
+            &format!("add `verify: {{preset: {name}, secret: \"${{{{ secrets.NAME }}}}\"}}` to the webhook"),
+        );
+    }
+    Some(Challenge { name, rule: rule.clone(), key })
+}
+
+/// A challenge of the author's own: a text that is given back as it came.
+fn echo(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Challenge> {
+    let (query, name) = (reader.take("query"), reader.take("header"));
+    let method = reader.take("method").one_of(&METHODS).unwrap_or("GET");
+    let (value, answer) = match (query.name(), name.name()) {
+        (Some(query), None) => (RequestPlace::Query(Cow::Owned(query.to_owned())), ChallengeAnswer::Text),
+        (None, Some(sent)) if header::name(sent, name.span().unwrap_or_default(), diagnostics) => {
+            (RequestPlace::Header(Cow::Owned(sent.to_ascii_lowercase())), ChallengeAnswer::Header)
+        }
+        _ => return None,
+    };
+    let rule = ChallengeRule { method, marks: &[], value: Some(value), answer, guard: ChallengeGuard::Open };
+    Some(Challenge { name: "echo", rule, key: ChallengeKey::None })
+}
+
+fn own_only(reader: &MapReader<'_, '_>, keys: &[&str], beside: &str, diagnostics: &Diagnostics) {
+    for key in keys.iter().filter(|key| reader.has(key)) {
+        let message = format!("`{key}` means nothing beside {beside}");
+        diagnostics.push(
+            Diagnostic::error("unused-setting", message, reader.key_span(key))
+                .help(format!("remove `{key}`")),
+        );
+    }
+}
