@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::module::{Origin, Position};
 
 /// What a module is made of. Positions are in the author's file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
     /// How it gives its function; none is an error that says what to write.

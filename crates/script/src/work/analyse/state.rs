@@ -1,0 +1,84 @@
+//! Which keys of the state a module names.
+
+use std::collections::HashSet;
+
+use tree_sitter::Node;
+
+use super::{Code, visit};
+use crate::facts::{Facts, StateKey};
+
+/// The most keys that are told of.
+const MAX: usize = 1_000;
+
+/// Finds `context.state.get("key")` and the like, also where `state` was taken out of the context before. Whatever is
+/// called `.state` counts: a key too many costs a look into the store, a key too few would be missing.
+pub(super) fn find(code: &Code<'_>, facts: &mut Facts) {
+    let names = names(code);
+    visit(code.root, |node| {
+        if node.kind() == "call_expression"
+            && let Some(function) =
+                node.child_by_field_name("function").filter(|it| it.kind() == "member_expression")
+            && let Some(object) =
+                function.child_by_field_name("object").filter(|it| is_state(code, &names, *it))
+            && let Some(method) = function.child_by_field_name("property").map(|property| code.text(property))
+            && matches!(method, "get" | "set" | "delete")
+        {
+            let key = node.child_by_field_name("arguments").and_then(|arguments| arguments.named_child(0));
+            note(code, facts, method, key, object);
+        }
+        facts.state.len() < MAX && facts.computed_keys.len() < MAX
+    });
+}
+
+fn note(code: &Code<'_>, facts: &mut Facts, method: &str, key: Option<Node<'_>>, object: Node<'_>) {
+    let Some((node, key)) = key.and_then(|key| Some((key, code.literal(key)?))) else {
+        facts.computed_keys.push(code.at(key.unwrap_or(object)));
+        return;
+    };
+    let (read, written) = (method == "get", method != "get");
+    match facts.state.iter_mut().find(|known| known.key == key) {
+        Some(known) => {
+            known.read |= read;
+            known.written |= written;
+        }
+        None => facts.state.push(StateKey { key: key.to_owned(), read, written, at: code.at(node) }),
+    }
+}
+
+fn is_state(code: &Code<'_>, names: &HashSet<&str>, node: Node<'_>) -> bool {
+    match node.kind() {
+        "member_expression" => {
+            node.child_by_field_name("property").is_some_and(|it| code.text(it) == "state")
+        }
+        "identifier" => names.contains(code.text(node)),
+        _ => false,
+    }
+}
+
+/// The names that stand for the state: of `({state}) =>`, `const {state: s} = context`, `const s = context.state`.
+fn names<'tree>(code: &Code<'tree>) -> HashSet<&'tree str> {
+    let mut names = HashSet::new();
+    visit(code.root, |node| {
+        match node.kind() {
+            "shorthand_property_identifier_pattern" if code.text(node) == "state" => {
+                names.insert("state");
+            }
+            "pair_pattern"
+                if node.child_by_field_name("key").is_some_and(|key| code.text(key) == "state") =>
+            {
+                names.extend(node.child_by_field_name("value").map(|value| code.text(value)));
+            }
+            "variable_declarator" => {
+                let value =
+                    node.child_by_field_name("value").filter(|value| value.kind() == "member_expression");
+                let property = value.and_then(|value| value.child_by_field_name("property"));
+                if property.is_some_and(|property| code.text(property) == "state") {
+                    names.extend(node.child_by_field_name("name").map(|name| code.text(name)));
+                }
+            }
+            _ => {}
+        }
+        true
+    });
+    names
+}
