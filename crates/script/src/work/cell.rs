@@ -102,20 +102,28 @@ impl Cell {
         type Language = (Date, Eval, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promises);
         let context = Context::custom::<Language>(&runtime).map_err(broken)?;
         let parts = context.with(|ctx| {
-            let parts = Self::parts(&ctx, &desk, prepared);
-            parts.map_err(|_| Self::fault(&ctx, &desk, None))
+            // The author's text by itself: only what is a whole module may be put between the lines of the wrapper.
+            let alone = Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes());
+            let alone = alone.map_err(|_| Self::fault(&ctx, &desk, None, 0))?;
+            let parts = Self::parts(&ctx, &desk, &prepared.wrapped, &alone);
+            parts.map_err(|_| Self::fault(&ctx, &desk, None, LINES_BEFORE))
         })?;
         let heap = runtime.memory_usage().malloc_size;
         Ok(Self { parts, context, runtime, desk, runs: 0, heap })
     }
 
-    fn parts<'js>(ctx: &Ctx<'js>, desk: &Rc<Desk>, prepared: &Prepared) -> rquickjs::Result<Parts> {
+    fn parts<'js>(
+        ctx: &Ctx<'js>,
+        desk: &Rc<Desk>,
+        wrapped: &str,
+        alone: &Module<'js>,
+    ) -> rquickjs::Result<Parts> {
         let world: Object<'js> = host::install(ctx, desk)?;
-        // The author's text by itself: only what is a whole module may be put between the lines of the wrapper.
-        Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes())?;
-        let module = Module::declare(ctx.clone(), failure::CODE, prepared.wrapped.as_bytes())?;
+        let module = Module::declare(ctx.clone(), failure::CODE, wrapped.as_bytes())?;
         let freeze: Function<'js> = world.get("freeze")?;
-        // Else `import.meta` would be a place where runs leave things for each other.
+        // Else `import.meta` would be a place where runs leave things for each other. The engine finds it by the name of
+        // the module, which is that of the first one too.
+        freeze.call::<_, ()>((alone.meta()?,))?;
         freeze.call::<_, ()>((module.meta()?,))?;
         let (module, promise) = module.eval()?;
         promise.finish::<()>()?;
@@ -138,7 +146,9 @@ impl Cell {
                 let Left { logs, writes, files } = desk.end();
                 Run::Clean(Done { result: result.into(), logs, writes, files })
             }
-            Err(Stop::Thrown) => Run::Faulty(Self::fault(&ctx, desk, Some(parts.describe.clone()))),
+            Err(Stop::Thrown) => {
+                Run::Faulty(Self::fault(&ctx, desk, Some(parts.describe.clone()), LINES_BEFORE))
+            }
             Err(Stop::Open) => {
                 let message = "the code never ends: it waits for a promise that nothing is left to settle";
                 Run::Faulty(failure::thrown(message, "", LINES_BEFORE, desk.end().logs))
@@ -170,7 +180,12 @@ impl Cell {
     }
 
     /// What was thrown, or that time or memory have run out.
-    fn fault(ctx: &Ctx<'_>, desk: &Desk, describe: Option<Persistent<Function<'static>>>) -> Fault {
+    fn fault(
+        ctx: &Ctx<'_>,
+        desk: &Desk,
+        describe: Option<Persistent<Function<'static>>>,
+        lines_before: u32,
+    ) -> Fault {
         let thrown = ctx.catch();
         if desk.is_overrun() {
             return failure::ended(FaultKind::Overrun, desk.end().logs);
@@ -178,14 +193,19 @@ impl Cell {
         // QuickJS throws null where there is not even the memory for an error.
         let described = match describe.map(|describe| describe.restore(ctx)) {
             Some(Ok(describe)) if !thrown.is_null() => describe.call::<_, Vec<String>>((thrown,)).ok(),
-            _ => None,
+            Some(_) => None,
+            // Nothing of the author's has run yet, so the error is the engine's.
+            None => thrown.as_object().map(|error| {
+                let text = |key: &str| error.get::<_, String>(key).unwrap_or_default();
+                vec![text("message"), text("stack"), String::new()]
+            }),
         };
         let is_overrun = desk.is_overrun();
         let logs = desk.end().logs;
         match described.as_deref() {
             _ if is_overrun => failure::ended(FaultKind::Overrun, logs),
             Some([message, stack, memory]) if memory.is_empty() => {
-                failure::thrown(message, stack, LINES_BEFORE, logs)
+                failure::thrown(message, stack, lines_before, logs)
             }
             _ => failure::ended(FaultKind::OutOfMemory, logs),
         }

@@ -13,7 +13,7 @@ const MAX_MESSAGE: usize = 4096;
 const MAX_FRAMES: usize = 16;
 
 /// Names that people expect, with what there is in their place.
-const HINTS: [(&str, &str); 9] = [
+const HINTS: [(&str, &str); 10] = [
     ("console", "write to the log with `context.logger.info(…)`"),
     ("fetch", "code has no network: call the address in a step before, with `http.request`"),
     ("XMLHttpRequest", "code has no network: call the address in a step before, with `http.request`"),
@@ -23,6 +23,7 @@ const HINTS: [(&str, &str); 9] = [
     ("setInterval", "code has no timers: repeat with a `loop` step or a schedule"),
     ("Intl", "QuickJS has no `Intl`: format by hand, or with a function in an expression"),
     ("eval", "code is not made from text"),
+    ("Function", "code is not made from text"),
 ];
 
 /// A fault of its own making.

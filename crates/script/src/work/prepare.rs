@@ -68,9 +68,9 @@ fn no_modules(source: &str, node: Node<'_>) -> SyntaxError {
     SyntaxError { message, at: position(source, node) }
 }
 
-/// A name that does not occur in the text, and is no longer than `default=`.
+/// A name that does not occur in the text, and fits in brackets where `default` stood.
 fn free_name(source: &str) -> String {
-    (0..10_000)
+    (0..100)
         .map(|number| format!("_{number}"))
         .find(|name| !source.contains(name.as_str()))
         .unwrap_or_default()
@@ -112,7 +112,8 @@ impl Edit {
             self.last = source.get(name.byte_range()).map(str::to_owned);
             return Ok(());
         }
-        let assignment = format!("{}=", self.name);
+        // In brackets, so that the function is not called by that name.
+        let assignment = format!(";({})=", self.name);
         self.put(default.start_byte(), &assignment);
         let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("declaration"));
         if let Some(end) = value.and_then(end_of_function) {

@@ -3,4 +3,8 @@
 #![expect(clippy::expect_used, reason = "in a test a panic is the answer")]
 
 mod contract;
+mod errors;
+mod globals;
+mod isolation;
 mod support;
+mod values;

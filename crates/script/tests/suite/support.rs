@@ -55,3 +55,16 @@ impl Run<'_> {
         pool.run(Call { module: &module, kind, context, argument, deadline }).await
     }
 }
+
+/// What a step with this code gives, or the message of its error.
+pub(crate) async fn result(pool: &Pool, code: &str) -> String {
+    match step(code).on(pool).await {
+        Ok(outcome) => outcome.value.to_json(),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+/// The message of the error that a step with this code ends with.
+pub(crate) async fn error(pool: &Pool, code: &str) -> String {
+    step(code).on(pool).await.expect_err("the code fails").to_string()
+}

@@ -1,0 +1,119 @@
+//! Errors in the author's terms: what, where, and what to do.
+
+use pretty_assertions::assert_eq;
+use script::{Error, Failure};
+
+use crate::support::{error, pool, step};
+
+async fn failure(code: &str) -> Failure {
+    match step(code).on(&pool()).await {
+        Err(Error::Thrown(failure)) => *failure,
+        other => panic!("{code} gave {other:?}"),
+    }
+}
+
+fn frames(failure: &Failure) -> Vec<String> {
+    let show = |frame: &script::Frame| format!("{} {}", frame.function.as_deref().unwrap_or("-"), frame.at);
+    failure.frames.iter().map(show).collect()
+}
+
+#[tokio::test]
+async fn positions_are_those_in_the_author_s_file() {
+    // The code begins at line 10, column 7 of the file.
+    let code = "function inner() {\n  throw new RangeError('too far');\n}\nexport default async () => {\n  await null;\n  inner();\n};";
+    let failure = failure(code).await;
+    assert_eq!(failure.message, "RangeError: too far");
+    assert_eq!(failure.at.map(|at| at.to_string()), Some("11:19".to_owned()));
+    assert_eq!(frames(&failure), ["inner 11:19", "- 15:9"]);
+}
+
+#[tokio::test]
+async fn an_error_while_the_module_is_evaluated_has_its_place() {
+    let failure = failure("const a = 1;\nnull.x;\nexport default () => 1").await;
+    assert_eq!(failure.message, "TypeError: cannot read property 'x' of null");
+    assert_eq!(failure.at.map(|at| at.line), Some(11));
+}
+
+#[tokio::test]
+async fn an_error_in_a_callback_has_only_the_author_s_frames() {
+    let failure = failure("export default () => [1].map(function visit(n) { return n.x.y; })").await;
+    assert_eq!(frames(&failure), ["visit 10:63", "- 10:36"]);
+}
+
+#[tokio::test]
+async fn a_syntax_error_has_its_place() {
+    let failure = failure("export default () => {\n  return 1 +;\n}").await;
+    assert_eq!(failure.at.map(|at| at.to_string()), Some("11:19".to_owned()));
+}
+
+#[tokio::test]
+async fn whatever_is_thrown_is_told() {
+    let pool = pool();
+    for (thrown, message) in [
+        ("new Error('plain')", "plain"),
+        ("new Error('')", "Error"),
+        ("new TypeError('typed')", "TypeError: typed"),
+        ("'text'", "the code threw text"),
+        ("{ code: 1 }", "the code threw {\"code\":1}"),
+        ("undefined", "the code threw undefined"),
+        ("{ message: 'like an error', name: 'Mine' }", "Mine: like an error"),
+        ("new Proxy({}, { get() { throw 1 } })", "the code threw what cannot be described"),
+        ("{ get message() { throw 1 } }", "the code threw what cannot be described"),
+        ("new AggregateError([], 'all')", "AggregateError: all"),
+    ] {
+        assert_eq!(
+            error(&pool, &format!("export default () => {{ throw {thrown} }}")).await,
+            message,
+            "{thrown}"
+        );
+        assert_eq!(
+            error(&pool, &format!("export default async () => {{ throw {thrown} }}")).await,
+            message,
+            "{thrown}"
+        );
+    }
+    let long = error(&pool, "export default () => { throw new Error('x'.repeat(1e6)) }").await;
+    assert_eq!(long.len(), 4096);
+}
+
+#[tokio::test]
+async fn names_that_people_expect_say_what_there_is_instead() {
+    let pool = pool();
+    for (code, hint) in [
+        ("console.log(1)", "context.logger.info"),
+        ("fetch('https://a.b')", "http.request"),
+        ("require('fs')", "code has no modules"),
+        ("process.env.HOME", "context.configVars"),
+        ("setTimeout(() => 1, 1)", "`wait` step"),
+        ("new Intl.NumberFormat()", "no `Intl`"),
+        ("eval('1')", "code is not made from text"),
+        ("new Function('1')", "code is not made from text"),
+    ] {
+        let message = error(&pool, &format!("export default () => {code}")).await;
+        assert!(message.starts_with("ReferenceError: ") && message.contains(hint), "{code}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn imports_are_refused_at_every_time() {
+    let pool = pool();
+    let refused = "`fs` cannot be imported: code has no other modules, write what it needs into it";
+    assert_eq!(error(&pool, "export default () => import('fs')").await, format!("TypeError: {refused}"));
+    assert_eq!(
+        error(&pool, "import fs from 'fs';\nexport default () => 1").await,
+        "code has no other modules to import: write what it needs into it"
+    );
+    assert!(error(&pool, "export default () => import('code')").await.contains("cannot be imported"));
+}
+
+#[tokio::test]
+async fn a_promise_that_nobody_settles_is_an_error() {
+    let message = error(&pool(), "export default () => new Promise(() => {})").await;
+    assert_eq!(message, "the code never ends: it waits for a promise that nothing is left to settle");
+}
+
+#[tokio::test]
+async fn a_circle_is_an_error_that_says_so() {
+    let message = error(&pool(), "export default () => { const a = {}; a.a = a; return a }").await;
+    assert!(message.contains("circular"), "{message}");
+}
