@@ -12,6 +12,7 @@ pub mod template;
 pub mod value;
 
 pub mod action;
+pub mod answer;
 pub mod automation;
 pub mod connection;
 pub mod execution;

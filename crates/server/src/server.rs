@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::admin::{Admin, Api};
 use crate::files::{Announcement, Daemon, admin_token};
 use crate::hooks::Hooks;
-use crate::net::{Budget, HalfClose, Listener};
+use crate::net::{Budget, HalfClose, Listener, Spool};
 use crate::resume::Resume;
 use crate::{Error, ServerOptions};
 
@@ -118,13 +118,14 @@ impl Bound {
     /// Answers with `engine` from now on, and writes `daemon.json` so that a client finds it.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or the folder for large bodies cannot be made.
     pub fn serve(self, engine: Engine) -> Result<Server, Error> {
         let Self { options, hooks, admin, addresses, token } = self;
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let budget = Budget::new(options.body_budget);
+        let spool = Spool::open(&options.data_dir)?;
+        let budget = Budget::new(options.body_budget, Some(spool));
         let hooks = Listener {
             name: "hooks",
             socket: hooks,
@@ -183,7 +184,7 @@ impl ResumeServer {
                 triggers: false,
                 limits: options.hook_limits.clone(),
                 deadlines: options.deadlines.clone(),
-                budget: Budget::new(options.body_budget),
+                budget: Budget::new(options.body_budget, None),
                 closing: closing.clone(),
             },
             limits: options.hook_limits.clone(),

@@ -11,6 +11,7 @@ mod site;
 mod failures;
 mod pauses;
 mod reload;
+mod repeats;
 mod resume;
 mod schedules;
 mod shipped;

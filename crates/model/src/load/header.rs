@@ -1,29 +1,9 @@
 //! What an answer's headers, media type and JSON may be. The rules of webhooks' static answers and `respond` steps.
 
 use super::text::{inner, shorten};
+use crate::answer::refused_header;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::yaml::Text;
-
-/// Headers that the server itself sets, or that would reach beyond the one answer: framing and hop-by-hop headers
-/// (RFC 9110 7.6.1), and those that change what a browser does with the whole site.
-const REFUSED: [&str; 16] = [
-    "clear-site-data",
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "public-key-pins",
-    "service-worker-allowed",
-    "set-cookie",
-    "strict-transport-security",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-type",
-];
 
 /// Statuses whose answer has no body (RFC 9110 6.4.1 and 15.3.6).
 pub(super) const WITHOUT_BODY: [u16; 3] = [204, 205, 304];
@@ -38,15 +18,10 @@ pub(super) fn name(name: &str, span: Span, diagnostics: &Diagnostics) -> bool {
         return false;
     }
     let lower = name.to_ascii_lowercase();
-    if !REFUSED.contains(&lower.as_str()) && !lower.starts_with("access-control-") {
-        return true;
-    }
+    let Some(reason) = refused_header(&lower) else { return true };
     let help = match lower.as_str() {
-        "content-type" => "write `contentType: …` beside `headers`",
-        "content-length" | "transfer-encoding" | "connection" | "keep-alive" => {
-            "the server sets it itself; remove it"
-        }
-        _ => "it would change more than this one answer; remove it",
+        "content-type" => "write `contentType: …` beside `headers`".to_owned(),
+        _ => format!("{reason}; remove it"),
     };
     let message = format!("the header `{}` cannot be set", shorten(name));
     diagnostics.push(Diagnostic::error("forbidden-header", message, span).help(help));

@@ -1,30 +1,64 @@
-//! Reading a request's body: no larger, no slower, and no more of them at one time than allowed.
+//! Reading a request's body: no larger, no slower, and no more of them at one time than allowed. A large one is on disk
+//! while it arrives, and comes into memory only when there is room for all of it.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use tokio::time::{Duration, Instant, sleep_until};
+use tokio::sync::Notify;
+use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::Refusal;
+use super::spool::{Spool, Spooled};
 use crate::options::Deadlines;
 
-/// The bytes of bodies that may be in memory at one time.
+/// The largest body that is in memory while it arrives (semantics 3.2).
+const SMALL: usize = 256 << 10;
+/// How long a body that has arrived waits for room in memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bytes of bodies that may be in memory at one time, and where larger ones are meanwhile.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    all: usize,
     left: AtomicUsize,
+    given_back: Notify,
+    spool: Option<Arc<Spool>>,
 }
 
 impl Budget {
-    pub(crate) fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { left: AtomicUsize::new(bytes) })
+    /// A budget of so many bytes. Without a folder every body is in memory from its first byte on.
+    pub(crate) fn new(bytes: usize, spool: Option<Arc<Spool>>) -> Arc<Self> {
+        Arc::new(Self { all: bytes, left: AtomicUsize::new(bytes), given_back: Notify::new(), spool })
     }
 
     fn take(&self, bytes: usize) -> bool {
         let less = |left: usize| left.checked_sub(bytes);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// Waits until there is room for so many bytes, which there never is for more than all.
+    async fn take_in_time(&self, bytes: usize) -> bool {
+        let there = async {
+            loop {
+                let given_back = self.given_back.notified();
+                if self.take(bytes) {
+                    return;
+                }
+                given_back.await;
+            }
+        };
+        bytes <= self.all && timeout(PATIENCE, there).await.is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if bytes > 0 {
+            self.left.fetch_add(bytes, Ordering::Relaxed);
+            self.given_back.notify_waiters();
+        }
     }
 }
 
@@ -46,18 +80,16 @@ impl Held {
         self.bytes.clone()
     }
 
-    fn count(&mut self, bytes: usize) -> Result<(), Refusal> {
-        if !self.budget.take(bytes) {
-            return Err(Refusal::out_of_memory());
-        }
-        self.counted += bytes;
-        Ok(())
+    fn count(&mut self, bytes: usize) -> bool {
+        let counted = self.budget.take(bytes);
+        self.counted += if counted { bytes } else { 0 };
+        counted
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.budget.left.fetch_add(self.counted, Ordering::Relaxed);
+        self.budget.give_back(self.counted);
     }
 }
 
@@ -69,18 +101,17 @@ pub(crate) async fn read(
     budget: &Arc<Budget>,
     deadlines: &Deadlines,
 ) -> Result<Held, Refusal> {
-    let mut held = Held::nothing(budget);
     if body.is_end_stream() {
-        return Ok(held);
+        return Ok(Held::nothing(budget));
     }
     let expected = body.size_hint().exact();
     if expected.is_some_and(|expected| expected > limit as u64) {
         return Err(Refusal::too_large(limit));
     }
+    let mut arriving = Arriving::new(budget, expected);
     let pace = Pace { started: Instant::now(), deadlines };
     let late = sleep_until(pace.deadline(0));
     tokio::pin!(late);
-    let mut joined = BytesMut::new();
     while !body.is_end_stream() {
         let frame = tokio::select! {
             biased;
@@ -92,29 +123,95 @@ pub(crate) async fn read(
         let frame = frame.map_err(|_| Refusal::broken_body())?;
         // Trailers say nothing that a webhook could use.
         let Ok(data) = frame.into_data() else { continue };
-        if held.counted + data.len() > limit {
+        if arriving.received + data.len() > limit {
             return Err(Refusal::too_large(limit));
         }
-        held.count(data.len())?;
-        join(&mut held.bytes, &mut joined, data, expected);
+        arriving.take(data).await?;
         if !body.is_end_stream() {
-            late.as_mut().reset(pace.deadline(held.counted));
+            late.as_mut().reset(pace.deadline(arriving.received));
         }
     }
-    if !joined.is_empty() {
-        held.bytes = joined.freeze();
+    arriving.whole().await
+}
+
+/// A body of which a part has come.
+struct Arriving {
+    held: Held,
+    joined: BytesMut,
+    spooled: Option<Spooled>,
+    received: usize,
+    /// How many bytes it says it has.
+    expected: usize,
+}
+
+impl Arriving {
+    fn new(budget: &Arc<Budget>, expected: Option<u64>) -> Self {
+        let expected = expected.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
+        Self { held: Held::nothing(budget), joined: BytesMut::new(), spooled: None, received: 0, expected }
     }
-    Ok(held)
+
+    async fn take(&mut self, data: Bytes) -> Result<(), Refusal> {
+        self.received += data.len();
+        if let Some(spooled) = &mut self.spooled {
+            return spooled.push(&data).await.map_err(|error| no_room(&error));
+        }
+        let large = self.received.max(self.expected) > SMALL;
+        if !large && self.held.count(data.len()) {
+            join(&mut self.held.bytes, &mut self.joined, data, self.expected);
+            return Ok(());
+        }
+        match self.held.budget.spool.clone() {
+            Some(spool) => self.spill(&spool, &data).await.map_err(|error| no_room(&error)),
+            None if self.held.count(data.len()) => {
+                join(&mut self.held.bytes, &mut self.joined, data, self.expected);
+                Ok(())
+            }
+            None => Err(Refusal::out_of_memory()),
+        }
+    }
+
+    /// Goes on on disk, with what has come so far before `data`.
+    async fn spill(&mut self, spool: &Arc<Spool>, data: &[u8]) -> io::Result<()> {
+        let mut spooled = spool.begin().await?;
+        for part in [&*self.held.bytes, &*self.joined, data] {
+            if !part.is_empty() {
+                spooled.push(part).await?;
+            }
+        }
+        self.held = Held::nothing(&self.held.budget);
+        self.joined = BytesMut::new();
+        self.spooled = Some(spooled);
+        Ok(())
+    }
+
+    /// All of it, in memory.
+    async fn whole(mut self) -> Result<Held, Refusal> {
+        if let Some(spooled) = self.spooled.take() {
+            if !self.held.budget.take_in_time(self.received).await {
+                return Err(Refusal::out_of_memory());
+            }
+            self.held.counted = self.received;
+            self.held.bytes = spooled.read().await.map_err(|error| no_room(&error))?;
+        } else if !self.joined.is_empty() {
+            self.held.bytes = self.joined.freeze();
+        }
+        Ok(self.held)
+    }
+}
+
+/// A body that cannot be kept while it arrives: nothing of it was accepted, so its sender may try again.
+fn no_room(error: &io::Error) -> Refusal {
+    tracing::warn!(%error, "a body could not be kept while it arrived, and was refused");
+    Refusal::out_of_memory()
 }
 
 /// The first piece stays as it is; only a body of several pieces is copied together.
-fn join(first: &mut Bytes, joined: &mut BytesMut, data: Bytes, expected: Option<u64>) {
+fn join(first: &mut Bytes, joined: &mut BytesMut, data: Bytes, expected: usize) {
     if joined.is_empty() && first.is_empty() {
         *first = data;
         return;
     }
     if joined.is_empty() {
-        let expected = expected.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
         joined.reserve(expected.max(first.len() + data.len()));
         joined.extend_from_slice(&std::mem::take(first));
     }
@@ -142,21 +239,63 @@ mod tests {
 
     #[test]
     fn a_budget_is_given_back_when_the_body_goes() {
-        let budget = Budget::new(10);
+        let budget = Budget::new(10, None);
         let mut held = Held::nothing(&budget);
-        assert!(held.count(8).is_ok());
-        assert!(Held::nothing(&budget).count(3).is_err());
+        assert!(held.count(8));
+        assert!(!Held::nothing(&budget).count(3));
         drop(held);
-        assert!(Held::nothing(&budget).count(10).is_ok());
+        assert!(Held::nothing(&budget).count(10));
+    }
+
+    fn budget(bytes: usize) -> (tempfile::TempDir, Arc<Budget>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let spool = Spool::open(folder.path()).expect("it opens");
+        (folder, Budget::new(bytes, Some(spool)))
+    }
+
+    #[tokio::test]
+    async fn a_large_body_takes_no_memory_while_it_arrives() {
+        let (_folder, budget) = budget(3 * SMALL);
+        let mut body = Arriving::new(&budget, None);
+        let part = Bytes::from(vec![7; SMALL]);
+        body.take(part.clone()).await.expect("it is taken");
+        assert_eq!(body.held.counted, SMALL, "a small one is in memory");
+        body.take(part.clone()).await.expect("it is taken");
+        assert_eq!((body.held.counted, budget.left.load(Ordering::Relaxed)), (0, 3 * SMALL));
+        let held = body.whole().await.expect("it is there");
+        assert_eq!((held.counted, held.bytes()), (2 * SMALL, Bytes::from(vec![7; 2 * SMALL])));
+        // One that says how large it is takes none from the start.
+        let mut other = Arriving::new(&budget, Some(2 * SMALL as u64));
+        other.take(part).await.expect("it is taken");
+        assert_eq!(other.held.counted, 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not() {
+        let (_folder, budget) = budget(SMALL);
+        let mut first = Held::nothing(&budget);
+        assert!(first.count(SMALL));
+        let mut second = Arriving::new(&budget, None);
+        second.take(Bytes::from_static(b"abc")).await.expect("there is room on disk");
+        let waiting = tokio::spawn(second.whole());
+        tokio::task::yield_now().await;
+        drop(first);
+        let held = waiting.await.expect("no panic").expect("there is room now");
+        assert_eq!(held.bytes(), "abc");
+        let mut third = Arriving::new(&budget, None);
+        for _ in 0..2 {
+            third.take(Bytes::from(vec![0; SMALL])).await.expect("there is room on disk");
+        }
+        assert_eq!(third.whole().await.expect_err("there never is").code, "busy");
     }
 
     #[test]
     fn a_body_in_one_piece_is_not_copied() {
         let data = Bytes::from(vec![1; 100]);
         let (mut first, mut joined) = (Bytes::new(), BytesMut::new());
-        join(&mut first, &mut joined, data.clone(), Some(100));
+        join(&mut first, &mut joined, data.clone(), 100);
         assert_eq!(first.as_ptr(), data.as_ptr());
-        join(&mut first, &mut joined, Bytes::from_static(b"ab"), Some(102));
+        join(&mut first, &mut joined, Bytes::from_static(b"ab"), 102);
         assert_eq!((joined.len(), first.len()), (102, 0));
     }
 

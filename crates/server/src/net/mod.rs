@@ -9,6 +9,7 @@ mod guard;
 mod refusal;
 mod scan;
 mod slots;
+mod spool;
 mod stream;
 
 use std::convert::Infallible;
@@ -36,6 +37,7 @@ use stream::Stream;
 pub(crate) use body::{Budget, read};
 pub(crate) use guard::{check, split_host};
 pub(crate) use refusal::Refusal;
+pub(crate) use spool::Spool;
 pub(crate) use stream::Seen;
 
 /// Room that the parser gets beyond target and header section, for the method, the version and line ends.

@@ -139,3 +139,63 @@ async fn an_execution_goes_on_when_its_caller_goes_away() {
     let outcome = daemon.engine.wait(rows[0].id).await.unwrap();
     assert_eq!(outcome.status(), model::Status::Succeeded, "{outcome:?}");
 }
+
+/// Answers with the file that it was sent, as what its sender says it is.
+const FILE: &str = "trigger:
+  webhook: {mode: sync, verify: none, maxBody: 25MiB}
+steps:
+  - respond:
+      status: 200
+      contentType: ${{ trigger.results.queryParameters.type }}
+      file: ${{ trigger.results.body.data.upload }}
+";
+
+fn multipart(file: &str) -> String {
+    let head = "--x\r\ncontent-disposition: form-data; name=\"upload\"; filename=\"../a.bin\"\r\n\
+                content-type: application/octet-stream\r\n\r\n";
+    format!("{head}{file}\r\n--x--\r\n")
+}
+
+#[tokio::test]
+async fn a_large_file_comes_in_over_the_disk_and_goes_out_whole() {
+    let daemon = daemon(&[("a", FILE)]).await;
+    let file = "0123456789abcdef".repeat(1 << 19);
+    let fields = "content-type: multipart/form-data; boundary=x\r\n";
+    let path = format!("{}?type=application/pdf", daemon.path("a"));
+    let answer = daemon.hook("POST", &path, fields, multipart(&file).as_bytes()).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/pdf")));
+    assert_eq!(answer.header("content-length"), Some(file.len().to_string().as_str()));
+    assert!(answer.body == file, "not a byte is lost");
+    let spool = daemon.folder.path().join(".cogwork/spool");
+    assert_eq!(std::fs::read_dir(spool).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn what_a_browser_could_run_is_sandboxed() {
+    let daemon = daemon(&[("a", FILE)]).await;
+    let fields = "content-type: multipart/form-data; boundary=x\r\n";
+    for (kind, policy) in [
+        ("text/html", Some("sandbox")),
+        ("image/svg%2Bxml", Some("sandbox")),
+        ("text/xml", Some("sandbox")),
+        ("image/png", None),
+    ] {
+        let path = format!("{}?type={kind}", daemon.path("a"));
+        let answer = daemon.hook("POST", &path, fields, multipart("<script>1</script>").as_bytes()).await;
+        assert_eq!(answer.header("content-security-policy"), policy, "{kind}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_counted_for_its_automation() {
+    let daemon = daemon(&[("a", "trigger:\n  webhook: {maxBody: 1KiB}\nsteps: []\n"), ("b", ASYNC)]).await;
+    daemon.hook("POST", &daemon.path("a"), "", &[b' '; 2000]).await;
+    daemon.hook("POST", &daemon.path("a"), "content-type: application/json\r\n", b"{").await;
+    daemon.hook("POST", "/trigger/nobody", "", b"{}").await;
+    let shown = async |id: &str| daemon.api("GET", &format!("/api/v1/automations/{id}"), "", "").await.json();
+    assert_eq!(shown("a").await["refused"], json!({"bad_json": 1, "payload_too_large": 1}));
+    assert_eq!(shown("b").await["refused"], json!({}));
+    let all = daemon.api("GET", "/api/v1/status", "", "").await.json();
+    assert_eq!(all["refused"], json!({"bad_json": 1, "payload_too_large": 1, "unknown_trigger": 1}));
+}

@@ -8,40 +8,8 @@ pub(super) const MAX_HEADERS: usize = 64;
 /// The most bytes of them, names and values together.
 pub(super) const MAX_HEADER_BYTES: usize = 16 * 1024;
 
-/// Headers an answer may not set, and why. They act beyond the one answer: on the connection, or on everything
-/// else that the browser has from this host.
-const REFUSED: [(&str, &str); 23] = [
-    ("alt-svc", ORIGIN_WIDE),
-    ("clear-site-data", ORIGIN_WIDE),
-    ("connection", CONNECTION),
-    ("content-length", RESERVED),
-    ("content-type", "write it as `contentType`"),
-    ("keep-alive", CONNECTION),
-    ("nel", ORIGIN_WIDE),
-    ("proxy-authenticate", CONNECTION),
-    ("proxy-connection", CONNECTION),
-    ("public-key-pins", ORIGIN_WIDE),
-    ("referrer-policy", RESERVED),
-    ("report-to", ORIGIN_WIDE),
-    ("reporting-endpoints", ORIGIN_WIDE),
-    ("service-worker-allowed", ORIGIN_WIDE),
-    ("set-cookie", ORIGIN_WIDE),
-    ("set-cookie2", ORIGIN_WIDE),
-    ("strict-transport-security", ORIGIN_WIDE),
-    ("te", CONNECTION),
-    ("trailer", CONNECTION),
-    ("transfer-encoding", CONNECTION),
-    ("upgrade", CONNECTION),
-    ("x-content-type-options", RESERVED),
-    ("x-execution-id", RESERVED),
-];
-
-/// Headers of [`REFUSED`] that Cogwork's own answers carry, so [`sealed`] lets them pass.
-const OWN: [&str; 2] = ["content-type", "x-execution-id"];
-
-const RESERVED: &str = "it is set by Cogwork";
-const ORIGIN_WIDE: &str = "it would act on more than this answer";
-const CONNECTION: &str = "it belongs to the connection";
+/// Headers that authors may not set and Cogwork's own answers carry, so [`sealed`] lets them pass.
+const OWN: [&str; 3] = ["content-type", super::DUPLICATE, super::EXECUTION_ID];
 
 /// Types that a browser shows or saves but never runs, so they need no sandbox.
 const INERT: [&str; 12] = [
@@ -66,10 +34,7 @@ pub(super) fn refusal(name: &str, value: &str) -> Option<String> {
         return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
     };
     let name = parsed.as_str();
-    let reason = REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| *reason);
-    let reason =
-        reason.or_else(|| name.starts_with("access-control-").then_some("a webhook is not a browser API"));
-    if let Some(reason) = reason {
+    if let Some(reason) = model::answer::refused_header(name) {
         return Some(format!("header `{name}` may not be set here: {reason}"));
     }
     if !is_value(value) {
