@@ -20,6 +20,14 @@ pub(crate) async fn get<T: DeserializeOwned>(config: &Config, path: &str) -> any
     }
 }
 
+/// Whether a daemon runs on the project's data.
+///
+/// # Errors
+/// One runs and refuses, or its files cannot be read.
+pub(crate) async fn runs(config: &Config) -> anyhow::Result<bool> {
+    Ok(get::<serde_json::Value>(config, "/api/v1/status").await?.is_some())
+}
+
 /// What the daemon answers to `POST path`.
 ///
 /// # Errors

@@ -25,8 +25,9 @@ use crate::hooks::Desk;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
 use crate::reload::Loader;
 use crate::run::Secret;
-use crate::secrets::Secrets;
+use crate::secrets::{ListedSecret, Secrets};
 use crate::settings::Settings;
+use crate::vault::{KeptSecret, Rotation, Vault};
 use crate::{Error, scheduler, watch as watcher};
 
 /// Notices that a slow subscriber may be behind before it loses some.
@@ -45,6 +46,8 @@ pub(crate) struct Services {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) http: connector::Http,
     pub(crate) secrets: Secrets,
+    /// The sealed secrets; none where nothing outside is called.
+    pub(crate) vault: Option<Arc<Vault>>,
     /// The key of this store, for what must be unguessable and the same again.
     pub(crate) secret: Secret,
     /// Who writes a value of the state, one at a time.
@@ -76,6 +79,7 @@ pub(crate) struct Foundation {
     pub(crate) http: connector::Http,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) loader: Loader,
+    pub(crate) vault: Option<Arc<Vault>>,
     pub(crate) doubles: Option<Arc<dyn Doubles>>,
 }
 
@@ -172,7 +176,21 @@ impl Engine {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let services = Services::new(settings, store, clock).await?;
+        let vault = Vault::open(store.clone(), settings.keys.clone()).await?;
+        Self::start_with(settings, store, Arc::new(vault), clock).await
+    }
+
+    /// The same with secrets out of another store, for a command that keeps its executions apart from the daemon's.
+    ///
+    /// # Errors
+    /// Those of [`Engine::start`].
+    pub async fn start_with(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        vault: Arc<Vault>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let services = Services::new(settings, store, vault, clock).await?;
         let engine = Self { services };
         let reload = engine.reload().await;
         let catalog = engine.catalog();
@@ -370,6 +388,36 @@ impl Engine {
         self.services.emit(&Signal { id, name: name.to_owned(), data, by }).await
     }
 
+    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<ListedSecret> {
+        self.services.secrets.list()
+    }
+
+    /// Keeps a secret in the store, sealed; durable when this comes back, and read from then on.
+    ///
+    /// # Errors
+    /// The name or the value cannot be one, the key cannot be used, or the store failed.
+    pub async fn set_secret(&self, name: &str, value: &str) -> Result<KeptSecret, Error> {
+        self.services.vault()?.set_secret(name, value, self.services.clock.now()).await
+    }
+
+    /// Forgets a secret of the store; false if there was none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
+        self.services.vault()?.remove_secret(name).await
+    }
+
+    /// Seals the secrets of the store with a new key.
+    ///
+    /// # Errors
+    /// One of them cannot be opened, the key file cannot be written, or the store failed.
+    pub async fn rotate_key(&self) -> Result<Rotation, Error> {
+        self.services.vault()?.rotate().await
+    }
+
     /// How the engine is doing.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -408,6 +456,7 @@ impl Services {
     async fn new(
         settings: Settings,
         store: Arc<dyn Store>,
+        vault: Arc<Vault>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, Error> {
         let builtin = Arc::new(crate::check::builtin()?);
@@ -422,20 +471,21 @@ impl Services {
         let secret = Secret::new(store.put_secret(random()).await?);
         let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
         let catalog = Arc::new(Catalog::empty(builtin));
-        let doubles = None;
-        Ok(Self::on(Foundation { settings, store, secret, clock, http, catalog, loader, doubles }))
+        let (vault, doubles) = (Some(vault), None);
+        Ok(Self::on(Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles }))
     }
 
     /// Services in which nothing runs yet.
     pub(crate) fn on(foundation: Foundation) -> Arc<Self> {
-        let Foundation { settings, store, secret, clock, http, catalog, loader, doubles } = foundation;
+        let Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles } = foundation;
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
         Arc::new(Self {
             store,
             http,
-            secrets: Secrets::new(settings.dir.join("secrets"), doubles.clone()),
+            secrets: Secrets::new(vault.clone(), settings.secrets_dir.clone(), doubles.clone()),
+            vault,
             secret,
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
@@ -454,6 +504,11 @@ impl Services {
             settings,
             doubles,
         })
+    }
+
+    /// The sealed secrets.
+    pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
+        self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
     }
 
     /// Whether starts are accepted.

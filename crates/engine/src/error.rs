@@ -33,6 +33,9 @@ pub enum Error {
     /// What was given cannot start the Automation.
     #[error("{0}")]
     Input(String),
+    /// The sealed secrets, or the key that seals them, cannot be used.
+    #[error("the secrets of the store cannot be used: {0}")]
+    Vault(String),
     /// The engine is stopping.
     #[error("the daemon is stopping")]
     Closing,

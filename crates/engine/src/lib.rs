@@ -22,6 +22,7 @@ mod reload;
 mod run;
 mod scheduler;
 mod secrets;
+mod vault;
 mod waits;
 mod watch;
 
@@ -40,6 +41,8 @@ pub use intake::{Answer, Pending, SignalError};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use schemas::surroundings;
+pub use secrets::{ListedSecret, SecretSource, secret_files};
 pub use settings::{Limits, Settings};
 pub use validate::{Checked, check_project, check_text};
+pub use vault::{KeptSecret, KeySource, Rotation, Vault};
 pub use waits::{Pause, Pauses};

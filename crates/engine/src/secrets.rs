@@ -1,7 +1,7 @@
 //! Where secrets and variables come from, and connections opened with them when a step runs.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::ResolvedConnection;
@@ -10,43 +10,100 @@ use model::automation::{Automation, Encoding, Verify};
 use model::expression::Reference;
 use model::template::Template;
 use model::value::{Map, Value};
+use serde::Serialize;
 use trigger::verify::{Key, Proof};
+use zeroize::Zeroizing;
 
+use crate::Error;
 use crate::catalog::Catalog;
 use crate::doubles::Doubles;
+use crate::vault::{self, Family, KeptSecret, Vault};
 
-/// Reads secrets from a folder of files, then from the environment. Nothing is kept, so a rotated secret applies at
-/// once. In a test there are only those of the test.
+/// Reads secrets from the store, then from a folder of files, then from the environment: at each use, so that a rotated
+/// secret applies at once. In a test there are only those of the test.
 pub(crate) struct Secrets {
+    vault: Option<Arc<Vault>>,
     folder: PathBuf,
     doubles: Option<Arc<dyn Doubles>>,
 }
 
+/// A secret as it is listed: everything but its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedSecret {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub source: SecretSource,
+    /// What the store knows of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptSecret>,
+}
+
+/// Where a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SecretSource {
+    /// In the store, sealed.
+    Store,
+    /// In the folder, as a file.
+    Folder,
+}
+
 /// The most bytes of a secret's file.
 const MAX_SECRET: u64 = 64 << 10;
+/// The most files of the folder that are listed.
+const MAX_LISTED: usize = 1000;
 
 impl Secrets {
-    pub(crate) fn new(folder: PathBuf, doubles: Option<Arc<dyn Doubles>>) -> Self {
-        Self { folder, doubles }
+    pub(crate) fn new(vault: Option<Arc<Vault>>, folder: PathBuf, doubles: Option<Arc<dyn Doubles>>) -> Self {
+        Self { vault, folder, doubles }
     }
 
     /// The secret called `name`, if there is one.
-    pub(crate) fn secret(&self, name: &str) -> Option<String> {
-        let plain = !name.is_empty()
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-        if !plain {
-            return None;
+    ///
+    /// # Errors
+    /// The store has it and it cannot be opened. It is not looked for elsewhere then: another value could be there.
+    pub(crate) fn secret(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
+        if !vault::is_name(name) {
+            return Ok(None);
         }
         if let Some(doubles) = &self.doubles {
-            return doubles.secret(name);
+            return Ok(doubles.secret(name).map(Zeroizing::new));
+        }
+        if let Some(vault) = &self.vault
+            && let Some(found) = vault.read(Family::Secret, name)?
+        {
+            return Ok(Some(found));
         }
         let file = self.folder.join(name);
         let readable =
             std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SECRET);
         if readable && let Ok(text) = std::fs::read_to_string(&file) {
-            return Some(text.trim_end_matches(['\n', '\r']).to_owned());
+            let text = Zeroizing::new(text);
+            return Ok(Some(Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned())));
         }
-        std::env::var(variable(name)).ok()
+        Ok(std::env::var(variable(name)).ok().map(Zeroizing::new))
+    }
+
+    /// The secrets of the store, then those of the folder that it does not have.
+    pub(crate) fn list(&self) -> Vec<ListedSecret> {
+        let kept = self.vault.iter().flat_map(|vault| vault.secrets());
+        let mut listed: Vec<ListedSecret> = kept
+            .map(|kept| ListedSecret {
+                name: kept.name.clone(),
+                source: SecretSource::Store,
+                kept: Some(kept),
+            })
+            .collect();
+        let mut names = secret_files(&self.folder);
+        names.retain(|name| listed.iter().all(|known| known.name != *name));
+        listed.extend(names.into_iter().map(|name| ListedSecret {
+            name,
+            source: SecretSource::Folder,
+            kept: None,
+        }));
+        listed
     }
 
     /// The environment variable called `name`, if there is one.
@@ -61,7 +118,10 @@ impl Secrets {
     fn way_out(&self, name: &str) -> String {
         match &self.doubles {
             Some(_) => format!("add it to the test: `secrets: {{{name}: …}}`"),
-            None => format!("put it into the file secrets/{name} or the variable {}", variable(name)),
+            None => format!(
+                "keep it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
+                variable(name)
+            ),
         }
     }
 
@@ -158,9 +218,9 @@ impl Secrets {
         for Reference { path, optional, .. } in &references {
             let [root, name, ..] = path.as_slice() else { continue };
             match root.as_str() {
-                "secrets" => match self.secret(name) {
+                "secrets" => match self.secret(name).map_err(|error| unreadable(place, name, &error))? {
                     Some(value) => {
-                        secrets.insert(name.as_str(), value);
+                        secrets.insert(name.as_str(), value.as_str());
                     }
                     None if *optional => {}
                     None => {
@@ -184,6 +244,21 @@ impl Secrets {
             ActionError::new(ErrorKind::Connection, message)
         })
     }
+}
+
+/// The names of the secrets in a folder of files, in order; none where there is no such folder.
+#[must_use]
+pub fn secret_files(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().take(MAX_LISTED).flatten();
+    let names =
+        files.filter(|file| file.path().is_file()).filter_map(|file| file.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| vault::is_name(name)).collect();
+    names.sort_unstable();
+    names
+}
+
+fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {
+    ActionError::new(ErrorKind::Connection, format!("{place}: the secret `{name}` cannot be read: {error}"))
 }
 
 /// The environment variable that may hold a secret: `wikiToken` is `COGWORK_SECRET_WIKI_TOKEN`.
@@ -220,9 +295,10 @@ mod tests {
     fn a_file_holds_a_secret_without_its_last_line_break_and_a_path_never_leaves_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("token"), "s3cret\n").expect("written");
-        let secrets = Secrets::new(folder.path().join("."), None);
-        assert_eq!(secrets.secret("token").as_deref(), Some("s3cret"));
-        assert_eq!(secrets.secret("../token"), None);
-        assert_eq!(secrets.secret(""), None);
+        let secrets = Secrets::new(None, folder.path().join("."), None);
+        let secret = |name| secrets.secret(name).expect("it can be read").map(|found| found.to_string());
+        assert_eq!(secret("token").as_deref(), Some("s3cret"));
+        assert_eq!(secret("../token"), None);
+        assert_eq!(secret(""), None);
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use model::automation::Retention;
 
+use crate::vault::KeySource;
+
 /// The settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -12,6 +14,10 @@ pub struct Settings {
     pub dir: PathBuf,
     /// Where data lives: the database, tokens.
     pub data_dir: PathBuf,
+    /// The folder of secrets, one file each.
+    pub secrets_dir: PathBuf,
+    /// Where the keys are that seal the secrets of the store.
+    pub keys: KeySource,
     /// The base of the hook addresses that people are shown, such as `http://127.0.0.1:7070`.
     pub public_url: Option<String>,
     /// Hosts and networks that outgoing calls may reach though they are private.
@@ -64,6 +70,8 @@ impl Settings {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         Self {
+            secrets_dir: dir.join("secrets"),
+            keys: KeySource::in_folder(&dir.join(".cogwork")),
             data_dir: dir.join(".cogwork"),
             dir,
             public_url: None,

@@ -16,6 +16,7 @@ mod pair;
 mod plan;
 mod run;
 mod schema;
+mod secrets;
 mod serve;
 mod state;
 mod test;
@@ -36,6 +37,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<executions::Executions>(),
     Entry::of::<events::Events>(),
     Entry::of::<state::State>(),
+    Entry::of::<secrets::Secrets>(),
     Entry::of::<connectors::Connectors>(),
     Entry::of::<schema::Schema>(),
     Entry::of::<completions::Completions>(),

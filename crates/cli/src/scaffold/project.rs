@@ -77,7 +77,7 @@ with:
   host: https://acme.example.com
 ```
 
-`secrets.wikiToken` is the file `secrets/wikiToken`, or else the variable `COGWORK_SECRET_WIKI_TOKEN`. Secrets are read
+`secrets.wikiToken` is what `cogwork secrets set wikiToken` kept, the file `secrets/wikiToken`, or the variable `COGWORK_SECRET_WIKI_TOKEN`. Secrets are read
 when a step runs, so a new one counts at once. They never belong in this folder.
 
 `cogwork connectors list` shows what there is to connect to.

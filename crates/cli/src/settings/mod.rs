@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use engine::KeySource;
 use model::Secret;
 use model::automation::Retention;
 use model::diagnostic::Report;
@@ -43,6 +44,11 @@ pub(crate) enum LogFormat {
 pub(crate) struct Config {
     pub(crate) dir: PathBuf,
     pub(crate) data_dir: PathBuf,
+    pub(crate) secrets_dir: PathBuf,
+    /// The file of the key that seals the secrets of the store; `master.key` of the data folder if not given.
+    pub(crate) key_file: Option<PathBuf>,
+    /// That key itself, where the environment or systemd gives it.
+    pub(crate) master_key: Option<Secret>,
     pub(crate) hooks: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) admin_hosts: Vec<String>,
@@ -71,6 +77,9 @@ impl Config {
         Self {
             dir: dir.to_owned(),
             data_dir: engine.data_dir,
+            secrets_dir: engine.secrets_dir,
+            key_file: None,
+            master_key: None,
             hooks: server.hooks,
             admin: server.admin,
             admin_hosts: Vec::new(),
@@ -121,10 +130,19 @@ impl Config {
         self.public_url.clone().unwrap_or_else(|| format!("http://{}", values::reachable(hooks)))
     }
 
+    /// Where the keys are that seal the secrets of the store.
+    pub(crate) fn keys(&self) -> KeySource {
+        let file = self.key_file.clone();
+        let own = KeySource::in_folder(&self.data_dir);
+        KeySource { given: self.master_key.clone(), file: file.unwrap_or(own.file) }
+    }
+
     /// The settings of the engine.
     pub(crate) fn engine(&self) -> engine::Settings {
         let mut settings = engine::Settings::new(&self.dir);
         settings.data_dir.clone_from(&self.data_dir);
+        settings.secrets_dir.clone_from(&self.secrets_dir);
+        settings.keys = self.keys();
         settings.public_url.clone_from(&self.public_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);
         settings.allow_credential_debug = self.allow_credential_debug;
@@ -169,13 +187,28 @@ pub(crate) fn exists(dir: &Path) -> bool {
     dir.join(FILE).is_file()
 }
 
+/// The name of the systemd credential that holds the key which seals secrets.
+const CREDENTIAL: &str = "cogwork-master-key";
+
+/// The key that systemd gives the service, if it does (`LoadCredential=cogwork-master-key:…`).
+fn credential() -> anyhow::Result<Option<Secret>> {
+    let Some(folder) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Ok(None) };
+    let path = Path::new(&folder).join(CREDENTIAL);
+    match std::fs::read_to_string(&path) {
+        Ok(key) => Ok(Some(Secret::new(key.trim()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
+}
+
 /// The `COGWORK_…` variables of the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
     /// Variables that are no settings.
-    const OTHERS: [&str; 3] = ["COGWORK_DIR", "COGWORK_ADMIN_TOKEN", "COGWORK_REGENERATE"];
+    const OTHERS: [&str; 4] =
+        ["COGWORK_DIR", "COGWORK_ADMIN_TOKEN", "COGWORK_MASTER_KEY", "COGWORK_REGENERATE"];
 
     /// Those of this process.
     pub(crate) fn of_process() -> Self {
@@ -194,6 +227,11 @@ impl Environment {
             let values = setting.split(value);
             setting.apply(config, &values, Path::new("")).map_err(Fault::usage).context(name)?;
         }
+        let given = self.0.get("COGWORK_MASTER_KEY").filter(|key| !key.is_empty());
+        config.master_key = match given {
+            Some(key) => Some(Secret::new(key.as_str())),
+            None => credential()?,
+        };
         config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").map(|token| Secret::new(token.as_str()));
         Ok(())
     }

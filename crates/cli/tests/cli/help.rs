@@ -27,6 +27,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "executions",
         "events",
         "state",
+        "secrets",
         "connectors",
         "schema",
         "completions",
@@ -40,6 +41,9 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     check("events_emit", &["events", "emit"]);
     for command in ["list", "get", "set", "delete"] {
         check(&format!("state_{command}"), &["state", command]);
+    }
+    for command in ["list", "set", "remove", "rotate"] {
+        check(&format!("secrets_{command}"), &["secrets", command]);
     }
     for command in ["list", "show"] {
         check(&format!("connectors_{command}"), &["connectors", command]);

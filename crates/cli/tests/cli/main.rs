@@ -14,5 +14,6 @@ mod plan;
 mod reference;
 mod run;
 mod scaffold;
+mod secrets;
 mod testing;
 mod validate;

@@ -147,6 +147,7 @@ impl<'a> Scene<'a> {
             // Nothing is loaded here: the files were read once for all tests.
             loader: Loader::new(folder.path(), props.catalog.registry().clone(), Vec::new()),
             catalog: props.catalog.clone(),
+            vault: None,
             doubles: Some(desk.clone()),
         });
         services.tracker.spawn(services.clone().dispatch());

@@ -14,6 +14,7 @@ mod notices;
 mod plan;
 mod problem;
 mod routes;
+mod secrets;
 mod state;
 mod status;
 mod waiting;

@@ -104,6 +104,7 @@ impl From<engine::Error> for Problem {
             Error::NoSuchExecution(_) => Self::not_found("unknown_execution", detail),
             Error::Disabled(_) => Self::new(StatusCode::CONFLICT, "automation_disabled", detail),
             Error::Input(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_input", detail),
+            Error::Vault(_) => Self::new(StatusCode::CONFLICT, "secrets_sealed", detail),
             Error::Busy { retry_after } => Self {
                 retry_after: Some(retry_after.as_secs().max(1)),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)

@@ -12,7 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connectors, executions, follow, notices, plan, problem, state, status, waiting,
+    Api, Problem, automations, connectors, executions, follow, notices, plan, problem, secrets, state,
+    status, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -27,6 +28,7 @@ use super::{
         (name = "automations", description = "What is in force"),
         (name = "executions", description = "What ran, and what runs"),
         (name = "state", description = "Values that outlive executions"),
+        (name = "secrets", description = "What connections read: written and never read here"),
         (name = "connectors", description = "What automations can call"),
     ),
     modifiers(&Common),
@@ -64,6 +66,9 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(notices::events, waiting::emit))
         .routes(routes!(state::list))
         .routes(routes!(state::show, state::put, state::delete))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::put, secrets::delete))
+        .routes(routes!(secrets::rotate))
         .routes(routes!(connectors::list))
         .routes(routes!(connectors::show))
         .routes(routes!(connectors::connections))

@@ -93,7 +93,9 @@ async fn execute(
     settings.public_url = Some(config.base(config.hooks));
     settings.dir.clone_from(&place.dir);
     (settings.watch, settings.background) = (false, false);
-    let engine = Engine::start(settings, Arc::new(place.store.clone()), Arc::new(SystemClock)).await?;
+    let vault = Arc::new(place.vault(config).await?);
+    let store = Arc::new(place.store.clone());
+    let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;
     let asking = Asking::new(&engine, config, answers);
     let result = start_and_wait(&engine, &place, given, run.watch, asking, &mut signals).await;
     engine.shutdown(GRACE).await;

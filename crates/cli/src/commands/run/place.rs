@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use engine::Vault;
 use store::SqliteStore;
 use tempfile::TempDir;
 
+use crate::history;
 use crate::output;
 use crate::project::{self, Wanted};
 use crate::settings::Config;
@@ -22,7 +25,7 @@ pub(super) struct Place {
     pub(super) wanted: String,
     pub(super) is_file: bool,
     /// Deleted when the command ends.
-    _temporary: Vec<TempDir>,
+    temporary: Vec<TempDir>,
 }
 
 impl Place {
@@ -42,17 +45,27 @@ impl Place {
         project::require(&config.dir)?;
         let dir = config.dir.clone();
         match SqliteStore::open(config.store_path(), config.store()) {
-            Ok(store) => Ok(Self { dir, store, wanted, is_file, _temporary: Vec::new() }),
+            Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
                 output::say("a daemon holds the store; this execution is kept in a temporary one");
                 let (store, temporary) = temporary_store()?;
-                Ok(Self { dir, store, wanted, is_file, _temporary: vec![temporary] })
+                Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A folder that holds only this automation, with the connections, connectors and secrets of the project.
+    /// The sealed secrets of the project, also where the execution is kept elsewhere.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) async fn vault(&self, config: &Config) -> anyhow::Result<Vault> {
+        let elsewhere = if self.temporary.is_empty() { None } else { history::open(config)? };
+        let store = elsewhere.unwrap_or_else(|| self.store.clone());
+        Ok(Vault::open(Arc::new(store), config.keys()).await?)
+    }
+
+    /// A folder that holds only this automation, with the connections and connectors of the project.
     fn beside_project(config: &Config, path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
         // Checked under its own name first, since what is shown of the copy would name the copy.
@@ -67,7 +80,7 @@ impl Place {
         let automations = folder.path().join("automations");
         fs::create_dir(&automations)?;
         fs::write(automations.join(name), text)?;
-        for shared in ["connections", "connectors", "secrets"] {
+        for shared in ["connections", "connectors"] {
             let original = config.dir.join(shared);
             if original.is_dir() {
                 link(&original.canonicalize()?, &folder.path().join(shared))?;
@@ -80,7 +93,7 @@ impl Place {
             store,
             wanted,
             is_file: true,
-            _temporary: vec![folder, temporary],
+            temporary: vec![folder, temporary],
         })
     }
 }

@@ -1,0 +1,288 @@
+//! `cogwork secrets`
+
+use std::io::{self, IsTerminal as _, Read as _};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand as Choice};
+use engine::{KeySource, Vault};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::{SqliteStore, Store as _};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::{Exit, Fault};
+use crate::output::{self, Table, count};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, history, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork secrets set wikiToken < token.txt
+  pass show wiki | cogwork secrets set wikiToken
+  cogwork secrets list
+  cogwork secrets remove wikiToken
+  cogwork secrets rotate
+
+They are kept in the store, sealed with the key in `master.key` of the data folder, or with the one that
+COGWORK_MASTER_KEY or the systemd credential `cogwork-master-key` gives. Keep a copy of the key apart from the store:
+without it nobody can read them. With a daemon beside it, the daemon writes; its steps read the new value from then on.";
+
+/// The most bytes of a value.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// Keep the secrets that connections read, sealed in the store
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Secrets {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    List(List),
+    Set(Set),
+    Remove(Remove),
+    Rotate(Rotate),
+}
+
+/// How it is shown, and where it is.
+#[derive(Args, Debug)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// List the secrets of the store and of the folder, without their values
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork secrets list\n  cogwork secrets list --json | jq -r '.secrets[].name'"
+)]
+struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Keep a secret; its value is read from stdin, without its last line break
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork secrets set wikiToken < token.txt\n  openssl rand -hex 32 | cogwork secrets set orderHook"
+)]
+struct Set {
+    /// Its name, read as `secrets.NAME`
+    name: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Remove a secret from the store
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork secrets remove wikiToken")]
+struct Remove {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Seal all secrets of the store with a new key, and forget the one before it
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork secrets rotate")]
+struct Rotate {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A secret as the API lists it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    source: String,
+    version: Option<u64>,
+    set_at: Option<jiff::Timestamp>,
+    key: Option<String>,
+    readable: bool,
+}
+
+impl Subcommand for Secrets {
+    const NAME: &'static str = "secrets";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let common = match &self.what {
+            What::List(List { common })
+            | What::Set(Set { common, .. })
+            | What::Remove(Remove { common, .. })
+            | What::Rotate(Rotate { common }) => common,
+        };
+        let config = context.config(common.settings.given(), Talk::Tool)?;
+        let runtime = daemon::runtime()?;
+        match &self.what {
+            What::List(what) => runtime.block_on(list(&config, what)),
+            What::Set(what) => runtime.block_on(set(&config, what)),
+            What::Remove(what) => runtime.block_on(remove(&config, what)),
+            What::Rotate(what) => runtime.block_on(rotate(&config, what)),
+        }
+    }
+}
+
+async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
+    let told: Value = match daemon::get(config, "/api/v1/secrets").await? {
+        Some(told) => told,
+        None => json!({ "secrets": without_daemon(config).await? }),
+    };
+    if what.common.json {
+        output::json(&told)?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Row> = serde_json::from_value(told["secrets"].clone())?;
+    if rows.is_empty() {
+        output::say("no secret; keep one with `cogwork secrets set NAME`");
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&["NAME", "IN", "VERSION", "SET", "KEY"]);
+    for row in &rows {
+        let version = row.version.map(|version| version.to_string()).unwrap_or_default();
+        let set_at = row.set_at.map(time::local).unwrap_or_default();
+        let key = match (&row.key, row.readable) {
+            (Some(key), true) => key.clone(),
+            (Some(key), false) => format!("{key}, which is not here"),
+            (None, _) => String::new(),
+        };
+        table.row([row.name.as_str(), &row.source, &version, &set_at, &key]);
+    }
+    table.print()?;
+    Ok(Exit::Done)
+}
+
+/// The secrets as the API would list them, of a store that no daemon has.
+async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    if let Some(store) = history::open(config)? {
+        let vault = Vault::open(Arc::new(store), config.keys()).await?;
+        for kept in vault.secrets() {
+            let mut row = serde_json::to_value(&kept)?;
+            row["source"] = "store".into();
+            rows.push(row);
+        }
+    }
+    for name in engine::secret_files(&config.secrets_dir) {
+        if rows.iter().all(|row| row["name"] != name.as_str()) {
+            rows.push(json!({ "name": name, "source": "folder", "readable": true }));
+        }
+    }
+    Ok(rows)
+}
+
+async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
+    let value = read_value(&what.name)?;
+    let told: Value = if daemon::runs(config).await? {
+        daemon::put(config, &path(&what.name), &json!({ "value": value })).await?
+    } else {
+        let vault = Own::open(config).await?;
+        let kept = vault.vault.set_secret(&what.name, &value, time::now()).await?;
+        vault.close().await?;
+        serde_json::to_value(kept)?
+    };
+    match what.common.json {
+        true => output::json(&told)?,
+        false => output::say(format_args!("kept `{}`, version {}", what.name, told["version"])),
+    }
+    Ok(Exit::Done)
+}
+
+async fn remove(config: &Config, what: &Remove) -> anyhow::Result<Exit> {
+    let removed = if daemon::runs(config).await? {
+        let told: Value = daemon::delete(config, &path(&what.name)).await?;
+        told["removed"].as_bool().unwrap_or_default()
+    } else {
+        let vault = Own::open(config).await?;
+        let removed = vault.vault.remove_secret(&what.name).await?;
+        vault.close().await?;
+        removed
+    };
+    match what.common.json {
+        true => output::json(&json!({ "removed": removed }))?,
+        false if removed => output::say(format_args!("removed `{}`", what.name)),
+        false => output::say(format_args!("the store has no secret `{}`", what.name)),
+    }
+    Ok(if removed { Exit::Done } else { Exit::Failed })
+}
+
+async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
+    let told: Value = if daemon::runs(config).await? {
+        daemon::post(config, "/api/v1/secret-keys", &json!({})).await?
+    } else {
+        let vault = Own::open(config).await?;
+        let rotation = vault.vault.rotate().await?;
+        vault.close().await?;
+        serde_json::to_value(rotation)?
+    };
+    if what.common.json {
+        output::json(&told)?;
+        return Ok(Exit::Done);
+    }
+    let sealed = usize::try_from(told["sealed"].as_u64().unwrap_or_default()).unwrap_or_default();
+    let key = told["key"].as_str().unwrap_or_default();
+    output::say(format_args!("sealed {} with the key {key}", count(sealed, "value")));
+    if told["given"] == true {
+        output::say("the keys behind the first one can be taken out of the environment now");
+    } else {
+        output::say(
+            "keep a copy of the new key file apart from the store; the one before opens nothing any more",
+        );
+    }
+    Ok(Exit::Done)
+}
+
+/// The store's secrets where no daemon has the store.
+struct Own {
+    store: SqliteStore,
+    vault: Vault,
+}
+
+impl Own {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let store = SqliteStore::open(config.store_path(), config.store())
+            .with_context(|| format!("cannot open the store `{}`", config.store_path().display()))?;
+        let keys: KeySource = config.keys();
+        let vault = Vault::open(Arc::new(store.clone()), keys).await?;
+        Ok(Self { store, vault })
+    }
+
+    async fn close(self) -> anyhow::Result<()> {
+        Ok(self.store.close().await?)
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/api/v1/secrets/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+}
+
+fn read_value(name: &str) -> anyhow::Result<String> {
+    let stdin = io::stdin().lock();
+    let mut value = String::new();
+    if stdin.is_terminal() {
+        output::prompt(&format!("value of `{name}` (it is shown as you type): "));
+        io::BufRead::read_line(&mut stdin.take(MOST_BYTES + 1), &mut value)
+            .context("cannot read the value")?;
+    } else {
+        stdin.take(MOST_BYTES + 1).read_to_string(&mut value).context("cannot read stdin")?;
+    }
+    let value = value.trim_end_matches(['\n', '\r']).to_owned();
+    if value.is_empty() {
+        return Err(Fault::usage(format!("no value; give it on stdin: `cogwork secrets set {name} < file`")));
+    }
+    anyhow::ensure!(
+        value.len() as u64 <= MOST_BYTES,
+        "the value is larger than {}",
+        model::units::format_size(MOST_BYTES)
+    );
+    Ok(value)
+}

@@ -1,0 +1,73 @@
+//! `cogwork secrets`: beside a daemon and without one.
+
+#![cfg(unix)]
+
+use crate::daemon::Daemon;
+use crate::support::Project;
+
+/// An automation that shows what it read by its length alone.
+const READS: &str = "\
+trigger: {manual: {}}
+configVars:
+  token: {value: \"${{ secrets.deskToken }}\", secret: true}
+steps:
+  - {set: {length: \"${{ configVars.token | length }}\"}}
+outputs: {length: \"${{ vars.length }}\"}
+";
+
+fn project() -> Project {
+    Project::with(&[("automations/reads.yaml", READS)])
+}
+
+#[test]
+fn a_secret_is_kept_listed_read_by_a_step_and_removed_without_a_daemon() {
+    let project = project();
+    project.cogwork_with(&["secrets", "set", "deskToken"], &[], "s3cret-1234\n").exits(0).says("version 1");
+    let listed = project.cogwork(&["secrets", "list", "--json"]).exits(0);
+    assert!(!listed.stdout.contains("s3cret"), "{}", listed.stdout);
+    assert_eq!(listed.json()["secrets"][0]["name"], "deskToken");
+    let ran = project.cogwork(&["run", "reads"]).exits(0).json();
+    assert_eq!(ran["length"], 11);
+    project.cogwork(&["secrets", "rotate"]).exits(0).says("sealed 1 value");
+    assert_eq!(project.cogwork(&["run", "reads"]).exits(0).json()["length"], 11);
+    project.cogwork(&["secrets", "remove", "deskToken"]).exits(0);
+    project.cogwork(&["secrets", "remove", "deskToken"]).exits(1);
+    project.cogwork(&["run", "reads"]).exits(1).says("cogwork secrets set deskToken");
+}
+
+#[test]
+fn the_store_goes_before_the_folder_and_the_folder_before_the_environment() {
+    let project = project();
+    let length = |variables: &[(&str, &str)]| {
+        project.cogwork_with(&["run", "reads"], variables, "").exits(0).json()["length"].clone()
+    };
+    let variable = [("COGWORK_SECRET_DESK_TOKEN", "1")];
+    assert_eq!(length(&variable), 1);
+    project.write("secrets/deskToken", "22\n");
+    assert_eq!(length(&variable), 2);
+    project.write("elsewhere/deskToken", "4444");
+    assert_eq!(length(&[variable[0], ("COGWORK_SECRETS_DIR", "elsewhere")]), 4);
+    project.cogwork_with(&["secrets", "set", "deskToken"], &[], "333").exits(0);
+    assert_eq!(length(&variable), 3);
+}
+
+#[test]
+fn with_a_daemon_the_daemon_writes_and_a_command_beside_it_reads() {
+    let project = project();
+    let daemon = Daemon::start(&project, &[], "reads");
+    project.cogwork_with(&["secrets", "set", "deskToken"], &[], "first-value").exits(0).says("version 1");
+    project.cogwork_with(&["secrets", "set", "deskToken"], &[], "second-value").exits(0).says("version 2");
+    let listed = project.cogwork(&["secrets", "list"]).exits(0).stdout;
+    assert!(listed.contains("deskToken") && listed.contains("store"), "{listed}");
+    assert_eq!(project.cogwork(&["run", "reads"]).exits(0).json()["length"], 12);
+    project.cogwork(&["secrets", "rotate"]).exits(0).says("sealed 1 value");
+    project.cogwork(&["secrets", "remove", "deskToken"]).exits(0);
+    let (code, log) = daemon.stop();
+    assert_eq!(code, Some(0));
+    assert!(!log.contains("first-value") && !log.contains("second-value"), "{log}");
+}
+
+#[test]
+fn a_value_that_is_missing_is_a_wrong_usage() {
+    project().cogwork(&["secrets", "set", "deskToken"]).exits(2).says("on stdin");
+}

@@ -1,0 +1,159 @@
+//! The secrets of the store: written and never read.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use engine::{KeptSecret, ListedSecret, Rotation, SecretSource};
+use jiff::Timestamp;
+use model::Secret;
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use super::extract::{Answer, Body, Segment};
+use super::{Problem, Shared};
+
+/// A secret: all but its value.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Secret)]
+pub(crate) struct SecretView {
+    name: String,
+    /// `store` or `folder`.
+    source: &'static str,
+    /// How often it was set, for one of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+    /// When it was set last, for one of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    set_at: Option<Timestamp>,
+    /// The id of the key that seals it, for one of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// Whether it can be read: false where the key that seals it is not here.
+    readable: bool,
+}
+
+impl From<ListedSecret> for SecretView {
+    fn from(listed: ListedSecret) -> Self {
+        match (listed.source, listed.kept) {
+            (SecretSource::Store, Some(kept)) => kept.into(),
+            _ => Self {
+                name: listed.name,
+                source: "folder",
+                version: None,
+                set_at: None,
+                key: None,
+                readable: true,
+            },
+        }
+    }
+}
+
+impl From<KeptSecret> for SecretView {
+    fn from(kept: KeptSecret) -> Self {
+        Self {
+            name: kept.name,
+            source: "store",
+            version: Some(kept.version),
+            set_at: Some(kept.set_at),
+            key: Some(kept.key),
+            readable: kept.readable,
+        }
+    }
+}
+
+/// The secrets.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Secrets {
+    /// Those of the store, then those of the folder that the store does not have.
+    secrets: Vec<SecretView>,
+}
+
+/// The secrets there are, without their values
+#[utoipa::path(
+    get, path = "/api/v1/secrets", tag = "secrets",
+    responses((status = 200, description = "By name", body = Secrets)),
+)]
+pub(crate) async fn list(State(api): Shared) -> Answer<Secrets> {
+    Answer::ok(Secrets { secrets: api.engine.secrets().into_iter().map(Into::into).collect() })
+}
+
+/// A secret to keep.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SecretBody {
+    /// At most 64 KiB. No answer ever holds it.
+    #[serde(deserialize_with = "sealed")]
+    #[schema(value_type = String, format = Password, write_only)]
+    value: Secret,
+}
+
+fn sealed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    String::deserialize(deserializer).map(Secret::new)
+}
+
+/// Keep a secret in the store, sealed
+#[utoipa::path(
+    put, path = "/api/v1/secrets/{name}", tag = "secrets", request_body = SecretBody,
+    params(("name" = String, Path, description = "Its name")),
+    responses((status = 200, description = "It is kept, and read from now on", body = SecretView)),
+)]
+pub(crate) async fn put(
+    State(api): Shared,
+    Segment(name): Segment,
+    Body(body): Body<SecretBody>,
+) -> Result<Answer<SecretView>, Problem> {
+    let engine = api.engine.clone();
+    let kept = api.to_its_end(async move { engine.set_secret(&name, body.value.expose()).await }).await??;
+    Ok(Answer::ok(kept.into()))
+}
+
+/// Whether a secret was removed.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Removed {
+    /// False where the store had none of that name.
+    removed: bool,
+}
+
+/// Remove a secret from the store
+#[utoipa::path(
+    delete, path = "/api/v1/secrets/{name}", tag = "secrets",
+    params(("name" = String, Path, description = "Its name")),
+    responses((status = 200, description = "Whether there was one", body = Removed)),
+)]
+pub(crate) async fn delete(State(api): Shared, Segment(name): Segment) -> Result<Answer<Removed>, Problem> {
+    let engine = api.engine.clone();
+    let removed = api.to_its_end(async move { engine.remove_secret(&name).await }).await??;
+    Ok(Answer::ok(Removed { removed }))
+}
+
+/// What a rotation of the key did.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rotated {
+    /// How many values were sealed anew, tokens of connections among them.
+    sealed: usize,
+    /// The id of the key that seals them now.
+    key: String,
+    /// Whether the environment gives the keys: then those behind the first can be taken away now.
+    given: bool,
+}
+
+impl From<Rotation> for Rotated {
+    fn from(rotation: Rotation) -> Self {
+        Self { sealed: rotation.sealed, key: rotation.key, given: rotation.given }
+    }
+}
+
+/// Seal the secrets of the store with a new key
+#[utoipa::path(
+    post, path = "/api/v1/secret-keys", tag = "secrets",
+    responses((status = 200, description = "All are sealed with it", body = Rotated)),
+)]
+pub(crate) async fn rotate(State(api): Shared) -> Result<Answer<Rotated>, Problem> {
+    let engine = api.engine.clone();
+    let rotation = api.to_its_end(async move { engine.rotate_key().await }).await??;
+    Ok(Answer::ok(rotation.into()))
+}
