@@ -106,7 +106,7 @@ impl Engine {
                 "no sender of automation `{id}` brings its secret along; that is `challenge: asana`"
             ))
         })?;
-        if services.secrets.secret(&name).is_some() {
+        if services.secrets.secret(&name)?.is_some() {
             let way_out = "remove it first if the sender shall bring another";
             return Err(Error::Input(format!("the secret `{name}` is set already; {way_out}")));
         }
