@@ -53,7 +53,8 @@ impl Context {
         let shared = self.flags.iter().filter_map(|(key, values)| Some((Setting::of(key)?, values.clone())));
         let flags: Vec<Given> = shared.chain(flags.iter().cloned()).collect();
         let config = Config::load(&self.dir, &self.environment, &flags)?;
-        logging::start(config.log_level.as_deref().unwrap_or(talk.level()), config.log_format)?;
+        let level = config.log_level.as_deref().unwrap_or(talk.level());
+        logging::start(level, config.log_format, &config.redactor)?;
         for (name, near) in self.environment.strangers() {
             output::warn(format_args!("the variable `{name}` is no setting; did you mean `{near}`?"));
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use model::redact::Redactor;
 use tracing::Metadata;
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -14,14 +15,15 @@ use crate::settings::LogFormat;
 ///
 /// # Errors
 /// `level` is no level, nor a list of `part=level`.
-pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
+pub(crate) fn start(level: &str, format: LogFormat, redactor: &Redactor) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(level).map_err(|error| {
         Fault::usage(format!(
             "`{level}` is no log level: {error}; use error, warn, info, debug, trace or `part=level`"
         ))
     })?;
     let registry = tracing_subscriber::registry();
-    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let writer = Hiding(redactor.clone());
+    let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
     // A second start in one process changes nothing, which is what a test wants.
     let _ = match format {
         LogFormat::Json => registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init(),
@@ -32,6 +34,22 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
         }
     };
     Ok(())
+}
+
+/// Writes to stderr without the secrets that were read. Each line comes in one piece.
+#[derive(Clone)]
+struct Hiding(Redactor);
+
+impl io::Write for Hiding {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let hidden = self.0.bytes(line);
+        io::stderr().lock().write_all(hidden.as_deref().unwrap_or(line))?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// Reports on files are shown as such, so they are left out of a log that stands beside them.

@@ -484,7 +484,12 @@ impl Services {
         Arc::new(Self {
             store,
             http,
-            secrets: Secrets::new(vault.clone(), settings.secrets_dir.clone(), doubles.clone()),
+            secrets: Secrets::new(
+                vault.clone(),
+                settings.secrets_dir.clone(),
+                settings.redactor.clone(),
+                doubles.clone(),
+            ),
             vault,
             secret,
             state_locks: KeyedLocks::default(),

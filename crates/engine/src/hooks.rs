@@ -3,6 +3,7 @@
 mod answer;
 mod chain;
 mod challenge;
+mod credentials;
 mod desk;
 
 use std::collections::BTreeMap;
@@ -132,6 +133,7 @@ impl Engine {
         });
         let sendings = sendings.collect();
         let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
+        let received = credentials::hidden(webhook, received, &services.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
         let terms = Terms { at_once, sendings, results: Some(received.results), ..Terms::default() };
         let accepted = services.accept(&mounted.deployed, start, terms).await;

@@ -8,6 +8,7 @@ use connector::ResolvedConnection;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, Encoding, Verify};
 use model::expression::Reference;
+use model::redact::Redactor;
 use model::template::Template;
 use model::value::{Map, Value};
 use serde::Serialize;
@@ -24,6 +25,7 @@ use crate::vault::{self, Family, KeptSecret, Vault};
 pub(crate) struct Secrets {
     vault: Option<Arc<Vault>>,
     folder: PathBuf,
+    redactor: Redactor,
     doubles: Option<Arc<dyn Doubles>>,
 }
 
@@ -56,8 +58,13 @@ const MAX_SECRET: u64 = 64 << 10;
 const MAX_LISTED: usize = 1000;
 
 impl Secrets {
-    pub(crate) fn new(vault: Option<Arc<Vault>>, folder: PathBuf, doubles: Option<Arc<dyn Doubles>>) -> Self {
-        Self { vault, folder, doubles }
+    pub(crate) fn new(
+        vault: Option<Arc<Vault>>,
+        folder: PathBuf,
+        redactor: Redactor,
+        doubles: Option<Arc<dyn Doubles>>,
+    ) -> Self {
+        Self { vault, folder, redactor, doubles }
     }
 
     /// The secret called `name`, if there is one.
@@ -65,6 +72,14 @@ impl Secrets {
     /// # Errors
     /// The store has it and it cannot be opened. It is not looked for elsewhere then: another value could be there.
     pub(crate) fn secret(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
+        let found = self.find(name)?;
+        if let Some(secret) = &found {
+            self.redactor.hide(secret);
+        }
+        Ok(found)
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         if !vault::is_name(name) {
             return Ok(None);
         }
@@ -295,7 +310,7 @@ mod tests {
     fn a_file_holds_a_secret_without_its_last_line_break_and_a_path_never_leaves_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("token"), "s3cret\n").expect("written");
-        let secrets = Secrets::new(None, folder.path().join("."), None);
+        let secrets = Secrets::new(None, folder.path().join("."), Redactor::default(), None);
         let secret = |name| secrets.secret(name).expect("it can be read").map(|found| found.to_string());
         assert_eq!(secret("token").as_deref(), Some("s3cret"));
         assert_eq!(secret("../token"), None);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use model::automation::Retention;
+use model::redact::Redactor;
 
 use crate::vault::KeySource;
 
@@ -18,6 +19,8 @@ pub struct Settings {
     pub secrets_dir: PathBuf,
     /// Where the keys are that seal the secrets of the store.
     pub keys: KeySource,
+    /// What hides the secrets that were read, in the history here and in the log of the process.
+    pub redactor: Redactor,
     /// The base of the hook addresses that people are shown, such as `http://127.0.0.1:7070`.
     pub public_url: Option<String>,
     /// Hosts and networks that outgoing calls may reach though they are private.
@@ -74,6 +77,7 @@ impl Settings {
             keys: KeySource::in_folder(&dir.join(".cogwork")),
             data_dir: dir.join(".cogwork"),
             dir,
+            redactor: Redactor::default(),
             public_url: None,
             outbound_allow: Vec::new(),
             own_addresses: Vec::new(),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use zeroize::Zeroizing;
+
 use crate::automation::Named;
 use crate::diagnostic::{Source, Span};
 use crate::template::Template;
@@ -25,20 +27,27 @@ pub struct Connection {
 }
 
 /// A text that is never printed, logged or stored: its `Debug` and `Display` are `***`.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Secret(Arc<str>);
+/// Its bytes are wiped when the last clone is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
     /// Seals `text`.
     #[must_use]
-    pub fn new(text: impl Into<Arc<str>>) -> Self {
-        Self(text.into())
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(Arc::new(Zeroizing::new(text.as_ref().to_owned())))
     }
 
     /// The text itself. Only the request builder and the redactor open it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl std::hash::Hash for Secret {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.expose().hash(state);
     }
 }
 

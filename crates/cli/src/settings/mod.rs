@@ -17,6 +17,7 @@ use engine::KeySource;
 use model::Secret;
 use model::automation::Retention;
 use model::diagnostic::Report;
+use model::redact::Redactor;
 
 use crate::exit::{Exit, Fault};
 use crate::output;
@@ -64,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) connections_per_address: usize,
     pub(crate) log_level: Option<String>,
     pub(crate) log_format: LogFormat,
+    /// What hides secrets in the log and in the history.
+    pub(crate) redactor: Redactor,
     /// The token of the API, where the environment gives one. It has no key: a secret belongs in no file that is
     /// committed, nor in a list of processes.
     pub(crate) admin_token: Option<Secret>,
@@ -95,6 +98,7 @@ impl Config {
             connections_per_address: server.hook_limits.connections_per_peer,
             log_level: None,
             log_format: LogFormat::Text,
+            redactor: Redactor::default(),
             admin_token: None,
         }
     }
@@ -143,6 +147,7 @@ impl Config {
         settings.data_dir.clone_from(&self.data_dir);
         settings.secrets_dir.clone_from(&self.secrets_dir);
         settings.keys = self.keys();
+        settings.redactor = self.redactor.clone();
         settings.public_url.clone_from(&self.public_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);
         settings.allow_credential_debug = self.allow_credential_debug;

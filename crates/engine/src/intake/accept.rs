@@ -169,7 +169,12 @@ impl Services {
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings { store: self.store.clone(), clock: self.clock.clone(), notices: self.notices.clone() }
+        Surroundings {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            notices: self.notices.clone(),
+            redactor: self.settings.redactor.clone(),
+        }
     }
 
     pub(super) fn live(self: &Arc<Self>, live: Live) -> Arc<Run> {

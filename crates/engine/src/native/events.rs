@@ -39,7 +39,8 @@ impl Run {
             // The same however often this step begins.
             id: format!("{}.{key}", self.journal.id()),
             name,
-            data: inputs.get("data").cloned().unwrap_or_default(),
+            // It becomes part of the logs of other executions.
+            data: self.journal.hidden(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };
         match self.services.emit(&signal).await {

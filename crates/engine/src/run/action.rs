@@ -39,6 +39,7 @@ impl Run {
         let connection = match &call.connection {
             // A double has no use for credentials, and a test need not have them.
             Some(name) if double.is_none() => {
+                self.journal.reads_secrets();
                 Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?)
             }
             _ => None,

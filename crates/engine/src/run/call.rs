@@ -85,7 +85,8 @@ impl Run {
             test: self.origin.is_test(),
             trace: Some(self.chain().to_string()),
         };
-        let start = Start { payload: Payload::manual(inputs), origin };
+        // What is given becomes part of the log of another execution.
+        let start = Start { payload: Payload::manual(self.journal.hidden_map(inputs)), origin };
         let terms = Terms {
             // The same for this try, however often it is begun: the child is started once.
             key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),

@@ -1,11 +1,13 @@
 //! The log of one live execution: what has ended, what is not yet committed, and how it becomes so.
 
+mod hiding;
 mod pauses;
 mod restore;
 mod retries;
 mod transit;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -13,6 +15,7 @@ use model::action::ActionError;
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
+use model::redact::Redactor;
 use model::value::Value;
 use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
@@ -42,6 +45,9 @@ pub(crate) struct Journal {
     /// Whether what has ended may be asked for again: after a restart, or where a list or the whole execution is
     /// tried again. Otherwise results are not kept beside the scope, which matters in long loops.
     remembers: bool,
+    redactor: Redactor,
+    /// Whether the execution has read a secret, so that there is something to hide.
+    reads_secrets: AtomicBool,
     state: Mutex<State>,
     /// One append at a time, in order. Holds the append that is under way, so that a branch that is dropped while
     /// it waits does not leave its outcome unknown: the next one waits for it first.
@@ -84,6 +90,7 @@ pub(crate) struct Surroundings {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) redactor: Redactor,
 }
 
 impl Journal {
@@ -98,6 +105,8 @@ impl Journal {
             notices: around.notices,
             resumed: false,
             ordered: has_undo(automation),
+            redactor: around.redactor,
+            reads_secrets: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, ..State::default() }),
             transit: tokio::sync::Mutex::new(Transit::after(1)),
         }

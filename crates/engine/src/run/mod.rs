@@ -342,6 +342,7 @@ impl Run {
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
         self.abandon(|_| true);
         let at = self.services.clock.now();
+        let outcome = self.journal.hidden_outcome(outcome);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
         self.progress.send_modify(|progress| progress.outcome = Some(outcome));

@@ -133,7 +133,9 @@ impl Run {
                 WaitReason::Event { name }
             }
             WaitOn::Approval(approval) => WaitReason::Approval {
-                message: super::verbs::evaluate(&approval.message, scope, "waitFor.approval.message")?
+                message: self
+                    .journal
+                    .hidden(super::verbs::evaluate(&approval.message, scope, "waitFor.approval.message")?)
                     .to_text(),
                 options: approval.options.clone(),
             },

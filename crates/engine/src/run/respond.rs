@@ -31,6 +31,7 @@ impl Run {
         let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;
+        let response = self.journal.hidden_response(response);
         self.journal.respond(response.clone());
         self.journal.commit().await?;
         self.progress.send_modify(|progress| progress.response = Some(response));

@@ -39,6 +39,9 @@ impl Scope {
         root.insert("steps", Map::new());
         root.insert("inputs", inputs(run));
         root.insert("vars", Map::new());
+        if automation.config_vars.iter().any(|variable| variable.secret) {
+            run.journal.reads_secrets();
+        }
         root.insert("configVars", run.services.secrets.config_vars(automation)?);
         let mut execution = Map::from_iter([
             ("id", Value::from(run.journal.id().to_string())),

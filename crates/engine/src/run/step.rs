@@ -155,6 +155,7 @@ impl Run {
         }
         let error = match self.tries(step, key, began, scope, context).await? {
             Ok(result) => {
+                let result = self.journal.hidden(result);
                 let took = self.took_us(began);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.has_effect(step));
@@ -229,11 +230,12 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        mut error: ActionError,
+        error: ActionError,
         took_us: u64,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
+        let mut error = self.journal.hidden_error(error);
         error.step.get_or_insert_with(|| step.id.to_string());
         let effect = self.has_effect(step) && self.journal.failing(key).is_none();
         let handled = match &step.on_error {

@@ -24,7 +24,7 @@ impl Run {
     ) -> Result<Value, Exit> {
         match &step.verb {
             Verb::Action(call) => self.action(step, call, key, attempt, scope, context).await,
-            Verb::Set(values) => set(values, scope),
+            Verb::Set(values) => self.set(values, scope),
             Verb::If(branch) => {
                 let taken = holds(&branch.condition, scope)?;
                 match (taken, &branch.otherwise) {
@@ -63,6 +63,17 @@ impl Run {
         }
     }
 
+    fn set(&self, values: &[(Arc<str>, Template)], scope: &mut Scope) -> Result<Value, Exit> {
+        let mut evaluated = Map::with_capacity(values.len());
+        for (name, template) in values {
+            // Hidden before anybody reads it: what is read after a restart comes from the log.
+            let value = self.journal.hidden(evaluate(template, scope, name)?);
+            evaluated.insert(name.clone(), value);
+        }
+        scope.set_vars(&evaluated);
+        Ok(Value::from(evaluated))
+    }
+
     async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
         let value = scope.evaluate_expression(&switch.value);
         let value = value.map_err(|error| failed(expression_error(&error, "switch")))?;
@@ -77,15 +88,6 @@ impl Run {
             None => Ok(Value::Null),
         }
     }
-}
-
-fn set(values: &[(Arc<str>, Template)], scope: &mut Scope) -> Result<Value, Exit> {
-    let mut evaluated = Map::with_capacity(values.len());
-    for (name, template) in values {
-        evaluated.insert(name.clone(), evaluate(template, scope, name)?);
-    }
-    scope.set_vars(&evaluated);
-    Ok(Value::from(evaluated))
 }
 
 fn holds(condition: &model::Expression, scope: &Scope) -> Result<bool, Exit> {

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use model::Span;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::AutomationId;
+use model::redact::Redactor;
 use model::trial::{Answer, Case, Double, Failure, Reply, Start, Target};
 use model::value::{Map, Value};
 
@@ -84,7 +85,7 @@ impl Desk {
             secrets: case.secrets.clone(),
             env: case.env.clone(),
             tape: props.tape.clone(),
-            real: Secrets::new(None, props.dir.join("secrets"), None),
+            real: Secrets::new(None, props.dir.join("secrets"), Redactor::default(), None),
             clock,
             still,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),

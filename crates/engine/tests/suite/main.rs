@@ -15,6 +15,7 @@ mod durability;
 mod executions;
 mod flow;
 mod forecast;
+mod hiding;
 mod hooks;
 mod intake;
 mod pauses;

@@ -48,7 +48,7 @@ impl Journal {
     pub(crate) async fn commit(&self) -> Result<(), Exit> {
         let mut transit = self.transit.lock().await;
         transit.arrive(self).await?;
-        let (append, effects, locks) = {
+        let (mut append, effects, locks) = {
             let mut state = self.state();
             let nothing = state.pending.is_empty() && state.logs.is_empty() && state.writes.is_empty();
             if nothing && !state.pauses.is_changed() {
@@ -67,6 +67,7 @@ impl Journal {
             };
             (append, state.effects, std::mem::take(&mut state.locks))
         };
+        self.hide(&mut append);
         let told = (self.notices.receiver_count() > 0).then(|| (append.events.clone(), append.logs.clone()));
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
         let store = self.store.clone();

@@ -1,0 +1,124 @@
+//! Keeps the secrets that an execution has read out of its log. Where it has read none, nothing is looked at.
+//!
+//! What later steps read (results, variables, errors) is hidden when it is made, so that they read the same after a
+//! restart; everything else when it is committed.
+
+use std::sync::atomic::Ordering;
+
+use model::action::ActionError;
+use model::execution::{Event, Outcome, StepOutcome, WaitReason};
+use model::payload::HttpResponse;
+use model::value::{Map, Value};
+use store::Append;
+
+use super::Journal;
+
+impl Journal {
+    /// Takes note that the execution has read a secret.
+    pub(crate) fn reads_secrets(&self) {
+        self.reads_secrets.store(true, Ordering::Relaxed);
+    }
+
+    fn has_nothing_to_hide(&self) -> bool {
+        !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_idle()
+    }
+
+    /// The value without the secrets that the execution has read.
+    pub(crate) fn hidden(&self, value: Value) -> Value {
+        if self.has_nothing_to_hide() { value } else { self.redactor.value(value) }
+    }
+
+    /// The same of the values of a map.
+    pub(crate) fn hidden_map(&self, map: Map) -> Map {
+        if self.has_nothing_to_hide() {
+            return map;
+        }
+        map.into_iter().map(|(key, value)| (key, self.redactor.value(value))).collect()
+    }
+
+    /// The same of a failure.
+    pub(crate) fn hidden_error(&self, error: ActionError) -> ActionError {
+        if self.has_nothing_to_hide() { error } else { self.redactor.error(error) }
+    }
+
+    /// The same of the end of the execution.
+    pub(crate) fn hidden_outcome(&self, outcome: Outcome) -> Outcome {
+        if self.has_nothing_to_hide() {
+            return outcome;
+        }
+        match outcome {
+            Outcome::Succeeded { result } => Outcome::Succeeded { result: self.redactor.value(result) },
+            Outcome::Failed { error } => Outcome::Failed { error: self.redactor.error(error) },
+            Outcome::Stuck { error } => Outcome::Stuck { error: self.redactor.error(error) },
+            Outcome::Cancelled { reason } => {
+                Outcome::Cancelled { reason: self.redactor.text(&reason).into_owned() }
+            }
+        }
+    }
+
+    /// The same of an answer to a caller.
+    pub(crate) fn hidden_response(&self, mut response: HttpResponse) -> HttpResponse {
+        if self.has_nothing_to_hide() {
+            return response;
+        }
+        for (_, value) in &mut response.headers {
+            *value = self.redactor.text(value).into_owned();
+        }
+        if let Some(body) = self.redactor.bytes(&response.body) {
+            response.body = body.into();
+        }
+        response
+    }
+
+    /// Hides what is about to be committed.
+    pub(super) fn hide(&self, append: &mut Append) {
+        if self.has_nothing_to_hide() {
+            return;
+        }
+        for event in &mut append.events {
+            self.hide_event(event);
+        }
+        for line in &mut append.logs {
+            line.message = self.redactor.text(&line.message).into_owned();
+        }
+        for write in &mut append.state {
+            write.value = write.value.take().map(|value| self.redactor.value(value));
+        }
+    }
+
+    fn hide_event(&self, event: &mut Event) {
+        let redactor = &self.redactor;
+        let in_error = |error: &mut ActionError| *error = redactor.error(error.clone());
+        let in_value = |value: &mut Value| *value = redactor.value(std::mem::take(value));
+        let in_text = |text: &mut String| *text = redactor.text(text).into_owned();
+        match event {
+            Event::StepRetry { error, .. }
+            | Event::StepFailed { error, .. }
+            | Event::Failing { error, .. }
+            | Event::Retried { error, .. } => in_error(error),
+            Event::StepFinished { outcome, .. } => match outcome {
+                // Hidden when it was made.
+                StepOutcome::Succeeded { .. } | StepOutcome::Skipped => {}
+                StepOutcome::Failed { error, handled } => {
+                    in_error(error);
+                    handled.iter_mut().for_each(in_value);
+                }
+                StepOutcome::Left { result, .. } => in_value(result),
+            },
+            Event::StepDated { state, .. } => in_value(state),
+            Event::Waiting { on: WaitReason::Approval { message, options }, .. } => {
+                in_text(message);
+                options.iter_mut().for_each(in_text);
+            }
+            Event::Signalled { signal, .. } => in_value(&mut signal.data),
+            Event::Cancelling { reason, .. } => in_text(reason),
+            // The answer and the end are hidden when they are made: whoever waits gets them as they are stored.
+            Event::Responded { .. }
+            | Event::Finished { .. }
+            | Event::Waiting { .. }
+            | Event::Started { .. }
+            | Event::Resumed { .. }
+            | Event::StepStarted { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Secrets stay out of the history, wherever a step takes them.
+
+use engine::Engine;
+use model::execution::ExecutionId;
+use pretty_assertions::assert_eq;
+
+use crate::common::{Peer, Project, open_store, show, soon, start_with, steps_of, stop};
+
+const SECRET: &str = "kettle-whistle-7712";
+
+/// An Automation that knows the secret, with these steps.
+fn knowing(steps: &str) -> Project {
+    let project = Project::with(&format!(
+        "trigger: {{manual: {{}}}}\nconfigVars:\n  key: {{value: \"${{{{ secrets.deskKey }}}}\", secret: true}}\nsteps:\n{steps}"
+    ));
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
+    project.write("secrets/deskKey", SECRET);
+    project
+}
+
+/// All that the store has of an execution, as text.
+async fn everything(engine: &Engine, id: ExecutionId) -> String {
+    let events = engine.store().events(id).await.expect("events").expect("it exists");
+    let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
+    format!("{events:?} {logs:?}")
+}
+
+#[tokio::test]
+async fn what_a_step_copies_of_a_secret_is_masked_for_the_history_and_for_later_steps() {
+    let project = knowing(
+        "  - {id: a, set: {header: \"Bearer ${{ configVars.key }}\", length: \"${{ configVars.key | length }}\"}}\n  \
+         - {id: b, action: log.info, with: {message: \"the key is ${{ configVars.key }}\"}}\n  \
+         - {id: c, set: {again: \"${{ vars.header }}\", coded: \"${{ configVars.key | base64 }}\"}}\n",
+    );
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(show(&outcome), r#"{"again":"Bearer ***","coded":"***"}"#);
+    assert_eq!(steps_of(&engine, id).await[0], r#"a={"header":"Bearer ***","length":19}"#);
+    let everything = everything(&engine, id).await;
+    assert!(!everything.contains(SECRET), "{everything}");
+    assert!(everything.contains("the key is ***"), "{everything}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_call_sends_the_secret_itself_and_what_it_echoes_is_masked() {
+    let mut peer = Peer::new().await;
+    let steps = format!(
+        "  - id: ask\n    action: http.request\n    with:\n      method: POST\n      url: \"{}/\"\n      \
+         headers: {{x-key: \"${{{{ configVars.key }}}}\"}}\n",
+        peer.base
+    );
+    let project = knowing(&steps);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.header("x-key"), Some(SECRET));
+    asked.answer(200, &format!("{{\"echo\": \"<{SECRET}>\"}}")).await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains("<***>") && !outcome.contains(SECRET), "{outcome}");
+    assert!(!everything(&engine, id).await.contains(SECRET));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_failure_a_child_an_event_and_the_state_hold_no_secret() {
+    let project = knowing(
+        "  - {id: child, call: other, with: {key: \"${{ configVars.key }}\"}}\n  \
+         - {id: keep, action: state.set, with: {key: k, value: \"${{ configVars.key }}\"}}\n  \
+         - {id: boom, fail: \"not with ${{ configVars.key }}\"}\n",
+    );
+    project.write(
+        "automations/other.yaml",
+        "trigger: {manual: {}}\ninputs: {key: {type: text}}\nsteps: [{set: {got: \"${{ inputs.key }}\"}}]\n",
+    );
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(show(&outcome), "failed: not with ***");
+    stop(engine).await;
+    drop(open_store(&project.settings.data_dir));
+    for file in std::fs::read_dir(&project.settings.data_dir).expect("the folder").flatten() {
+        let bytes = std::fs::read(file.path()).expect("a file");
+        let found = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+        assert!(!found, "{}", file.path().display());
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_reads_no_secret_is_left_as_it_is() {
+    let project = Project::with(
+        "trigger: {manual: {}}\ninputs: {text: {type: text}}\nsteps: [{set: {got: \"${{ inputs.text }}\"}}]\n",
+    );
+    project.settings.redactor.hide(SECRET);
+    let engine = project.start().await;
+    let id = start_with(&engine, &format!("{{\"text\": \"{SECRET}\"}}")).await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(show(&outcome), format!(r#"{{"got":"{SECRET}"}}"#));
+    stop(engine).await;
+}
