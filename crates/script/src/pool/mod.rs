@@ -261,15 +261,16 @@ fn read(call: &Call<'_>, nonce: Nonce, answer: Answer, memory: usize) -> Result<
 }
 
 fn outcome(call: &Call<'_>, nonce: Nonce, done: Done) -> Result<Outcome, Error> {
-    let unreadable = |why: Unreadable| match why {
-        Unreadable::Malformed => Error::Worker(Broken::Garbled.as_str()),
-        Unreadable::Large => Error::Thrown(Box::new(Failure {
-            message: "what the code returned nests deeper than 64 levels or has more than 1,000,000 items"
-                .to_owned(),
-            at: None,
-            frames: Vec::new(),
-            logs: done.logs.clone(),
-        })),
+    let unreadable = |why: Unreadable| {
+        let message = match why {
+            Unreadable::Malformed => return Error::Worker(Broken::Garbled.as_str()),
+            Unreadable::Large => {
+                "what the code returned nests deeper than 64 levels or has more than 1,000,000 items"
+            }
+            Unreadable::Forged => "what the code returned refers to bytes that are not there",
+        };
+        let (message, logs) = (message.to_owned(), done.logs.clone());
+        Error::Thrown(Box::new(Failure { message, at: None, frames: Vec::new(), logs }))
     };
     let mut state = Vec::with_capacity(done.writes.len());
     for write in &done.writes {

@@ -121,8 +121,10 @@ fn shell(file: &File) -> Value {
 pub(crate) enum Unreadable {
     /// It is nested too deeply, or has too many items.
     Large,
-    /// It refers to what is not there: no worker of ours sends it.
+    /// It is no JSON: no worker of ours sends it.
     Malformed,
+    /// It refers to what is not there. The mark is no secret from the code itself while its result is collected.
+    Forged,
 }
 
 /// Reads what a worker has sent, and puts files and large integers in.
@@ -134,7 +136,7 @@ pub(crate) fn restore(text: &[u8], nonce: Nonce, files: &[Bytes]) -> Result<Valu
     };
     let mark = nonce.mark();
     let has_marks = text.windows(mark.len()).any(|window| window == mark.as_bytes());
-    if has_marks { put(value, &mark, files).ok_or(Unreadable::Malformed) } else { Ok(value) }
+    if has_marks { put(value, &mark, files).ok_or(Unreadable::Forged) } else { Ok(value) }
 }
 
 /// Whether the text is JSON, only too much of it.

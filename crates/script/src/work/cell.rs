@@ -190,9 +190,8 @@ impl Cell {
         if desk.is_overrun() {
             return failure::ended(FaultKind::Overrun, desk.end().logs);
         }
-        // QuickJS throws null where there is not even the memory for an error.
         let described = match describe.map(|describe| describe.restore(ctx)) {
-            Some(Ok(describe)) if !thrown.is_null() => describe.call::<_, Vec<String>>((thrown,)).ok(),
+            Some(Ok(describe)) => describe.call::<_, Vec<String>>((thrown,)).ok(),
             Some(_) => None,
             // Nothing of the author's has run yet, so the error is the engine's.
             None => thrown.as_object().map(|error| {

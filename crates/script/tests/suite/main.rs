@@ -5,6 +5,7 @@
 mod contract;
 mod errors;
 mod globals;
+mod hostile;
 mod isolation;
 mod support;
 mod values;

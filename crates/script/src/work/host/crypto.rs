@@ -22,17 +22,17 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     let random = |ctx: Ctx<'js>, count: usize| {
         let mut random = vec![0; count.min(MAX_RANDOM)];
         fill(&ctx, &mut random)?;
-        ArrayBuffer::new(ctx, random)
+        ArrayBuffer::new_copy(ctx, &random)
     };
     native.set("random", Function::new(ctx.clone(), random)?)?;
     let digest = |ctx: Ctx<'js>, name: String, data: String| {
         let digest = digest(&name, &bytes::unpack(&ctx, &data)?);
-        digest.map(|digest| ArrayBuffer::new(ctx, digest)).transpose()
+        digest.map(|digest| ArrayBuffer::new_copy(ctx, &digest)).transpose()
     };
     native.set("digest", Function::new(ctx.clone(), digest)?)?;
     let hmac = |ctx: Ctx<'js>, name: String, key: String, data: String| {
         let signature = sign(&name, &bytes::unpack(&ctx, &key)?, &bytes::unpack(&ctx, &data)?);
-        signature.map(|signature| ArrayBuffer::new(ctx, signature)).transpose()
+        signature.map(|signature| ArrayBuffer::new_copy(ctx, &signature)).transpose()
     };
     native.set("hmac", Function::new(ctx.clone(), hmac)?)
 }

@@ -1,4 +1,6 @@
 //! What the host adds to the language, and what it takes away: see the files in `js/`, in their order.
+//!
+//! Bytes are always copied into the engine: what it holds of ours, it does not count as its own, and its heap is bounded.
 
 mod bytes;
 mod crypto;

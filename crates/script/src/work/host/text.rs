@@ -6,7 +6,7 @@ use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object, Result};
 use super::bytes;
 
 pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
-    let encode = |ctx: Ctx<'js>, text: String| ArrayBuffer::new(ctx, text.into_bytes());
+    let encode = |ctx: Ctx<'js>, text: String| ArrayBuffer::new_copy(ctx, text.as_bytes());
     native.set("encodeUtf8", Function::new(ctx.clone(), encode)?)?;
     let label =
         |label: String| Encoding::for_label(label.as_bytes()).map(|encoding| encoding.name().to_lowercase());

@@ -45,6 +45,8 @@ const { InternalError } = globalThis;
 // The message, the stack, and whether there was no memory.
 const describe = (thrown) => {
   try {
+    // The engine throws null where there is not even the memory for an error.
+    if (thrown === null) return ["the code threw null: it did so itself, or ran out of memory", "", ""];
     const isError = typeof thrown === "object" && thrown !== null && typeof thrown.message === "string";
     if (!isError) return [`the code threw ${show(thrown)}`.toWellFormed().slice(0, 4096), "", ""];
     const isMemory = thrown instanceof InternalError && thrown.message === "out of memory";

@@ -1,0 +1,124 @@
+//# overrun|memory|error|fine native calls that ask nobody
+//: return new Array(2 ** 31).join().length;
+//: return new Array(2 ** 32 - 1).join("x").length;
+//: return "x".repeat(2 ** 24).indexOf("x".repeat(2 ** 23) + "y");
+//: return ("ab".repeat(2 ** 22) + "b").indexOf("ab".repeat(2 ** 21) + "aa");
+//: return "x".repeat(2 ** 24).lastIndexOf("y".repeat(2 ** 12));
+//: return "x".repeat(2 ** 24).split("").length;
+//: return Array.prototype.indexOf.call({ length: 2 ** 53 - 1 }, 1);
+//: return Array.prototype.lastIndexOf.call({ length: 2 ** 53 - 1 }, 1);
+//: return Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1);
+//: return Array.prototype.fill.call({ length: 2 ** 53 - 1 }, 1);
+//: return Array.prototype.reverse.call({ length: 2 ** 53 - 1 });
+//: return Array.prototype.copyWithin.call({ length: 2 ** 53 - 1 }, 1, 0);
+//: return Array.prototype.forEach.call({ length: 2 ** 53 - 1 }, () => {});
+//: return Array.prototype.some.call({ length: 2 ** 53 - 1 }, () => false);
+//: return Array.prototype.findLast.call({ length: 2 ** 53 - 1 }, () => false);
+//: return Array.prototype.reduceRight.call({ length: 2 ** 53 - 1 }, () => 1);
+//: return Array.prototype.join.call({ length: 2 ** 53 - 1 });
+//: return Array.prototype.shift.call({ length: 2 ** 53 - 1 });
+//: return Array.prototype.unshift.call({ length: 2 ** 40 }, 1);
+//: return Array.prototype.splice.call({ length: 2 ** 53 - 1 }, 0, 1);
+//: return Array.prototype.slice.call({ length: 2 ** 32 - 1 });
+//: return Array.prototype.concat.call([], { length: 2 ** 53 - 1, [Symbol.isConcatSpreadable]: true });
+//: return Array.prototype.flat.call({ length: 2 ** 53 - 1 });
+//: return Array.prototype.sort.call({ length: 2 ** 40 });
+//: return Array.prototype.toSorted.call({ length: 2 ** 32 - 1 });
+//: return Array.prototype.toReversed.call({ length: 2 ** 32 - 1 });
+//: return Array.prototype.with.call({ length: 2 ** 32 - 1 }, 0, 1);
+//: return Array.prototype.keys.call({ length: 2 ** 53 - 1 }).toArray();
+//: return new Array(2 ** 32 - 1).fill(1);
+//: return new Array(2 ** 32 - 1).sort();
+//: return new Array(2 ** 32 - 1).indexOf(1);
+//: return [...new Array(2 ** 32 - 1)];
+//: return Array.from({ length: 2 ** 53 - 1 });
+//: const a = []; a[2 ** 32 - 2] = 1; return a.map((x) => x).length;
+//: const a = []; a[2 ** 32 - 2] = 1; a.reverse(); return a.length;
+//: const a = [1, 2]; a.length = 2 ** 32 - 1; return a.flat(Infinity).length;
+//: return JSON.stringify(new Array(2 ** 31));
+//: return JSON.stringify("\u0001".repeat(2 ** 24)).length;
+//: return JSON.parse("[" + "1,".repeat(2 ** 21) + "1]").length;
+//: return Object.keys("x".repeat(2 ** 24)).length;
+//: return { ..."x".repeat(2 ** 24) };
+//: return Reflect.apply(Math.max, null, { length: 2 ** 32 });
+//: return String.fromCharCode.apply(null, { length: 2 ** 30 });
+//: return Math.max(...new Array(1e7));
+$X
+
+//# overrun|memory|error|fine integers without bounds
+//: return String((3n ** 1000000n) ** 20n).length;
+//: return String(2n ** 30000000n).length;
+//: let n = 3n; for (;;) n *= n;
+//: let n = 1n; for (let i = 1n; ; i += 1n) n *= i;
+//: return (7n ** 2000000n) % (11n ** 1000000n);
+//: return (10n ** 2000000n) / 7n;
+//: return BigInt("9".repeat(2 ** 22)) * 3n;
+//: return BigInt("0x" + "f".repeat(2 ** 24)) >> 1n;
+//: return 1n << (2n ** 40n);
+//: return 1n << 200000000n;
+//: return BigInt.asUintN(2 ** 53 - 1, -1n);
+//: return 2n ** (2n ** 64n);
+//: return Number(3n ** 5000000n);
+//: const n = 3n ** 3000000n; return n === n * 1n + 0n;
+//: return (1n << 20000000n).toString(7).length;
+$X
+
+//# overrun|memory|error|fine texts without bounds
+//: return "x".repeat(2 ** 30).length;
+//: return "x".padEnd(2 ** 30).length;
+//: return "x".repeat(2 ** 29).padStart(2 ** 30, "ab").length;
+//: return "x".repeat(2 ** 23).replaceAll("x", "y".repeat(1000)).length;
+//: return "x".repeat(2 ** 22).replace(/x/g, "$&$&$&$&").length;
+//: return "ä".repeat(2 ** 23).normalize("NFD").length;
+//: return "\u0390".repeat(2 ** 22).toUpperCase().length;
+//: return encodeURIComponent("ä".repeat(2 ** 22)).length;
+//: return decodeURIComponent("%41".repeat(2 ** 22)).length;
+//: return escape("ä".repeat(2 ** 22)).length;
+//: return "x".repeat(2 ** 23).concat(..."x".repeat(2 ** 10)).length;
+//: let s = "x"; for (;;) s += s;
+//: let s = "x"; for (;;) s = `${s}${s}`;
+//: let s = "ab"; for (;;) s = s.replaceAll("a", "ab");
+//: let s = []; for (;;) s = [s, s].join();
+//: return "x".repeat(2 ** 23).localeCompare("x".repeat(2 ** 23) + "y");
+//: return new RegExp("(" + "a|".repeat(2 ** 20) + "b)").test("c");
+//: return new RegExp("a{1,1000}".repeat(1000)).test("a");
+//: return new RegExp("(".repeat(2 ** 16) + ")".repeat(2 ** 16)).test("a");
+//: return new RegExp("[" + "\\u{1f600}".repeat(2 ** 18) + "]", "u").test("a");
+//: return new RegExp("(?:a{0,65535}){0,65535}").test("a");
+//: return "x".repeat(2 ** 24).match(/./g).length;
+//: return new TextEncoder().encode("ä".repeat(2 ** 24)).length;
+//: return new TextDecoder("utf-16le").decode(new Uint8Array(2 ** 25)).length;
+//: return btoa("x".repeat(2 ** 24)).length;
+//: return atob("AAAA".repeat(2 ** 22)).length;
+//: return Buffer.from("ff".repeat(2 ** 23), "hex").toString("base64").length;
+//: return new URL("https://a.b/" + "a/../".repeat(2 ** 20)).href;
+//: return new URL("https://" + "a.".repeat(2 ** 18) + "b").href;
+//: return new URL("https://" + "ä".repeat(2 ** 14) + ".b").href;
+//: return new URLSearchParams("a=1&".repeat(2 ** 20)).size;
+//: return crypto.createHmac("sha512", "x".repeat(2 ** 23)).update("x".repeat(2 ** 23)).digest("hex");
+//: return new Date("x".repeat(2 ** 24)).getTime();
+//: return parseInt("9".repeat(2 ** 24));
+//: return Number("0." + "1".repeat(2 ** 24));
+//: return (1.1).toFixed(100).repeat(2 ** 20).length;
+//: return Symbol("x".repeat(2 ** 24)).description.length;
+$X
+
+//# overrun|memory|error|fine bytes without bounds
+//: return new ArrayBuffer(2 ** 40);
+//: return new Uint8Array(2 ** 32);
+//: return new Float64Array(2 ** 22).sort();
+//: return new ArrayBuffer(8, { maxByteLength: 2 ** 40 }).resize(2 ** 39);
+//: const a = []; for (;;) a.push(new ArrayBuffer(2 ** 20));
+//: const a = []; for (;;) a.push(new Uint8Array(1));
+//: const b = new ArrayBuffer(1, { maxByteLength: 2 ** 25 }); for (let n = 1; ; n *= 2) b.resize(n);
+//: return new ArrayBuffer(2 ** 20).transfer(2 ** 40);
+//: return Buffer.concat(new Array(2 ** 20).fill(new Uint8Array(2 ** 20)));
+//: return Buffer.alloc(2 ** 53 - 1);
+//: return Buffer.from({ length: 2 ** 32 });
+//: return crypto.getRandomValues(new Uint8Array(2 ** 26));
+//: return structuredClone(new Uint8Array(2 ** 24)).length + structuredClone(new Uint8Array(2 ** 25)).length;
+//: return new Uint8Array(2 ** 25).toBase64().length;
+//: return Uint8Array.fromHex("00".repeat(2 ** 25)).length;
+//: return new Uint8Array(2 ** 24).join().length;
+//: return JSON.stringify(new Uint8Array(2 ** 23)).length;
+$X

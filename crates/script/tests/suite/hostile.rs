@@ -1,0 +1,141 @@
+//! Hundreds of scripts that mean harm, each on a real worker: each ends in time with a clear end, nothing of it stays in
+//! the process that called, and the next run is none the wiser. What they are is data: see `tests/hostile/README.md`.
+
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use script::{Error, Pool};
+
+use crate::support::{result, settings, step};
+
+/// What a script may take that is expected to overrun.
+const SHORT: Duration = Duration::from_millis(80);
+/// What a script may take that ends by itself: more than enough on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+/// The heap here: smaller than usual, so that it fills sooner.
+const MEMORY: usize = 8 * 1024 * 1024;
+/// How much the caller's own memory may grow over a whole file of scripts.
+const MAX_GROWTH: u64 = 48 * 1024 * 1024;
+
+/// What a run afterwards says: a handful of things that somebody may have broken.
+const AFTERWARDS: &str = "export default (context, results) => [
+  1 + 1, [3, 1, 2].sort().map((n) => n * 2), ({}).polluted ?? null, JSON.stringify({ a: [1] }), typeof globalThis.left,
+  new URL('https://a.b/c?d=1').searchParams.get('d'), Buffer.from('a').toString('hex'), Object.keys(results).length,
+]";
+const AS_EVER: &str = r#"[2,[2,4,6],null,"{\"a\":[1]}","undefined","1","61",0]"#;
+
+struct Script {
+    name: String,
+    code: String,
+    outcomes: Vec<String>,
+}
+
+/// The scripts of a file.
+fn scripts(text: &str) -> Vec<Script> {
+    let mut found = Vec::new();
+    for section in text.split("//# ").skip(1) {
+        let (head, body) = section.split_once('\n').expect("a head has a line of its own");
+        let (outcomes, name) = head.split_once(' ').expect("a head has outcomes and a name");
+        let outcomes: Vec<String> = outcomes.split('|').map(str::to_owned).collect();
+        let (name, is_module) = name.strip_prefix("module ").map_or((name, false), |name| (name, true));
+        let variants: Vec<&str> = body.lines().filter_map(|line| line.strip_prefix("//: ")).collect();
+        let body: Vec<&str> = body.lines().filter(|line| !line.starts_with("//: ")).collect();
+        let body = body.join("\n");
+        let wrap = |body: &str| match is_module {
+            true => body.to_owned(),
+            false => format!("export default async function (context, stepResults) {{\n{body}\n}}"),
+        };
+        let script = |name: &str, body: &str| Script {
+            name: name.to_owned(),
+            code: wrap(body),
+            outcomes: outcomes.clone(),
+        };
+        if variants.is_empty() {
+            found.push(script(name, &body));
+        }
+        found.extend(variants.iter().map(|variant| script(variant, &body.replace("$X", variant))));
+    }
+    found
+}
+
+/// How a script ended, in the word of the corpus. An error without a message is no clear end.
+async fn end(pool: &Pool, script: &Script) -> &'static str {
+    let mut run = step(&script.code);
+    let may_overrun = script.outcomes.iter().any(|outcome| outcome == "overrun");
+    run.deadline = if may_overrun { SHORT } else { LONG };
+    let (deadline, started) = (run.deadline, Instant::now());
+    let ended = run.on(pool).await;
+    // The pool kills at the deadline and 50 ms; the rest is room for a machine that does something else.
+    assert!(
+        started.elapsed() < deadline + Duration::from_secs(10),
+        "{} took {:?}",
+        script.name,
+        started.elapsed()
+    );
+    match ended {
+        Ok(_) => "fine",
+        Err(Error::Overrun { .. }) => "overrun",
+        Err(Error::OutOfMemory { .. }) => "memory",
+        Err(Error::TooLarge { .. }) => "large",
+        Err(Error::Thrown(failure)) if !failure.message.trim().is_empty() => "error",
+        Err(Error::Worker(_)) => "died",
+        Err(other) => panic!("{} ended with {other:?}", script.name),
+    }
+}
+
+/// The memory that this process has in use.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4096
+}
+
+async fn check(text: &str, at_least: usize) {
+    let mut settings = settings(1);
+    settings.memory = MEMORY;
+    let pool = Pool::new(settings);
+    assert_eq!(result(&pool, AFTERWARDS).await, AS_EVER, "before any script");
+    let before = resident();
+    let scripts = scripts(text);
+    assert!(scripts.len() >= at_least, "{} scripts", scripts.len());
+    let mut wrong = Vec::new();
+    for script in &scripts {
+        let ended = end(&pool, script).await;
+        if !script.outcomes.iter().any(|outcome| outcome == ended) {
+            wrong.push(format!("{ended}: {}", script.name));
+        }
+        assert_eq!(result(&pool, AFTERWARDS).await, AS_EVER, "after `{}`", script.name);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    let grown = resident().saturating_sub(before);
+    assert!(grown < MAX_GROWTH, "the caller grew by {grown} bytes");
+}
+
+#[tokio::test]
+async fn loops_end_at_their_deadline() {
+    check(include_str!("../hostile/loops.js"), 130).await;
+}
+
+#[tokio::test]
+async fn native_calls_that_ask_nobody_end_at_their_deadline() {
+    check(include_str!("../hostile/natives.js"), 110).await;
+}
+
+#[tokio::test]
+async fn memory_is_bounded() {
+    check(include_str!("../hostile/memory.js"), 70).await;
+}
+
+#[tokio::test]
+async fn stacks_are_bounded() {
+    check(include_str!("../hostile/stack.js"), 60).await;
+}
+
+#[tokio::test]
+async fn there_is_no_way_out() {
+    check(include_str!("../hostile/escapes.js"), 90).await;
+}
+
+#[tokio::test]
+async fn results_errors_and_output_are_read_with_care() {
+    check(include_str!("../hostile/results.js"), 110).await;
+}
