@@ -9,6 +9,8 @@
 mod call;
 mod error;
 mod facts;
+#[doc(hidden)]
+pub mod fuzzing;
 mod module;
 mod pool;
 mod protocol;

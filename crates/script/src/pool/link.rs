@@ -198,6 +198,11 @@ impl Link {
         self.known.push_back(digest);
     }
 
+    /// Whether the process is still there.
+    pub(super) fn is_alive(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
     pub(super) fn rests(&mut self) {
         self.rests_since = Instant::now();
     }

@@ -85,7 +85,7 @@ impl Pool {
             match self.shared.answer(message, &call)? {
                 // It has made room for other modules since.
                 Answer::Unknown if knows => knows = false,
-                Answer::Unknown => return Err(Error::Worker("asked twice for the same code")),
+                Answer::Unknown => return Err(Error::Worker(Broken::Garbled.as_str())),
                 answer => break answer,
             }
         };
@@ -166,9 +166,11 @@ impl Shared {
         }
     }
 
-    /// A worker that rests: one that knows the module if there is one, else the one used last.
+    /// A worker that rests: one that knows the module if there is one, else the one used last. One that has died in
+    /// its rest is passed over.
     fn resting(&self, module: Option<&Module>) -> Option<Link> {
         let mut idle = self.idle();
+        idle.retain_mut(Link::is_alive);
         let known = module.and_then(|module| idle.iter().rposition(|link| link.knows(module.digest())));
         let index = known.or_else(|| idle.len().checked_sub(1))?;
         Some(idle.remove(index))

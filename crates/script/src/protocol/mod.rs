@@ -171,3 +171,6 @@ impl Message {
         std::str::from_utf8(part).map_err(|_| Malformed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use crate::protocol::{Answer, Inbox, Message, Request, Tag, encode};
+pub(crate) use analyse::check;
 use cells::Cells;
 
 /// How much is read at once.
@@ -64,7 +65,7 @@ fn handle(cells: &mut Cells, message: Message) -> io::Result<(Vec<u8>, bool)> {
             Ok((bytes.map_err(|_| strange())?, goes_on))
         }
         Tag::Check => {
-            let checked = analyse::check(message.text(0).map_err(|_| strange())?);
+            let checked = check(message.text(0).map_err(|_| strange())?);
             let text = serde_json::to_vec(&checked)?;
             Ok((encode(Tag::Checked, &[&text]).map_err(|_| strange())?, true))
         }

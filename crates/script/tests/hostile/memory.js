@@ -80,5 +80,5 @@ const a = [];
 for (;;) a.push({});
 export default () => 1;
 
-//# memory|error|died a heap that grows where the engine does not survive it
+//# memory|error|died|overrun a heap that grows where the engine does not survive it
 for (;;) (async () => { await null; })();

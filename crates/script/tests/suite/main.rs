@@ -9,3 +9,4 @@ mod hostile;
 mod isolation;
 mod support;
 mod values;
+mod workers;

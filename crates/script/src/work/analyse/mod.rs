@@ -16,7 +16,7 @@ use crate::facts::{Export, Facts, SyntaxError};
 use crate::module::Position;
 
 /// What a module is made of, or why its text is none.
-pub(super) fn check(source: &str) -> Result<Facts, Vec<SyntaxError>> {
+pub(crate) fn check(source: &str) -> Result<Facts, Vec<SyntaxError>> {
     let (compiled, prepared) = (compile(source), prepare(source));
     match (compiled, prepared) {
         // QuickJS looks for what is imported, and does not say where it was.

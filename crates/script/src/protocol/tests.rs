@@ -1,0 +1,120 @@
+//! What is sent is what is read, and nothing that is sent does harm.
+
+use bytes::Bytes;
+use model::Value;
+use model::value::JsonLimits;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{Answer, Inbox, MAX_MESSAGE, Message, Nonce, Request, Sender, Tag, encode, restore};
+
+fn any_tag() -> impl Strategy<Value = Tag> {
+    (1_u8..=9).prop_map(|byte| Tag::of(byte).expect("these are all"))
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    let parts = vec(vec(any::<u8>(), 0..40).prop_map(Bytes::from), 0..8);
+    (any_tag(), parts).prop_map(|(tag, parts)| Message { tag, parts })
+}
+
+fn bytes_of(message: &Message) -> Vec<u8> {
+    let parts: Vec<&[u8]> = message.parts.iter().map(AsRef::as_ref).collect();
+    encode(message.tag, &parts).expect("it is short")
+}
+
+proptest! {
+    #[test]
+    fn messages_are_read_as_they_were_sent_however_they_arrive(
+        messages in vec(any_message(), 1..5),
+        cuts in vec(1_usize..50, 1..40),
+    ) {
+        let sent: Vec<u8> = messages.iter().flat_map(bytes_of).collect();
+        let (mut inbox, mut read, mut rest) = (Inbox::default(), Vec::new(), &sent[..]);
+        for cut in cuts.iter().cycle() {
+            let (now, later) = rest.split_at((*cut).min(rest.len()));
+            inbox.push(now);
+            while let Some(message) = inbox.next().expect("these are messages") {
+                read.push(message);
+            }
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        prop_assert!(inbox.is_empty());
+        prop_assert_eq!(read, messages);
+    }
+
+    #[test]
+    fn whatever_arrives_is_a_message_or_an_end(bytes in vec(any::<u8>(), 0..300), tag in any_tag()) {
+        // As it is, and with a length and a tag before it that make it likely to be taken.
+        let mut framed = u32::try_from(bytes.len() + 1).expect("it is short").to_le_bytes().to_vec();
+        framed.push(tag as u8);
+        framed.extend_from_slice(&bytes);
+        for sent in [bytes, framed] {
+            let mut inbox = Inbox::default();
+            inbox.push(&sent);
+            while let Ok(Some(message)) = inbox.next() {
+                let length: usize = message.parts.iter().map(Bytes::len).sum();
+                prop_assert!(length <= sent.len());
+                let _ = Answer::try_from(message.clone());
+                let _ = Request::try_from(message);
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_message_is_read_or_refused(message in any_message(), at in any::<prop::sample::Index>(), byte: u8) {
+        let mut sent = bytes_of(&message);
+        let at = at.index(sent.len());
+        sent[at] = byte;
+        let mut inbox = Inbox::default();
+        inbox.push(&sent);
+        if let Ok(Some(message)) = inbox.next() {
+            let _ = Answer::try_from(message);
+        }
+    }
+
+    #[test]
+    fn results_are_read_or_refused(text in "[\\[\\]{}:,\"0-9a-fn\\\\ ]{0,60}", file in vec(any::<u8>(), 0..5)) {
+        let nonce = Nonce([0; 16]);
+        let files = [Bytes::from(file)];
+        let plain = Value::from_json(text.as_bytes(), JsonLimits::default()).ok();
+        let read = restore(text.as_bytes(), nonce, &files).ok();
+        // Without the mark there is nothing but JSON.
+        prop_assert_eq!(read, plain);
+        let marked = text.replace('f', &format!("{}f", nonce.mark()));
+        let _ = restore(marked.as_bytes(), nonce, &files);
+    }
+}
+
+#[test]
+fn a_message_says_no_more_than_it_may() {
+    assert!(encode(Tag::Echo, &[&vec![0; MAX_MESSAGE - 11]]).is_ok());
+    assert!(encode(Tag::Echo, &[&vec![0; MAX_MESSAGE - 10]]).is_err());
+    assert!(encode(Tag::Echo, &[b"" as &[u8]; 5000]).is_err());
+}
+
+#[test]
+fn a_length_that_no_message_has_is_refused_at_once() {
+    for length in [0_u32, 2, 8 * 1024 * 1024, u32::MAX] {
+        let mut inbox = Inbox::default();
+        inbox.push(&length.to_le_bytes());
+        assert!(inbox.next().is_err(), "{length}");
+    }
+}
+
+#[test]
+fn files_are_taken_out_with_where_they_were() {
+    let text = r#"{"a":[1,{"$file":"x"}],"b":"c"}"#;
+    let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("it is JSON");
+    let mut sender = Sender::default();
+    assert_eq!(sender.take(&["argument"], &value), text);
+    assert!(sender.files.is_empty());
+    let file = model::File { content_type: "a/b".into(), filename: None, data: Bytes::from_static(b"xyz") };
+    let value = Value::from(vec![Value::Null, file.into()]);
+    let sent = sender.take(&["argument"], &value);
+    assert_eq!(sent, r#"[null,{"contentType":"a/b","filename":null,"size":3,"data":null}]"#);
+    assert_eq!(sender.paths, [serde_json::json!(["argument", 1])]);
+    assert_eq!(sender.files, [Bytes::from_static(b"xyz")]);
+}

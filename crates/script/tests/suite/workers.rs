@@ -1,0 +1,216 @@
+//! The processes: what confines them, what becomes of them, and of those that misbehave.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use pretty_assertions::assert_eq;
+use script::{Error, Pool};
+
+use crate::support::{pool, result, settings, step};
+
+/// The processes whose parent is this one, and which have not ended.
+fn workers() -> BTreeSet<i32> {
+    let own = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers
+        .filter(|number| {
+            let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+            // Behind the name, which is in brackets: the state, and the parent.
+            let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+            fields.first() != Some(&"Z") && fields.get(1) == Some(&own.as_str())
+        })
+        .collect()
+}
+
+/// Waits until the processes are as they should be.
+async fn until(is_so: impl Fn(&BTreeSet<i32>) -> bool) -> BTreeSet<i32> {
+    let started = Instant::now();
+    loop {
+        let found = workers();
+        if is_so(&found) {
+            return found;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "still {found:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_pool_that_is_not_used_starts_nothing() {
+    let pool = pool();
+    assert_eq!(workers(), BTreeSet::new());
+    result(&pool, "export default () => 1").await;
+    assert_eq!(workers().len(), 1);
+}
+
+#[tokio::test]
+async fn workers_end_with_their_pool() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    drop(pool);
+    until(BTreeSet::is_empty).await;
+}
+
+#[tokio::test]
+async fn a_worker_is_confined() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    let worker = workers().pop_first().expect("there is one");
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{worker}/{file}")).unwrap_or_default();
+    let status = read("status");
+    for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "Threads:\t1"] {
+        assert!(status.contains(line), "{line} is not in\n{status}");
+    }
+    let limits = read("limits");
+    for name in ["Max core file size", "Max open files", "Max processes", "Max file size"] {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let figures: Vec<&str> = line[name.len()..].split_whitespace().take(2).collect();
+        assert_eq!(figures, ["0", "0"], "{name}");
+    }
+    assert!(!limits.lines().any(|line| line.starts_with("Max address space") && line.contains("unlimited")));
+    // Only those who may look into any process see the descriptors.
+    if let Ok(open) = std::fs::read_dir(format!("/proc/{worker}/fd")) {
+        let open: Vec<_> = open.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
+        assert_eq!(open, ["0"]);
+    }
+    assert_eq!(read("environ"), "TZ=UTC0\0");
+}
+
+#[tokio::test]
+async fn a_worker_that_was_killed_in_its_rest_is_replaced() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    for _ in 0..3 {
+        let worker = workers().pop_first().expect("there is one");
+        let pid = rustix::process::Pid::from_raw(worker).expect("it has a number");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
+        until(|workers| !workers.contains(&worker)).await;
+        assert_eq!(result(&pool, "export default () => 1").await, "1");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_fell_is_replaced_at_once() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    let before = workers();
+    let mut run = step("export default () => { for (;;) {} }");
+    run.deadline = Duration::from_millis(20);
+    assert!(matches!(run.on(&pool).await, Err(Error::Overrun { .. })));
+    until(|workers| workers.len() == 1 && *workers != before).await;
+    assert_eq!(result(&pool, "export default () => 1").await, "1");
+}
+
+#[tokio::test]
+async fn a_worker_ends_after_its_share_of_runs() {
+    let mut settings = settings(1);
+    settings.runs_per_worker = 3;
+    let pool = Pool::new(settings);
+    let mut seen = BTreeSet::new();
+    for _ in 0..9 {
+        assert_eq!(result(&pool, "export default () => 1").await, "1");
+        if pool.idle_workers() == 1 {
+            seen.extend(until(|workers| workers.len() == 1).await);
+        }
+    }
+    assert_eq!((seen.len(), pool.idle_workers()), (3, 0));
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_waits_for_is_killed() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    let before = workers();
+    let endless = step("export default () => { for (;;) {} }").on(&pool);
+    assert!(tokio::time::timeout(Duration::from_millis(20), endless).await.is_err());
+    until(|workers| workers.is_disjoint(&before)).await;
+    assert_eq!(result(&pool, "export default () => 1").await, "1");
+}
+
+#[tokio::test]
+async fn too_many_that_wait_are_told_so() {
+    let mut settings = settings(1);
+    settings.queue = 1;
+    settings.wait_at_most = Duration::from_millis(30);
+    let pool = Pool::new(settings);
+    result(&pool, "export default () => 1").await;
+    let mut run = step("export default () => { for (;;) {} }");
+    run.deadline = Duration::from_secs(2);
+    let (first, second, third) = tokio::join!(
+        run.on(&pool),
+        step("export default () => 1").on(&pool),
+        step("export default () => 1").on(&pool)
+    );
+    assert!(matches!(first, Err(Error::Overrun { .. })), "{first:?}");
+    assert!(matches!(second, Err(Error::Waited { .. })), "{second:?}");
+    assert!(matches!(third, Err(Error::Busy { .. })), "{third:?}");
+    assert!([second, third].iter().all(|end| end.as_ref().is_err_and(Error::is_passing)));
+}
+
+async fn fake(way: &str) -> Result<script::Outcome, Error> {
+    let mut settings = settings(1);
+    settings.arguments = vec!["fake".to_owned(), way.to_owned()];
+    settings.start_within = Duration::from_secs(2);
+    let mut run = step("export default () => 1");
+    run.deadline = Duration::from_millis(100);
+    run.on(&Pool::new(settings)).await
+}
+
+#[tokio::test]
+async fn a_worker_that_misbehaves_harms_nobody() {
+    for (way, end) in [
+        ("dies", "the process that ran the code ended; it has been replaced"),
+        ("refuses", "a code worker cannot be started: no such kernel"),
+        (
+            "greets with garbage",
+            "the process that ran the code sent what no worker sends; it has been replaced",
+        ),
+        ("dies when called", "the process that ran the code ended; it has been replaced"),
+        ("is silent when called", "the code was stopped after 100 ms: raise its `timeout`, or do less"),
+        (
+            "answers with garbage",
+            "the process that ran the code sent what no worker sends; it has been replaced",
+        ),
+        (
+            "announces too much",
+            "the process that ran the code sent what no worker sends; it has been replaced",
+        ),
+        (
+            "announces nothing",
+            "the process that ran the code sent what no worker sends; it has been replaced",
+        ),
+        ("answers half and dies", "the process that ran the code ended; it has been replaced"),
+        ("answers half and waits", "the code was stopped after 100 ms: raise its `timeout`, or do less"),
+        ("answers twice", "the process that ran the code sent what no worker sends; it has been replaced"),
+        (
+            "answers what was not asked",
+            "the process that ran the code sent what no worker sends; it has been replaced",
+        ),
+        ("answers no JSON", "the process that ran the code sent what no worker sends; it has been replaced"),
+        ("logs no JSON", "the process that ran the code sent what no worker sends; it has been replaced"),
+        (
+            "answers without parts",
+            "the process that ran the code sent what no worker sends; it has been replaced",
+        ),
+        ("does not know it", "the process that ran the code sent what no worker sends; it has been replaced"),
+    ] {
+        let error = fake(way).await.expect_err(way).to_string();
+        assert_eq!(error, end, "{way}");
+    }
+    until(BTreeSet::is_empty).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_never_greets_is_given_up() {
+    assert!(fake("never greets").await.is_err());
+    until(BTreeSet::is_empty).await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_an_error_that_says_so() {
+    let mut settings = settings(1);
+    settings.program = "/nowhere/cogwork".into();
+    let error = step("export default () => 1").on(&Pool::new(settings)).await.expect_err("there is none");
+    assert!(error.to_string().starts_with("a code worker cannot be started: "), "{error}");
+}
