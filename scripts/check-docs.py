@@ -10,6 +10,8 @@ says behind `yaml` what it is:
 * `yaml wrong=CODE`: an automation with this mistake, which the program has to tell.
 * `yaml foreign`: another program's; it is not looked at.
 
+A block of JavaScript is a file of code; its first line names it (`// automations/lib/slug.js`).
+
 The files of a page are a project, with the connections of the repository beside them. `cogwork validate` checks it; an error or a
 warning is a fault of the page, reported at its line there. `cogwork test` runs the tests that the page has. Where a page shows a
 file as it grows, each version is checked, and the last one is tested.
@@ -32,6 +34,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/src").rglob("*.md"))]
 FAULTS = ROOT / "docs/src/diagnostics"
+SCRIPT = re.compile(r"^// (?P<path>automations/[\w/-]+\.m?js)\s*$")
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<kind>[\w=-]*)")
 NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|cogwork\.yaml)\s*$")
 # What is put around an excerpt: the lines before it, how far it is moved in, and the lines after it.
@@ -42,7 +45,7 @@ WRAPPERS = {
     "trigger": ("trigger:\n", 2, "steps:\n  - {action: log.info, with: {message: here}}\n"),
 }
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-CODE = re.compile(r'(?:Diagnostic::(?:error|warning|hint)\(|\.error\(|const CODE: &str = )\s*"([a-z0-9-]+)"')
+CODE = re.compile(r'(?:Diagnostic::(?:error|warning|hint)\(|\.error\(|tell\(\s*Severity::\w+,|const CODE: &str = )\s*"([a-z0-9-]+)"')
 REFUSAL = re.compile(r'(?:(?:::new|bad_request|plain)\(\s*(?:[\w:]+,\s*)?|\bcode: )"([a-z]+(?:_[a-z]+)+|unavailable|busy|internal)"')
 TABLED_CODE = re.compile(r'\("([a-z0-9-]+)", "')
 HEADING = re.compile(r"^#{1,6}\s+(?P<text>.+?)\s*$")
@@ -122,14 +125,24 @@ def file_of(block: Block) -> File | str | None:
     return File(path, block.text, block.line)
 
 
+def script_of(block: Block) -> File | str:
+    named = SCRIPT.match(block.text.splitlines()[0])
+    if not named:
+        return "the first line of JavaScript names its file: `// automations/name.js`"
+    return File(named["path"], block.text, block.line)
+
+
 def files_of(page: pathlib.Path) -> tuple[list[File], list[str]]:
     """The files of a page's project, and what is wrong with how its blocks are marked."""
     files: dict[str, File] = {}
     problems = []
     for block in blocks(page):
-        if block.language not in ("yaml", "yml"):
+        if block.language == "js":
+            file = script_of(block)
+        elif block.language in ("yaml", "yml"):
+            file = file_of(block)
+        else:
             continue
-        file = file_of(block)
         if isinstance(file, str):
             problems.append(f"{page.relative_to(ROOT)}:{block.line}: {file}")
         if not isinstance(file, File):
@@ -158,7 +171,7 @@ def check_yaml(page: pathlib.Path, program: pathlib.Path) -> tuple[int, list[str
         (project / "automations").mkdir()
         for file in files:
             target = project / file.path
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(file.text, encoding="utf-8")
         done = run(program, project, "validate", "--format", "json")
         if done.returncode not in (0, 1):
@@ -240,7 +253,7 @@ def check_codes() -> list[str]:
     sources = [
         file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
         for file in (ROOT / "crates").glob("*/src/**/*.rs")
-        if not {"tests", "tests.rs"} & set(file.parts)
+        if not {"tests", "tests.rs", "script"} & set(file.parts)
     ]
     found = {code for text in sources for code in CODE.findall(text)}
     found |= set(TABLED_CODE.findall((ROOT / "crates/model/src/load/codes.rs").read_text(encoding="utf-8")))

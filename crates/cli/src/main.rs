@@ -31,6 +31,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == engine::CODE_WORKER) {
+        return engine::serve_code();
+    }
     // Before anything makes a client for calls, which would fail without it.
     connector::install_crypto();
     app::run(std::env::args_os()).into()

@@ -288,13 +288,23 @@ impl Engine {
     ///
     /// # Errors
     /// There is none of that id, too many wait, or the store failed.
-    pub async fn run(&self, id: &AutomationId, start: Start) -> Result<ExecutionId, Error> {
+    pub async fn run(&self, id: &AutomationId, mut start: Start) -> Result<ExecutionId, Error> {
         let catalog = self.catalog();
         let deployed = catalog.find(id.as_str())?;
         if let Payload::Manual { inputs } = &start.payload {
             check_inputs(&deployed.automation, inputs)?;
         }
-        let (id, _) = self.services.accept(deployed, start, Terms::default()).await?;
+        let mut terms = Terms::default();
+        if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
+            let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
+            let id = self.services.intake.next_id(self.services.clock.now());
+            let decided = self.services.decide(deployed, id, &results).await.map_err(Error::Input)?;
+            if let Payload::Webhook(payload) = &mut start.payload {
+                payload.decided = decided.map(Box::new);
+            }
+            terms.id = Some(id);
+        }
+        let (id, _) = self.services.accept(deployed, start, terms).await?;
         Ok(id)
     }
 
@@ -459,6 +469,7 @@ impl Services {
         vault: Arc<Vault>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, Error> {
+        crate::code::bound(&settings.limits);
         let builtin = Arc::new(crate::check::builtin()?);
         let http = connector::Http::new(connector::HttpOptions {
             allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))

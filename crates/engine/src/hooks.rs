@@ -3,6 +3,7 @@
 mod answer;
 mod chain;
 mod challenge;
+mod code;
 mod credentials;
 mod desk;
 
@@ -107,7 +108,7 @@ impl Engine {
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
-        received: Received,
+        mut received: Received,
         names: Vec<Sending>,
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
@@ -126,6 +127,9 @@ impl Engine {
             return self.again(mounted, webhook, sent).await;
         }
         let now = services.clock.now();
+        let id = services.intake.next_id(now);
+        self.decide(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
+        let answer = received.payload.decided.as_ref().and_then(|decided| decided.response.clone());
         let sendings = names.iter().map(|name| store::Sending {
             key: name.key,
             content: name.content,
@@ -135,11 +139,15 @@ impl Engine {
         let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
         let received = credentials::hidden(webhook, received, &services.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
-        let terms = Terms { at_once, sendings, results: Some(received.results), ..Terms::default() };
+        let terms =
+            Terms { id: Some(id), at_once, sendings, results: Some(received.results), ..Terms::default() };
         let accepted = services.accept(&mounted.deployed, start, terms).await;
         drop(turn);
         match accepted.map_err(|error| refused(&error, at_once))? {
-            (id, Accepted::New) => Ok(self.answer_of(webhook, id).await),
+            (id, Accepted::New) => match answer {
+                Some(answer) => Ok(answer),
+                None => Ok(self.answer_of(webhook, id).await),
+            },
             (_, sent) => self.again(mounted, webhook, sent).await,
         }
     }

@@ -11,6 +11,7 @@ mod settings;
 
 mod catalog;
 mod check;
+mod code;
 mod parallel;
 mod plan;
 mod schemas;
@@ -34,6 +35,7 @@ pub mod trial;
 
 pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
 pub use forecast::{Forecast, forecast_project};

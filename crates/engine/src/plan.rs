@@ -15,6 +15,10 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
 use serde_json::json;
 
+mod code;
+
+pub(crate) use code::{CodePlan, CodePlans, Loop};
+
 /// The graphs of all lists of steps of one Automation.
 #[derive(Debug, Default)]
 pub struct Plan {
@@ -25,6 +29,7 @@ pub struct Plan {
     reads: HashMap<Arc<str>, Reads>,
     /// Whether any expression reads `execution.resumeUrl`, which is not made otherwise.
     resumes: bool,
+    code: CodePlans,
 }
 
 /// What the expressions of one step read beside the results of others.
@@ -102,6 +107,7 @@ impl Plan {
             builder.known.insert(step.id.clone());
         });
         builder.reads(automation);
+        builder.plan.code = CodePlans::of(automation);
         builder.block(&automation.steps);
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
             builder.block(block);
@@ -119,6 +125,12 @@ impl Plan {
     #[must_use]
     pub fn reads(&self, step: &str) -> Option<&Reads> {
         if self.reads.is_empty() { None } else { self.reads.get(step) }
+    }
+
+    /// The code of the Automation.
+    #[must_use]
+    pub(crate) fn code(&self) -> &CodePlans {
+        &self.code
     }
 
     /// Whether any expression reads `execution.resumeUrl`.

@@ -53,6 +53,10 @@ pub struct Limits {
     pub loop_turns: usize,
     /// How often a crash may interrupt the same step before the execution is set aside as stuck.
     pub interruptions: u32,
+    /// How much code runs at one time; as many as there are processors where nothing is said.
+    pub code_workers: Option<usize>,
+    /// Bytes of memory of one run of code.
+    pub code_memory: usize,
 }
 
 impl Default for Limits {
@@ -63,6 +67,8 @@ impl Default for Limits {
             result_bytes: 16 << 20,
             loop_turns: 1_000_000,
             interruptions: 5,
+            code_workers: None,
+            code_memory: 64 << 20,
         }
     }
 }

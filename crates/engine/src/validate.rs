@@ -81,6 +81,7 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
             let own = reports.into_iter().find(|report| report.source().path() == path);
             own.unwrap_or_else(|| Report::new(source, []))
         }
+        Some(FileKind::Code) => Report::new(source, []),
         Some(FileKind::Automation) | None => {
             catalog.judge_draft(path, File::draft(source, FileKind::Automation))
         }

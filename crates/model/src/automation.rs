@@ -1,6 +1,7 @@
 //! An Automation as it is after checking: what cannot be wrong any more. Only the loader makes it.
 
 mod challenge;
+mod code;
 mod paths;
 mod step;
 mod trigger;
@@ -21,6 +22,7 @@ use crate::template::Template;
 use crate::value::Value;
 
 pub use challenge::{Challenge, ChallengeAnswer, ChallengeGuard, ChallengeKey, ChallengeRule, RequestPlace};
+pub use code::{CODE_ENDINGS, Code};
 pub use step::{Block, Inner, OnError, OnInterrupt, Runs, Step, Verb};
 pub use trigger::{
     Cadence, Dedup, DedupBy, LocalTime, Misfire, Overlap, RateLimit, ScheduleTrigger, StaticResponse,
@@ -90,11 +92,18 @@ impl DefinitionHash {
     /// The hash of a file: of its text and the id it has when the text names none.
     #[must_use]
     pub fn of(id: &AutomationId, text: &str) -> Self {
+        Self::of_parts(id, std::iter::once(text))
+    }
+
+    /// As [`DefinitionHash::of`], of a text and further ones that belong to it.
+    pub(super) fn of_parts<'a>(id: &AutomationId, texts: impl Iterator<Item = &'a str>) -> Self {
         use sha2::Digest as _;
         let mut digest = sha2::Sha256::new();
         digest.update(id.as_str().as_bytes());
-        digest.update([0]);
-        digest.update(text.as_bytes());
+        for text in texts {
+            digest.update([0]);
+            digest.update(text.as_bytes());
+        }
         Self(digest.finalize().into())
     }
 
@@ -193,6 +202,8 @@ pub struct Automation {
     pub definition: DefinitionHash,
     /// The file it was read from.
     pub source: Arc<Source>,
+    /// The files of code that it names, as far as they are there; see [`Automation::with_code_files`].
+    pub code_files: Vec<Arc<Source>>,
 }
 
 /// A value named once for the whole file.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::execution::LogLevel;
 use crate::value::{File, Map, Value};
 
 /// What started an execution. Stored as it arrived; what steps read of it (`trigger.results`) is derived by the
@@ -50,9 +51,46 @@ pub struct WebhookPayload {
     /// The exact bytes of the body, with the content type that was sent.
     #[serde(with = "raw_body")]
     pub body: File,
+    /// What the code of the trigger made of it, where it has code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Box<Decided>>,
+}
+
+/// What the code of a trigger decided about a request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Decided {
+    /// What steps read as `trigger.results` in place of what came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<Value>,
+    /// The caller's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<HttpResponse>,
+    /// Whether no step is to run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub declined: bool,
+    /// What the code logged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<DecidedLine>,
+}
+
+/// A line that the code of a trigger logged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecidedLine {
+    /// How much it matters.
+    pub level: LogLevel,
+    /// The text.
+    pub message: String,
 }
 
 impl Payload {
+    /// What the code of its trigger decided, where it has code.
+    #[must_use]
+    pub fn decided(&self) -> Option<&Decided> {
+        if let Self::Webhook(payload) = self { payload.decided.as_deref() } else { None }
+    }
+
     /// A manual start with these inputs.
     #[must_use]
     pub fn manual(inputs: Map) -> Self {

@@ -14,6 +14,9 @@ pub struct Facts {
     pub parameters: Vec<Option<String>>,
     /// What is read of the second parameter: `stepResults.<id>.…`.
     pub references: Vec<Reference>,
+    /// Whether the second parameter is used in a way that may read more of it than these references: handed on, walked
+    /// through, read by a computed key.
+    pub whole: bool,
     /// The keys of the state that the code names.
     pub state: Vec<StateKey>,
     /// Where the code reads or writes a key of the state that is not written out: only keys that are named can be read.

@@ -157,7 +157,7 @@ pub struct Definition {
     pub automation: AutomationId,
     /// The path of the file it was read from, for messages.
     pub path: String,
-    /// The file's text.
+    /// The file's text; where it names files of code, these too, in a form of the engine's own.
     pub text: String,
 }
 

@@ -13,6 +13,9 @@ use crate::{Rejection, webhook};
 /// # Errors
 /// Only for a webhook whose body cannot be read; such a request is refused by [`webhook::receive`] and never stored.
 pub fn results(payload: &Payload) -> Result<Value, Rejection> {
+    if let Some(results) = payload.decided().and_then(|decided| decided.results.as_ref()) {
+        return Ok(results.clone());
+    }
     match payload {
         Payload::Webhook(request) => webhook::results(request),
         Payload::Schedule { scheduled_at, started_at, timezone } => Ok(map([

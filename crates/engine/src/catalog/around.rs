@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::automation::{Automation, AutomationId};
+use model::automation::{Automation, AutomationId, Code};
 use model::diagnostic::{Diagnostic, Report};
 use model::load::Gaps;
 
 use super::Catalog;
-use super::file::{Content, File};
+use super::file::{Content, File, FileKind};
 use super::relations::Says;
 use crate::check::{self, Callee, Found, Signature, Surroundings, Verdict};
 
@@ -46,6 +46,7 @@ impl Catalog {
             connection: &connection,
             automation: &callee,
             way_here: &|id| self.way(id, own),
+            nearest_code: &|path| self.nearest_code(path),
         };
         let verdict = check::automation(automation, gaps, said, &around);
         let misses =
@@ -68,6 +69,8 @@ impl Catalog {
         let own: Arc<str> = automation.id.as_str().into();
         around.relations.find_circles(BTreeSet::from([own]), &around.folder);
         let in_force = |id: &str| id == automation.id.as_str() || self.find(id).is_ok();
+        let with_code = around.with_code(automation);
+        let automation = with_code.as_ref().unwrap_or(automation);
         let report = around.judge(automation, gaps, &loaded.report, &in_force).verdict.report;
         match self.get(&automation.id).map(|other| other.automation.source.path()) {
             Some(other) if other != &*path && self.folder.get(other).is_some() => {
@@ -88,6 +91,20 @@ impl Catalog {
                 Found::Missing { nearest }
             }
         }
+    }
+
+    /// The same Automation with the files of code that it names, if it names any.
+    pub(super) fn with_code(&self, automation: &Automation) -> Option<Automation> {
+        let names_files = automation.codes().iter().any(|(_, code)| matches!(code, Code::File(_)));
+        names_files.then(|| {
+            automation.with_code_files(|path| self.folder.get(path).and_then(|file| file.code()).cloned())
+        })
+    }
+
+    /// The path of a file of code that was probably meant by this one.
+    fn nearest_code(&self, path: &str) -> Option<String> {
+        let paths = self.folder.files(FileKind::Code).map(|(path, _)| &**path);
+        model::diagnostic::nearest(path, paths).map(str::to_owned)
     }
 
     fn callee(&self, id: &str, in_force: &dyn Fn(&str) -> bool) -> Callee {

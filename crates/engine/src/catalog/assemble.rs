@@ -49,6 +49,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
     let everything = work.manifests(&of_kind(FileKind::Manifest), builtin);
     let mut stale = work.connections(&of_kind(FileKind::Connection), everything);
     stale.extend(work.concerned_by(&of_kind(FileKind::Automation)));
+    stale.extend(work.run_by(&of_kind(FileKind::Code)));
     if everything {
         stale.extend(work.next.folder.files(FileKind::Automation).map(|(path, _)| path.clone()));
     }
@@ -166,6 +167,11 @@ impl Work<'_> {
             }
         }
         concerned
+    }
+
+    /// The files that run code of which this is a file.
+    fn run_by(&self, changed: &Paths) -> Paths {
+        changed.iter().flat_map(|path| self.next.relations.who(Says::Runs, path).cloned()).collect()
     }
 
     /// Checks these files and puts into force what can be. Gives the files that have been told otherwise of what they call
@@ -334,10 +340,13 @@ impl Catalog {
             let misses = [(Says::MissesAutomation, false), (Says::MissesConnection, false)];
             return Decision { deployed: None, report: Arc::new(loaded.report.clone()), misses };
         };
+        let with_code = self.with_code(automation);
+        let automation = with_code.as_ref().unwrap_or(automation);
         let Judged { verdict, misses } = self.judge(automation, gaps, &loaded.report, in_force);
         let report = Arc::new(verdict.report);
         // Only what was read whole can be in force.
-        let whole = loaded.value.clone().filter(|_| !report.has_errors());
+        let whole = loaded.value.as_ref().filter(|_| !report.has_errors());
+        let whole = whole.map(|whole| with_code.map_or_else(|| whole.clone(), Arc::new));
         let deployed = whole.map(|automation| Deployed {
             automation,
             plan: Arc::new(verdict.plan),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use model::Connection;
-use model::automation::{Automation, AutomationId, Verb};
+use model::automation::{Automation, AutomationId, Code, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::{self, Loaded};
 
@@ -22,25 +22,39 @@ pub(crate) enum FileKind {
     Manifest,
     Connection,
     Automation,
+    /// Code that an Automation names.
+    Code,
 }
 
 impl FileKind {
-    pub(super) const ALL: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
+    /// A kind of each folder.
+    pub(super) const OF_FOLDERS: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
     /// The folders whose files count.
     pub(crate) const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
 
     /// The folder that files of this kind are in.
     pub(crate) fn folder(self) -> &'static str {
-        Self::FOLDERS[self as usize]
+        match self {
+            Self::Manifest => Self::FOLDERS[0],
+            Self::Connection => Self::FOLDERS[1],
+            Self::Automation | Self::Code => Self::FOLDERS[2],
+        }
     }
 
     /// The kind of a file at this path relative to the project folder.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
-        let yaml = name.ends_with(".yaml") || name.ends_with(".yml");
-        let kept = yaml && !name.starts_with('.') && !path.to_str().is_some_and(model::trial::is_of_tests);
-        Self::ALL.into_iter().find(|kind| kept && folder == kind.folder())
+        let kind = Self::OF_FOLDERS.into_iter().find(|kind| folder == kind.folder())?;
+        if name.starts_with('.') || path.to_str().is_some_and(model::trial::is_of_tests) {
+            return None;
+        }
+        let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        match kind {
+            _ if ends_in(&[".yaml", ".yml"]) => Some(kind),
+            Self::Automation if ends_in(&model::automation::CODE_ENDINGS) => Some(Self::Code),
+            _ => None,
+        }
     }
 }
 
@@ -54,9 +68,14 @@ pub(crate) struct File {
 
 #[derive(Clone)]
 pub(crate) enum Content {
-    Automation { loaded: Arc<Loaded<Arc<Automation>>>, uses: Uses },
+    Automation {
+        loaded: Arc<Loaded<Arc<Automation>>>,
+        uses: Uses,
+    },
     Connection(Arc<Loaded<Arc<Connection>>>),
     Manifest,
+    /// Its text, or why there is none.
+    Code(Result<(), String>),
 }
 
 /// The names of other files in an Automation, each once, in order.
@@ -66,6 +85,8 @@ pub(crate) struct Uses {
     pub(crate) automations: Arc<[Arc<str>]>,
     /// The connections that its steps name.
     pub(crate) connections: Arc<[Arc<str>]>,
+    /// The files of code that it names, by path.
+    pub(crate) code: Arc<[Arc<str>]>,
 }
 
 impl File {
@@ -87,6 +108,7 @@ impl File {
         let path = source.path();
         let content = match kind {
             FileKind::Manifest => Content::Manifest,
+            FileKind::Code => Content::Code(problem.map_or(Ok(()), Err)),
             FileKind::Connection => {
                 let loaded = load::connection(source.clone(), stem(path));
                 Content::Connection(Arc::new(shared(loaded, problem, &source)))
@@ -105,7 +127,7 @@ impl File {
         match &self.content {
             Content::Automation { loaded, .. } => loaded.report.clone(),
             Content::Connection(loaded) => loaded.report.clone(),
-            Content::Manifest => Report::new(self.source.clone(), []),
+            Content::Manifest | Content::Code(_) => Report::new(self.source.clone(), []),
         }
     }
 
@@ -115,6 +137,11 @@ impl File {
             Content::Automation { loaded, .. } => Some(loaded),
             _ => None,
         }
+    }
+
+    /// Its text, if it is code that can be read.
+    pub(crate) fn code(&self) -> Option<&Arc<Source>> {
+        matches!(self.content, Content::Code(Ok(()))).then_some(&self.source)
     }
 
     /// The names of other files in it, if it is an Automation's.
@@ -148,7 +175,15 @@ impl Uses {
         let names = |names: BTreeSet<&str>| {
             names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
         };
-        Self { automations: names(automations), connections: names(connections) }
+        let files = automation.codes().into_iter().filter_map(|(_, code)| match code {
+            Code::File(file) => Some(file.name.as_str()),
+            Code::Inline { .. } => None,
+        });
+        Self {
+            automations: names(automations),
+            connections: names(connections),
+            code: names(files.collect()),
+        }
     }
 }
 

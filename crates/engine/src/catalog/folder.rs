@@ -50,7 +50,7 @@ impl Folder {
 
     /// The files of a kind by their paths relative to the project folder, in the order of these.
     pub(crate) fn files(&self, kind: FileKind) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
-        self.below(kind.folder())
+        self.below(kind.folder()).filter(move |(path, _)| FileKind::of(Path::new(&***path)) == Some(kind))
     }
 
     /// The file at a path relative to the project folder.
@@ -74,8 +74,8 @@ impl Folder {
 
     fn look_everywhere(&mut self) -> BTreeSet<Arc<str>> {
         let mut found = Found::new();
-        for kind in FileKind::ALL {
-            list_folder(&self.dir, Path::new(kind.folder()), kind, MAX_DEPTH, &mut found);
+        for folder in FileKind::FOLDERS {
+            list_folder(&self.dir, Path::new(folder), MAX_DEPTH, &mut found);
         }
         let gone = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         found.retain(|path, (_, stamp)| self.get(path).is_none_or(|file| file.stamp != *stamp));
@@ -154,7 +154,7 @@ impl Stamp {
     }
 }
 
-fn list_folder(root: &Path, below: &Path, kind: FileKind, depth: usize, found: &mut Found) {
+fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
     let Ok(entries) = fs::read_dir(root.join(below)) else { return };
     for entry in entries.flatten() {
         let path = below.join(entry.file_name());
@@ -162,14 +162,12 @@ fn list_folder(root: &Path, below: &Path, kind: FileKind, depth: usize, found: &
         let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
         if metadata.is_dir() {
             if depth > 0 && !is_hidden(&path) {
-                list_folder(root, &path, kind, depth - 1, found);
+                list_folder(root, &path, depth - 1, found);
             }
             continue;
         }
-        let Some(name) = slashed(&path).filter(|_| metadata.is_file() && FileKind::of(&path).is_some())
-        else {
-            continue;
-        };
+        let kind = FileKind::of(&path).filter(|_| metadata.is_file());
+        let (Some(name), Some(kind)) = (slashed(&path), kind) else { continue };
         if !has_room(found.len()) {
             return;
         }

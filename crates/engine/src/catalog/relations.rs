@@ -39,6 +39,8 @@ pub(crate) enum Says {
     Calls,
     /// That it uses the connection of this name.
     Connects,
+    /// That it runs the code in the file at this path.
+    Runs,
     /// That it names an Automation that there is none of, whatever its id.
     MissesAutomation,
     /// That it names a connection that there is none of, whatever its name.
@@ -201,7 +203,8 @@ fn relations(path: &Arc<str>, file: &File) -> Vec<Relation> {
     let relation = |says, name: &Arc<str>| Relation { says, name: name.clone(), path: path.clone() };
     let Some(id) = file.claims() else { return Vec::new() };
     let mut said = vec![relation(Says::IsIt, &id.as_str().into())];
-    if let Some(Uses { automations, connections }) = file.uses() {
+    if let Some(Uses { automations, connections, code }) = file.uses() {
+        said.extend(code.iter().map(|path| relation(Says::Runs, path)));
         said.extend(automations.iter().map(|name| relation(Says::Calls, name)));
         said.extend(connections.iter().map(|name| relation(Says::Connects, name)));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use model::automation::Automation;
+use model::automation::{Automation, Code, Verb};
 use model::yaml::{Entry, Kind, Node, parse_text};
 use serde_json::Value;
 
@@ -35,7 +35,14 @@ impl Written {
         automation.walk(&mut |step| {
             ids.entry(step.span.start).or_insert_with(|| step.id.to_string());
         });
-        let mut reader = Reader { ids, steps: Vec::new() };
+        // A file of code counts as what is written where it is named.
+        let mut files = HashMap::new();
+        automation.walk(&mut |step| {
+            if let Verb::Code(code @ Code::File(_)) = &step.verb {
+                files.insert(step.id.to_string(), code.text(automation).unwrap_or_default().to_owned());
+            }
+        });
+        let mut reader = Reader { ids, files, steps: Vec::new() };
         let top = root.as_map()?.iter();
         let value = |entry: &Entry| Some((entry.key.clone(), reader.value(&entry.value, &entry.key)?));
         let keys = top.filter_map(value).collect();
@@ -120,6 +127,8 @@ fn different(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) 
 struct Reader {
     /// The steps by where their first key stands.
     ids: HashMap<u32, String>,
+    /// The texts of the files of code, by the step.
+    files: HashMap<String, String>,
     steps: Vec<Step>,
 }
 
@@ -146,6 +155,9 @@ impl Reader {
         let Some(id) = step else { return Some(Value::Object(values)) };
         // Whether the id is written or follows from the name is the same.
         values.remove("id");
+        if let Some(text) = self.files.remove(&id) {
+            values.insert("code".to_owned(), Value::String(text));
+        }
         let step = Step { id, place: place.to_owned(), value: Value::Object(values) };
         self.steps.insert(before_inner, step);
         None

@@ -3,6 +3,7 @@
 mod actions;
 mod calls;
 mod cases;
+mod code;
 mod references;
 mod results;
 mod retries;
@@ -40,6 +41,8 @@ pub(crate) struct Surroundings<'a> {
     /// The way by calls from the Automation with an id to the one that is checked, both included, where there is one:
     /// then a call of it closes a circle. Without names where the way is too long to be told.
     pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
+    /// The path of a file of code that was probably meant by one that is not there.
+    pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// A connection by its name.
@@ -71,6 +74,7 @@ pub(crate) fn automation(
     diagnostics.extend(actions::check(automation, gaps, around));
     diagnostics.extend(cases::check(automation));
     diagnostics.extend(retries::check(automation, gaps, around.registry));
+    diagnostics.extend(code::check(automation, gaps, around));
     diagnostics.extend(calls::check(automation, gaps, around));
     diagnostics.extend(references::check(automation, gaps, &plan));
     diagnostics.extend(results::check(automation, gaps, around.registry));

@@ -389,8 +389,10 @@ impl<'a> Checker<'a> {
             );
         }
         let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
-        // Which names there are hangs on the kind.
-        if self.gaps.has("trigger") {
+        // Which names there are hangs on the kind, and on the trigger's code, if it has some.
+        let has_code =
+            matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
+        if self.gaps.has("trigger") || has_code {
             return None;
         }
         let word = self.automation.trigger.word();

@@ -13,6 +13,10 @@ impl Engine {
     /// The answer to a start that was accepted, or to what was sent before and is not started again.
     pub(super) async fn answer_of(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
         match webhook.mode {
+            WebhookMode::Async if webhook.code.is_some() => {
+                let decided = self.decided_answer(id).await.ok().flatten();
+                decided.unwrap_or_else(|| response::asynchronous(webhook, &id))
+            }
             WebhookMode::Async => response::asynchronous(webhook, &id),
             WebhookMode::Sync => self.decided(webhook, id).await,
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, Definition, NewExecution, Sending, Watermark};
+use store::{Accept, Accepted, NewExecution, Sending, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -23,6 +23,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What is asked to be accepted, beside the start itself.
 #[derive(Default)]
 pub(crate) struct Terms {
+    /// The id, where it is given already.
+    pub(crate) id: Option<ExecutionId>,
     /// A key that makes it unique for its Automation.
     pub(crate) key: Option<String>,
     /// The names of what was sent.
@@ -45,6 +47,13 @@ pub(crate) enum Slot {
     Own,
     /// In that of the execution that waits for its end.
     Shared,
+}
+
+/// Takes what the code of a trigger logged into the execution's log.
+pub(super) fn log_decided(journal: &Journal, payload: &Payload) {
+    for line in payload.decided().iter().flat_map(|decided| &decided.logs) {
+        journal.log(line.level, None, &line.message);
+    }
 }
 
 impl Services {
@@ -76,7 +85,7 @@ impl Services {
     ) -> Result<(ExecutionId, Accepted), Error> {
         let automation = &deployed.automation;
         let now = self.clock.now();
-        let id = self.intake.next_id(now);
+        let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
         let Start { payload, origin } = start;
         let begins = permit.is_some() || terms.slot == Slot::Shared;
         let accept = || {
@@ -98,6 +107,7 @@ impl Services {
                 self.intake.count_scheduled(&automation.id, &origin);
                 if begins {
                     let journal = Journal::new(id, automation, self.surroundings());
+                    log_decided(&journal, &payload);
                     let run = self.live(Live {
                         deployed,
                         journal,
@@ -152,13 +162,10 @@ impl Services {
         if self.intake.state().stored.contains(&hash) {
             return Ok(());
         }
-        let definition = Definition {
-            hash,
-            automation: automation.id.clone(),
-            path: automation.source.path().to_owned(),
-            text: automation.source.text().to_owned(),
-        };
-        self.store.put_definition(definition).await.inspect_err(|error| self.lost(error))?;
+        self.store
+            .put_definition(super::definition::pack(automation))
+            .await
+            .inspect_err(|error| self.lost(error))?;
         self.intake.state().stored.insert(hash);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! From an accepted start to a running execution: durable first, then a slot, in order, within limits.
 
 mod accept;
+mod definition;
 mod gate;
 mod locks;
 mod rest;
@@ -174,7 +175,7 @@ impl Intake {
 
     /// An id for an execution accepted now. Those of one millisecond are told apart by a count in the bits behind
     /// the time (RFC 9562, 6.2), so that they sort in the order of acceptance.
-    fn next_id(&self, now: Timestamp) -> ExecutionId {
+    pub(crate) fn next_id(&self, now: Timestamp) -> ExecutionId {
         let mut bits = random::<10>();
         let millisecond = now.as_millisecond();
         let mut state = self.state();

@@ -62,6 +62,10 @@ impl Services {
         }
         let deployed = self.deployed(&execution.automation, execution.definition).await?;
         let journal = Journal::restore(id, &deployed.automation, &events, came_from, self.surroundings());
+        if events.len() == 1 {
+            // It has only been accepted so far.
+            super::accept::log_decided(&journal, &execution.payload);
+        }
         Ok(Some(Live {
             deployed,
             journal,
@@ -87,8 +91,7 @@ impl Services {
         }
         let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
         let kept = kept.ok_or_else(|| format!("its definition {hash} is not in the store"))?;
-        let source = Arc::new(model::Source::new(kept.path, kept.text));
-        let loaded = model::load::automation(source, kept.automation.as_str());
+        let loaded = super::definition::unpack(kept);
         let automation = loaded.value.ok_or_else(|| {
             format!(
                 "its definition does not load with this version of Cogwork:\n{}",

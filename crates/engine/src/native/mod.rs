@@ -3,6 +3,7 @@
 //! In the registry they stand beside the connectors' own, so that they are checked, documented and completed in the same
 //! way. To add one: a row in its file's table.
 
+mod code_state;
 mod events;
 mod state;
 mod values;
@@ -16,6 +17,7 @@ use model::value::{Map, Value};
 
 use crate::run::{Exit, Run};
 
+pub(crate) use code_state::CodeState;
 pub use values::{StateScope, StateValue};
 
 /// An action of the engine.

@@ -170,12 +170,12 @@ impl Run {
     }
 
     /// Whose values are meant. Those of test executions are kept apart.
-    fn state_scope(&self, scope: &str) -> String {
+    pub(super) fn state_scope(&self, scope: &str) -> String {
         let owner = (scope != "shared").then_some(&self.deployed.automation.id);
         scope_name(owner, self.origin.is_test())
     }
 
-    fn store_failed(&self, error: store::Error) -> Exit {
+    pub(super) fn store_failed(&self, error: store::Error) -> Exit {
         if error.outcome_unknown() {
             return Exit::Lost(Arc::new(error));
         }

@@ -94,12 +94,12 @@ impl Run {
     }
 
     /// Waits for a call, but not past a deadline, a cancellation or the end of the daemon's grace.
-    pub(super) async fn bounded(
+    pub(super) async fn bounded<T>(
         &self,
         step: &Step,
         context: &Context,
-        call: impl Future<Output = Result<Value, ActionError>>,
-    ) -> Result<Result<Value, ActionError>, Exit> {
+        call: impl Future<Output = Result<T, ActionError>>,
+    ) -> Result<Result<T, ActionError>, Exit> {
         tokio::select! {
             biased;
             result = call => Ok(result),
@@ -117,7 +117,7 @@ impl Run {
         crate::hooks::chain_of(self.journal.id(), &self.payload, &self.origin)
     }
 
-    fn within_limit(&self, value: Value) -> Result<Value, Exit> {
+    pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
         let limit = self.services.settings.limits.result_bytes;
         if value.weight(limit) > limit {
             let message = format!(

@@ -7,6 +7,7 @@
 mod action;
 mod block;
 mod call;
+mod code;
 mod journal;
 mod loops;
 mod moment;
@@ -28,6 +29,7 @@ use model::value::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use code::{level, to_action_error};
 pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken};
 pub(crate) use moment::Secret;
 use scope::Scope;
@@ -141,6 +143,9 @@ impl Exit {
     }
 }
 
+/// Why an execution was cancelled of which the code of its trigger said that no step is to run.
+const DECLINED: &str = "declined by the trigger's code";
+
 impl Run {
     /// Carries the execution to its end, or as far as this process may. `holds` says whether it keeps a place among
     /// others while it rests.
@@ -179,6 +184,9 @@ impl Run {
         }
         if let Some(reason) = self.journal.cancelling() {
             self.cancelled.cancel(&reason);
+        }
+        if self.payload.decided().is_some_and(|decided| decided.declined) {
+            return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
         }
         loop {
             if let Some(next_at) = self.journal.retry_at() {

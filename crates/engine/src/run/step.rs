@@ -48,6 +48,11 @@ impl Context {
         Self { turns: format!("{}[{index}]", self.turns).into(), ..self.clone() }
     }
 
+    /// The numbers of the turns around, from the outside in.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u64> {
+        self.turns.split(['[', ']']).filter_map(|part| part.parse().ok())
+    }
+
     /// One step further in, with that step's own deadline if it is nearer.
     fn inner(&self, now: Timestamp, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;

@@ -24,6 +24,7 @@ impl Run {
     ) -> Result<Value, Exit> {
         match &step.verb {
             Verb::Action(call) => self.action(step, call, key, attempt, scope, context).await,
+            Verb::Code(code) => self.code(step, code, key, scope, context).await,
             Verb::Set(values) => self.set(values, scope),
             Verb::If(branch) => {
                 let taken = holds(&branch.condition, scope)?;

@@ -10,6 +10,7 @@ mod common;
 
 mod calls;
 mod checking;
+mod code;
 mod corpus;
 mod durability;
 mod executions;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Named;
+use super::code::Code;
 use super::verbs::{
     ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondBody, RespondStep, SwitchStep, WaitForStep,
     WaitOn, WaitStep,
@@ -86,6 +87,8 @@ pub enum OnError {
 pub enum Verb {
     /// Calls an action.
     Action(ActionStep),
+    /// Runs JavaScript.
+    Code(Code),
     /// Names values.
     Set(Vec<(Arc<str>, Template)>),
     /// Branches.
@@ -130,6 +133,7 @@ impl Verb {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Action(_) => "action",
+            Self::Code(_) => "code",
             Self::Set(_) => "set",
             Self::If(_) => "if",
             Self::Switch(_) => "switch",
@@ -183,6 +187,7 @@ impl Verb {
             }
             Self::Group(block) => vec![Inner::new(None, block, Runs::Once)],
             Self::Action(_)
+            | Self::Code(_)
             | Self::Set(_)
             | Self::Call(_)
             | Self::Wait(_)
@@ -220,7 +225,12 @@ impl Verb {
             Self::If(branch) => visit(&branch.condition),
             Self::Switch(switch) => visit(&switch.value),
             Self::ForEach(each) => each.items.expressions(visit),
-            Self::Repeat(_) | Self::Parallel(_) | Self::Group(_) | Self::Break | Self::Continue => {}
+            Self::Code(_)
+            | Self::Repeat(_)
+            | Self::Parallel(_)
+            | Self::Group(_)
+            | Self::Break
+            | Self::Continue => {}
             Self::Call(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
             Self::Wait(WaitStep::For(_)) => {}
             Self::Wait(WaitStep::Computed(template)) => template.expressions(visit),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Challenge, Named, RequestPlace, Verify};
+use super::{Challenge, Code, Named, RequestPlace, Verify};
 use crate::diagnostic::Span;
 use crate::json_schema::JsonSchema;
 
@@ -52,6 +52,8 @@ pub struct WebhookTrigger {
     pub dedup: Option<Dedup>,
     /// How often it may be started.
     pub rate_limit: Option<RateLimit>,
+    /// Decides the payload and the answer of an asynchronous start (specification 6.4).
+    pub code: Option<Code>,
 }
 
 /// What tells that the same was sent before, and for how long that is remembered.

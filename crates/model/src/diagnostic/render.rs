@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// Longest list of allowed names that is shown; a longer one is cut and counted.
 const MAX_ALLOWED: usize = 40;
 /// The same where the nearest of them is shown besides, which probably is the one that was meant.
-const MAX_ALLOWED_BESIDE: usize = 24;
+const MAX_ALLOWED_BESIDE: usize = 32;
 /// How far apart, in lines, a related place may be to be shown with its text.
 const MAX_DISTANCE: usize = 2_000;
 /// Lines longer than this, in bytes, are shown in part.

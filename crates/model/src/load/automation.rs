@@ -114,6 +114,7 @@ pub(super) fn read(
         concurrency,
         retention,
         source,
+        code_files: Vec::new(),
     };
     Some(Draft { value, gaps })
 }

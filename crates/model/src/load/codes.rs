@@ -22,6 +22,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("invalid-action", "`action` is not of the form `connector.action`."),
     ("invalid-content-type", "A content type is not of the form `type/subtype`."),
     ("invalid-duration", "A duration is not of the form `10s`, `5m`, `1h30m`."),
+    ("invalid-file", "A file of code is none that can be named."),
     ("invalid-id", "An id has characters that it cannot have."),
     ("invalid-instant", "An instant is not of the form `2026-03-01T09:00:00Z`."),
     ("invalid-json", "The content type is JSON, and the body is not."),

@@ -5,6 +5,7 @@
 //! connection, a step that an expression reads) is asked by the engine, which sees everything around a file.
 
 mod automation;
+mod code;
 mod codes;
 mod connection;
 mod draft;

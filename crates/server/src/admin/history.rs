@@ -335,6 +335,7 @@ mod tests {
             query_parameters: Map::new(),
             raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
+            decided: None,
             body: File { content_type: "".into(), filename: None, data: bytes::Bytes::new() },
         });
         let shown = masked(&payload);

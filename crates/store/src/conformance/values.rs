@@ -25,6 +25,7 @@ pub(super) async fn round_trip(place: &dyn Place) {
         raw_query: TEXT.to_owned(),
         query_parameters: [("q", Value::from(TEXT))].into_iter().collect::<Map>(),
         headers: BTreeMap::from([("x-text".to_owned(), TEXT.to_owned())]),
+        decided: None,
         body: file(bytes.clone(), None),
     });
     let mut new =

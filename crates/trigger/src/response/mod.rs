@@ -4,6 +4,7 @@
 //! runs nothing of it and keeps nothing of it.
 
 mod check;
+mod code;
 mod headers;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use model::automation::{StaticResponse, WebhookTrigger};
 use model::{ExecutionId, HttpResponse, Map, Value};
 
 pub use check::{Problem, check_static_response};
+pub use code::of_code;
 pub use headers::sealed;
 
 use headers::{is_media_type, refusal};

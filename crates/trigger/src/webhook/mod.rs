@@ -123,6 +123,7 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
         headers: fold(&request.headers),
         body: File { content_type: content_type.into(), filename: None, data: request.body },
         method: request.method,
+        decided: None,
     })
 }
 

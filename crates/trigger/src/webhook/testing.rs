@@ -17,5 +17,6 @@ pub(crate) fn trigger() -> WebhookTrigger {
         challenge: None,
         dedup: None,
         rate_limit: None,
+        code: None,
     }
 }

@@ -231,8 +231,9 @@ impl<'a> Types<'a> {
             Verb::Group(block) => self.block(block),
             Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
-            // What another automation gives, or whoever answers, is not known here; what ends gives nothing.
+            // What another automation gives, code, or whoever answers, is not known here; what ends gives nothing.
             Verb::Call(_)
+            | Verb::Code(_)
             | Verb::WaitFor(_)
             | Verb::Break
             | Verb::Continue
@@ -272,7 +273,10 @@ impl<'a> Types<'a> {
     fn body(&self, path: &[String]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
-        let schema = webhook.schema.as_ref().filter(|_| is_body && !self.gaps.has("trigger"))?;
+        let schema = webhook
+            .schema
+            .as_ref()
+            .filter(|_| is_body && webhook.code.is_none() && !self.gaps.has("trigger"))?;
         Some(self.once(Name::Body, || schema.result_type()))
     }
 

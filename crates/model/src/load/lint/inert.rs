@@ -72,7 +72,7 @@ fn fails_the_same_way(verb: &Verb) -> bool {
 
 /// Whether a verb has nothing under way when the daemon dies that would begin a second time.
 fn keeps_nothing_open(verb: &Verb) -> bool {
-    fails_the_same_way(verb) || matches!(verb, Verb::WaitFor(_))
+    fails_the_same_way(verb) || matches!(verb, Verb::WaitFor(_) | Verb::Code(_))
 }
 
 /// Whether a step may pause: the time of a pause does not count for the execution, but for the step.

@@ -164,6 +164,10 @@ impl Names {
 impl Reads {
     fn of(automation: &Automation) -> Self {
         let mut reads = Self::default();
+        if !automation.codes().is_empty() {
+            // Code may read whatever it is given.
+            (reads.inputs, reads.config_vars, reads.steps) = (Names::All, Names::All, Names::All);
+        }
         let mut note = |expression: &Expression| reads.expression(expression);
         automation.trigger_if.iter().for_each(&mut note);
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());

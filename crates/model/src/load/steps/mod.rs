@@ -3,6 +3,7 @@
 mod action;
 mod branch;
 mod call;
+mod code;
 mod end;
 mod flow;
 mod for_each;
@@ -55,6 +56,7 @@ pub(crate) struct VerbRow {
 /// All verbs, in the order in which they are documented.
 pub(crate) static VERBS: &[&VerbRow] = &[
     &action::ACTION,
+    &code::CODE,
     &set::SET,
     &branch::IF,
     &switch::SWITCH,

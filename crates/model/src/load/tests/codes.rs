@@ -27,6 +27,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("invalid-action", "S\n  - action: info\n"),
     ("invalid-content-type", "trigger: {webhook: {respond: {contentType: json, body: x}}}\nsteps: []\n"),
     ("invalid-duration", "S []\ntimeout: 5\n"),
+    ("invalid-file", "S\n  - code: {file: ../x.js}\n"),
     ("invalid-id", "S\n  - {id: 2nd, action: log.info}\n"),
     ("invalid-instant", "tests: [{name: a, now: today}]\n"),
     (

@@ -328,6 +328,29 @@ steps:
     with: {url: 'https://example.com/b'}
 ",
     ),
+    (
+        "code",
+        r#"trigger:
+  webhook:
+    verify: none
+    code: |
+      export default async (context, payload) => ({
+        payload,
+        response: {statusCode: payload.body.data.quantity > 0 ? 201 : 400},
+      });
+steps:
+  - id: reshape
+    code: |
+      // ${{ this }} is not an expression here.
+      export default async ({logger}, stepResults) => {
+        logger.info("x: {{ 1 }}");
+        return {data: stepResults.trigger.results.body.data};
+      };
+    timeout: 2s
+    retry: 2
+  - code: {file: ./lib/sum.mjs}
+"#,
+    ),
 ];
 
 /// Name and text of connections that load without a word.

@@ -68,7 +68,7 @@ fn every_problem_is_told_at_once() {
       |     ^^^^^ not a key of a step
       |
       = note: in step `step1`
-      = note: allowed: `id`, `name`, `if`, `needs`, `retry`, `timeout`, `onError`, `onInterrupt`, `undo`, `action`, `set`, `switch`, `forEach`, `repeat`, `parallel`, `steps`, `call`, `wait`, `waitFor`, `respond`, `break`, `continue`, `stop`, `fail`
+      = note: allowed: `id`, `name`, `if`, `needs`, `retry`, `timeout`, `onError`, `onInterrupt`, `undo`, `action`, `code`, `set`, `switch`, `forEach`, `repeat`, `parallel`, `steps`, `call`, `wait`, `waitFor`, `respond`, `break`, `continue`, `stop`, `fail`
     help: did you mean `action`?
       |
     5 |   - action: log.info

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{body_schema, challenge, limits, verify};
 use crate::automation::{Automation, StaticResponse, Trigger, WebhookMode, WebhookTrigger};
 use crate::diagnostic::{Diagnostic, Diagnostics, nearest};
+use crate::load::code;
 use crate::load::header;
 use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
 use crate::load::text::{duration_within, no_expression, plain};
@@ -68,6 +69,13 @@ pub(in crate::load) static WEBHOOK: Object = Object {
             Shape::Named(ANY_NAME, &Shape::Template),
             "What a body has to be, as JSON Schema (draft 2020-12); one that is not is answered with 400. Default: anything.",
         ),
+        Key::new(
+            "code",
+            code::SHAPE,
+            "A module that decides the payload and the answer of an asynchronous start: \
+             `export default async (context, payload) => ({payload, response: {statusCode, contentType, headers, body}})`; \
+             with `run: false` no step runs.",
+        ),
     ],
     choice: Choice::Free,
 };
@@ -120,6 +128,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
         challenge::lower(reader.take("challenge"), node, webhook.verify.as_ref(), diagnostics);
     webhook.dedup = limits::dedup(reader.take("dedup"), node, webhook.verify.as_ref(), diagnostics);
     webhook.rate_limit = limits::rate(reader.take("rateLimit"), diagnostics);
+    webhook.code = code::lower(reader.take("code"), diagnostics);
     webhook.schema = body_schema::lower(reader.take("schema"), diagnostics);
     if has_known_mode(node) {
         inert(&reader, webhook.mode, diagnostics);
@@ -140,6 +149,7 @@ fn usual() -> WebhookTrigger {
         challenge: None,
         dedup: None,
         rate_limit: None,
+        code: None,
     }
 }
 
@@ -170,6 +180,20 @@ fn inert(reader: &MapReader<'_, '_>, mode: WebhookMode, diagnostics: &Diagnostic
         diagnostics.push(
             Diagnostic::warning("unused-setting", message, reader.key_span("respond"))
                 .help("remove it, answer with a `respond` step, or write `mode: async`"),
+        );
+    }
+    if mode == WebhookMode::Sync && reader.has("code") {
+        let message = "`code` has no effect: the caller of a synchronous webhook gets the result";
+        diagnostics.push(
+            Diagnostic::warning("unused-setting", message, reader.key_span("code"))
+                .help("remove it, end the steps with a `code` step, or write `mode: async`"),
+        );
+    }
+    if mode == WebhookMode::Async && reader.has("code") && reader.has("respond") {
+        let message = "`code` and `respond` both answer the caller";
+        diagnostics.push(
+            Diagnostic::error("conflicting-keys", message, reader.key_span("respond"))
+                .help("remove `respond`: what `code` returns as `response` is the answer"),
         );
     }
     if mode == WebhookMode::Async && reader.has("timeout") {

@@ -38,8 +38,11 @@ pub(crate) fn check(source: &str) -> Result<Facts, Vec<SyntaxError>> {
     if let Some(function) = function {
         let parameters = code.parameters(function);
         facts.parameters = parameters.iter().map(|node| code.plain_name(*node)).collect();
-        facts.references = references::find(&code, function, parameters.get(1).copied());
+        let read = references::find(&code, function, parameters.get(1).copied());
+        let rest = parameters.iter().any(|node| node.kind() == "rest_pattern");
+        (facts.references, facts.whole) = (read.references, read.whole || rest);
     }
+    facts.whole |= function.is_none();
     state::find(&code, &mut facts);
     Ok(facts)
 }

@@ -10,37 +10,63 @@ const MAX: usize = 2_000;
 /// How deep a pattern such as `{a: {b}}` is followed.
 const MAX_DEPTH: usize = 8;
 
+/// What a function reads of its parameter.
+#[derive(Default)]
+pub(super) struct Read {
+    /// What is written out.
+    pub(super) references: Vec<Reference>,
+    /// Whether there may be more.
+    pub(super) whole: bool,
+}
+
 /// What `function` reads of its parameter, whether it names it or takes it apart.
-pub(super) fn find(code: &Code<'_>, function: Node<'_>, parameter: Option<Node<'_>>) -> Vec<Reference> {
-    let Some(parameter) = parameter else { return Vec::new() };
-    let mut found = Vec::new();
+pub(super) fn find(code: &Code<'_>, function: Node<'_>, parameter: Option<Node<'_>>) -> Read {
+    let mut read =
+        Read { whole: !is_function(function) || uses_arguments(code, function), ..Read::default() };
+    let Some(parameter) = parameter else { return read };
+    let found = &mut read;
     let pattern = match parameter.kind() {
         "assignment_pattern" => parameter.child_by_field_name("left").unwrap_or(parameter),
         _ => parameter,
     };
     match pattern.kind() {
-        "object_pattern" => taken_apart(code, pattern, &mut found),
-        "identifier" => named(code, function, code.text(pattern), &mut found),
-        _ => {}
+        "object_pattern" => taken_apart(code, pattern, found),
+        "identifier" => named(code, function, pattern, found),
+        _ => found.whole = true,
     }
-    found.truncate(MAX);
+    read.whole |= read.references.len() > MAX;
+    read.references.truncate(MAX);
+    read
+}
+
+/// Whether a function reads its parameters by their number.
+fn uses_arguments(code: &Code<'_>, function: Node<'_>) -> bool {
+    let mut found = false;
+    visit(function, |node| {
+        found |= node.kind() == "identifier" && code.text(node) == "arguments";
+        !found
+    });
     found
 }
 
 /// The references by name: `stepResults.list.results`, `stepResults["list"]`, `const {list} = stepResults`.
-fn named(code: &Code<'_>, function: Node<'_>, name: &str, found: &mut Vec<Reference>) {
+fn named(code: &Code<'_>, function: Node<'_>, parameter: Node<'_>, found: &mut Read) {
+    let name = code.text(parameter);
     visit(function, |node| {
         if node.id() != function.id() && is_function(node) && hides(code, node, name) {
             return false;
         }
-        if node.kind() == "identifier" && code.text(node) == name {
+        let is_name = matches!(node.kind(), "identifier" | "shorthand_property_identifier");
+        if is_name && node.id() != parameter.id() && code.text(node) == name {
             if let Some(reference) = path(code, node) {
-                found.push(reference);
+                found.references.push(reference);
             } else if let Some(pattern) = assigned_to(node) {
                 taken_apart(code, pattern, found);
+            } else {
+                found.whole = true;
             }
         }
-        found.len() < MAX
+        found.references.len() <= MAX
     });
 }
 
@@ -89,7 +115,7 @@ fn has_fallback(code: &Code<'_>, parent: Node<'_>, node: Node<'_>) -> bool {
 }
 
 /// The references of a pattern: `{list: {results}, other = {}}`.
-fn taken_apart(code: &Code<'_>, pattern: Node<'_>, found: &mut Vec<Reference>) {
+fn taken_apart(code: &Code<'_>, pattern: Node<'_>, found: &mut Read) {
     let mut open = vec![(pattern, None::<Reference>)];
     while let Some((pattern, above)) = open.pop() {
         for entry in children(pattern) {
@@ -106,13 +132,20 @@ fn taken_apart(code: &Code<'_>, pattern: Node<'_>, found: &mut Vec<Reference>) {
                     Some(key) => (key, entry.child_by_field_name("value")),
                     None => continue,
                 },
-                _ => continue,
+                // A rest takes everything.
+                kind => {
+                    found.whole |= kind == "rest_pattern";
+                    continue;
+                }
             };
             let (optional, value) = match value.filter(|value| value.kind() == "assignment_pattern") {
                 Some(default) => (true, default.child_by_field_name("left")),
                 None => (optional, value),
             };
-            let Some(name) = key_text(code, key) else { continue };
+            let Some(name) = key_text(code, key) else {
+                found.whole = true;
+                continue;
+            };
             let reference = match &above {
                 None => Reference { path: vec![name], at: code.at(key), length: length(code, key), optional },
                 Some(above) => {
@@ -122,9 +155,9 @@ fn taken_apart(code: &Code<'_>, pattern: Node<'_>, found: &mut Vec<Reference>) {
             };
             match value.filter(|value| value.kind() == "object_pattern" && reference.path.len() < MAX_DEPTH) {
                 Some(inner) => open.push((inner, Some(reference))),
-                None => found.push(reference),
+                None => found.references.push(reference),
             }
-            if found.len() >= MAX {
+            if found.references.len() > MAX {
                 return;
             }
         }

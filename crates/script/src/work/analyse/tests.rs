@@ -180,3 +180,30 @@ fn depth_is_no_danger() {
     let long = format!("export default (c, r) => [{}]", "r.a,".repeat(20_000));
     assert_eq!(facts(&long).references.len(), 2_000);
 }
+
+#[test]
+fn a_parameter_that_is_handed_on_or_taken_with_a_rest_is_read_whole() {
+    let whole = |code: &str| facts(code).whole;
+    for code in [
+        "export default (c, r) => JSON.stringify(r)",
+        "export default (c, r) => ({ r })",
+        "export default (c, r) => r[c.stepId]",
+        "export default (c, { list, ...rest }) => rest",
+        "export default (c, { [c.stepId]: x }) => x",
+        "export default (...all) => all[1].list",
+        "export default function () { return arguments[1]; }",
+        "const wrap = (f) => f;\nexport default wrap((c, r) => r.list);",
+        "export default (c, r) => { const copy = r; return copy.list; }",
+    ] {
+        assert!(whole(code), "{code}");
+    }
+    for code in [
+        "export default (c, r) => r.list.results",
+        "export default (c, { list: { results } }) => results",
+        "export default (c, r) => { const { list } = r; return list; }",
+        "export default () => 1",
+        "export default (c, r) => r['list'][c.stepId]",
+    ] {
+        assert!(!whole(code), "{code}");
+    }
+}

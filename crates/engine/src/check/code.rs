@@ -1,0 +1,147 @@
+//! Code: whether it is a module, and whether what it reads of other steps and of the state is there.
+
+use model::automation::{Automation, Code};
+use model::diagnostic::{Diagnostic, Severity, Span};
+use model::load::Gaps;
+use script::{Facts, Position, Reference};
+
+use super::Surroundings;
+use crate::code::{Workers, module};
+
+/// What an entry of `stepResults` holds.
+const MEMBERS: [&str; 4] = ["results", "error", "currentItem", "index"];
+
+/// Checks the code of the trigger and of every step.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (step, code) in automation.codes() {
+        let place = Place { automation, code };
+        let told = place.check(gaps, step.is_some(), around);
+        found.extend(told.into_iter().map(|diagnostic| match step {
+            Some(step) => diagnostic.step(step.as_ref()),
+            None => diagnostic,
+        }));
+    }
+    found
+}
+
+struct Place<'a> {
+    automation: &'a Automation,
+    code: &'a Code,
+}
+
+impl Place<'_> {
+    fn check(&self, gaps: &Gaps, in_step: bool, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+        let Some(module) = module(self.code, self.automation) else { return vec![self.missing(around)] };
+        let verdict = match Workers::shared().facts_blocking(&module) {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                let message = format!("the code could not be checked: {error}");
+                return vec![Diagnostic::warning("code-syntax", message, self.code.span())];
+            }
+        };
+        match &*verdict {
+            Err(errors) => {
+                let told = errors
+                    .iter()
+                    .map(|error| self.tell(Severity::Error, "code-syntax", &error.message, error.at, 1));
+                told.collect()
+            }
+            Ok(facts) => {
+                let mut found = self.keys(facts);
+                if facts.export.is_none() {
+                    let message = "the code exports no function";
+                    let diagnostic = Diagnostic::error("code-syntax", message, self.code.span());
+                    found.push(diagnostic.help(if in_step {
+                        "write `export default async (context, stepResults) => { … }`"
+                    } else {
+                        "write `export default async (context, payload) => { … }`"
+                    }));
+                }
+                if in_step {
+                    found.extend(self.references(facts, gaps));
+                }
+                found
+            }
+        }
+    }
+
+    fn missing(&self, around: &Surroundings<'_>) -> Diagnostic {
+        let Code::File(file) = self.code else {
+            return Diagnostic::error("missing-file", "the code is not there", self.code.span());
+        };
+        let message = format!("there is no file `{}`", file.name);
+        let nearest = (around.nearest_code)(&file.name);
+        let diagnostic = Diagnostic::error("missing-file", message, file.span);
+        match nearest {
+            Some(nearest) => diagnostic.nearest(Some(nearest)),
+            None => diagnostic.help("create it, or write the code in place: `code: |`"),
+        }
+    }
+
+    /// Keys of the state are read before the code runs, so they have to be written out.
+    fn keys(&self, facts: &Facts) -> Vec<Diagnostic> {
+        let told = facts.computed_keys.iter().map(|at| {
+            let message = "a key of the state has to be written out, such as `context.state.get(\"count\")`";
+            self.tell(Severity::Error, "computed-state-key", message, *at, 1)
+        });
+        told.collect()
+    }
+
+    fn references(&self, facts: &Facts, gaps: &Gaps) -> Vec<Diagnostic> {
+        let mut ids: Vec<&str> = vec!["trigger"];
+        self.automation.walk(&mut |step| ids.push(&step.id));
+        let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !gaps.may_name(id));
+        let told = facts.references.iter().filter(|reference| !reference.optional).filter(named);
+        told.filter_map(|reference| self.reference(reference, &ids)).collect()
+    }
+
+    fn reference(&self, reference: &Reference, ids: &[&str]) -> Option<Diagnostic> {
+        let length = reference.length as usize;
+        let id = reference.path.first()?;
+        if !ids.contains(&id.as_str()) {
+            let message = format!("there is no step `{id}`");
+            let diagnostic = self.tell(Severity::Warning, "unknown-step", &message, reference.at, length);
+            return Some(diagnostic.expected_names(id, ids.iter().copied()));
+        }
+        let member = reference.path.get(1)?;
+        (!MEMBERS.contains(&member.as_str())).then(|| {
+            let message = format!("`{id}` has no `{member}`: what a step gave is `{id}.results`");
+            let diagnostic = self.tell(Severity::Warning, "unknown-member", &message, reference.at, length);
+            diagnostic.nearest(model::diagnostic::nearest(member, MEMBERS))
+        })
+    }
+
+    /// A problem at a place of the code. Of a file of code the message names the place, since the report is of the
+    /// Automation's file.
+    fn tell(
+        &self,
+        severity: Severity,
+        code: &'static str,
+        message: &str,
+        at: Position,
+        length: usize,
+    ) -> Diagnostic {
+        let (line, column) = (at.line as usize, at.column as usize);
+        let (source, start) = self.code.place(self.automation, line, column);
+        if let Code::File(file) = self.code {
+            let text = source.text().lines().nth(line.saturating_sub(1)).unwrap_or_default();
+            let message = format!("`{}`, {line}:{column}: {message}", file.name);
+            return Diagnostic::new(severity, code, message, file.span)
+                .label(format!("line {line} of it is: {}", shown(text)));
+        }
+        let (_, end) = self.code.place(self.automation, line, column + length.saturating_sub(1));
+        Diagnostic::new(severity, code, message, Span { start: start.start, end: end.end.max(start.end) })
+    }
+}
+
+/// A line of code, short enough for a label.
+fn shown(line: &str) -> String {
+    const MOST: usize = 80;
+    let line = line.trim();
+    if line.chars().count() <= MOST {
+        line.to_owned()
+    } else {
+        line.chars().take(MOST).chain(['…']).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! How a definition is kept for the executions that run on it: the text of its file, with the files of code that it names.
+
+use std::sync::Arc;
+
+use model::automation::Automation;
+use model::diagnostic::Source;
+use model::load::Loaded;
+use serde::{Deserialize, Serialize};
+use store::Definition;
+
+/// What no file of YAML can begin with.
+const MARK: char = '\0';
+
+/// A file with the code that it names.
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    text: String,
+    code: Vec<CodeFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CodeFile {
+    path: String,
+    text: String,
+}
+
+/// The definition of an Automation, to be kept.
+pub(super) fn pack(automation: &Automation) -> Definition {
+    let own = automation.source.text();
+    let text = if automation.code_files.is_empty() {
+        own.to_owned()
+    } else {
+        let file = |source: &Arc<Source>| CodeFile {
+            path: source.path().to_owned(),
+            text: source.text().to_owned(),
+        };
+        let packed = Packed { text: own.to_owned(), code: automation.code_files.iter().map(file).collect() };
+        format!("{MARK}{}", serde_json::to_string(&packed).unwrap_or_default())
+    };
+    Definition {
+        hash: automation.definition,
+        automation: automation.id.clone(),
+        path: automation.source.path().to_owned(),
+        text,
+    }
+}
+
+/// The Automation of a definition that was kept.
+pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
+    let packed = kept.text.strip_prefix(MARK).and_then(|packed| serde_json::from_str(packed).ok());
+    let Packed { text, code } = packed.unwrap_or(Packed { text: kept.text, code: Vec::new() });
+    let loaded = model::load::automation(Arc::new(Source::new(kept.path, text)), kept.automation.as_str());
+    if code.is_empty() {
+        return loaded;
+    }
+    let files: Vec<Arc<Source>> =
+        code.into_iter().map(|file| Arc::new(Source::new(file.path, file.text))).collect();
+    loaded.map(|automation| {
+        automation.with_code_files(|path| files.iter().find(|file| file.path() == path).cloned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_has_the_code_it_was_made_with() {
+        let text = "trigger: {manual: {}}\nsteps:\n  - code: {file: ./a.js}\n";
+        let loaded = model::load::automation(Arc::new(Source::new("automations/x.yaml", text)), "x");
+        let plain = loaded.value.expect("it loads");
+        let code = Arc::new(Source::new("automations/a.js", "export default () => 1;"));
+        let whole = plain.with_code_files(|path| (path == code.path()).then(|| code.clone()));
+        assert_ne!(whole.definition, plain.definition);
+        let again = unpack(pack(&whole)).value.expect("it loads");
+        assert_eq!(again.definition, whole.definition);
+        assert_eq!(again.code_file("automations/a.js").map(|file| file.text()), Some(code.text()));
+        assert_eq!(unpack(pack(&plain)).value.map(|plain| plain.definition), Some(plain.definition));
+    }
+}

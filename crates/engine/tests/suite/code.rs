@@ -1,0 +1,277 @@
+//! Code: what it is given, what it gives, how it fails; the checks of its text; its files.
+
+use std::sync::Once;
+
+use engine::check_text;
+use trigger::webhook::Request;
+
+use crate::common::{Project, outcome_of, show, soon, start_with, steps_of, stop};
+
+/// The workers of these tests are a program of their own.
+fn workers() {
+    static SET: Once = Once::new();
+    SET.call_once(|| engine::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
+}
+
+/// What comes of one step of code, behind others.
+async fn of(before: &str, code: &str) -> String {
+    workers();
+    let code: String = code.lines().map(|line| format!("      {line}\n")).collect();
+    outcome_of(&format!("trigger: {{manual: {{}}}}\nconfigVars: {{_who: Ada}}\nsteps:\n{before}  - id: it\n    code: |\n{code}")).await
+}
+
+fn post(body: &str) -> Request {
+    Request {
+        method: "POST".to_owned(),
+        headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
+        body: body.to_owned().into(),
+        ..Request::default()
+    }
+}
+
+fn live(engine: &engine::Engine) -> String {
+    let catalog = engine.catalog();
+    catalog.find("test").expect("in force").address.as_ref().expect("an address").live.clone()
+}
+
+fn shown(answer: &model::HttpResponse) -> String {
+    format!(
+        "{} {} {}",
+        answer.status,
+        answer.header("content-type").unwrap_or("-"),
+        String::from_utf8_lossy(&answer.body)
+    )
+}
+
+#[tokio::test]
+async fn a_result_is_what_is_returned_and_of_data_what_stands_under_it() {
+    assert_eq!(
+        of("", "export default () => ({ data: { a: [1, 'x', null] } });").await,
+        r#"{"a":[1,"x",null]}"#
+    );
+    assert_eq!(of("", "export default async () => ({ a: 1, data: 2 });").await, r#"2"#);
+    assert_eq!(of("", "module.exports = async () => ({ a: 1 });").await, r#"{"a":1}"#);
+    assert_eq!(of("", "export default () => {};").await, "null");
+    assert_eq!(
+        of("", "// ${{ no.expression }}\nexport default () => ({ data: '${{ x }}' });").await,
+        r#""${{ x }}""#
+    );
+}
+
+#[tokio::test]
+async fn code_reads_the_steps_before_it_its_loops_and_its_context() {
+    let read = of("  - id: a\n    set: {x: 7}\n", "export default (context, results) => ({ data: [results.a.results.x, context.configVars._who, context.stepId, typeof context.executionId] });").await;
+    assert_eq!(read, r#"[7,"Ada","it","string"]"#);
+    workers();
+    let nested = "trigger: {manual: {}}\nsteps:\n  - id: outer\n    forEach: [a, b]\n    as: one\n    steps:\n      - id: inner\n        forEach: [1, 2]\n        as: two\n        steps:\n          - code: |\n              export default (c, { outer, inner }) => ({ data: `${outer.index}${outer.currentItem}${inner.index}${inner.currentItem}` });\n";
+    assert_eq!(outcome_of(nested).await, r#"[["0a01","0a12"],["1b01","1b12"]]"#);
+    let manual = "trigger: {manual: {}}\ninputs: {n: {type: integer, default: 3}}\nsteps:\n  - code: |\n      export default (c, all) => ({ data: Object.keys(all).sort() });\n";
+    assert_eq!(outcome_of(manual).await, r#"["trigger"]"#, "whoever looks at all of it gets all of it");
+}
+
+#[tokio::test]
+async fn an_error_says_where_in_the_file_and_shows_the_line() {
+    let failed =
+        of("", "const twice = (x) => x.a.b * 2;\nexport default () => {\n  return { data: twice({}) };\n};")
+            .await;
+    assert!(failed.starts_with("failed: "), "{failed}");
+    assert!(failed.contains("at automations/test.yaml:6:"), "{failed}");
+    assert!(failed.contains("6 | const twice"), "{failed}");
+}
+
+#[tokio::test]
+async fn code_that_overruns_its_step_s_time_fails_it() {
+    workers();
+    let yaml = "trigger: {manual: {}}\nsteps:\n  - id: it\n    timeout: 200ms\n    onError: [{set: {kind: \"${{ error.kind }}\"}}]\n    code: |\n      export default () => { for (;;) {} };\n";
+    assert_eq!(outcome_of(yaml).await, r#"{"kind":"timeout"}"#);
+}
+
+#[tokio::test]
+async fn what_code_writes_to_the_state_is_there_for_the_next_execution() {
+    workers();
+    let project = Project::with(
+        "trigger: {manual: {}}\nsteps:\n  - code: |\n      export default ({ state }) => {\n        const n = (state.get('n') ?? 0) + 1;\n        state.set('n', n);\n        return { data: n };\n      };\n",
+    );
+    let engine = project.start().await;
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(start_with(&engine, "{}").await);
+    }
+    let mut seen = Vec::new();
+    for id in ids {
+        seen.push(show(&soon(engine.wait(id)).await.expect("it ends")));
+    }
+    seen.sort();
+    assert_eq!(seen, ["1", "2", "3", "4", "5"], "none of them saw the same");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn code_that_fails_leaves_the_state_as_it_was() {
+    workers();
+    let project = Project::with(
+        "trigger: {manual: {}}\nsteps:\n  - code: |\n      export default ({ state }) => { state.set('n', 1); throw new Error('no'); };\n    onError: continue\n  - set: {n: \"${{ state.n | default('none') }}\"}\n",
+    );
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"n":"none"}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_last_step_s_response_object_answers_the_caller() {
+    workers();
+    let answer = |returned: &str| {
+        let yaml = format!(
+            "trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - set: {{x: 1}}\n  - if: \"true\"\n    then:\n      - code: |\n          export default () => ({returned});\n"
+        );
+        async move {
+            let project = Project::with(&yaml);
+            let engine = project.start().await;
+            let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+            stop(engine).await;
+            shown(&answer)
+        }
+    };
+    assert_eq!(answer("{ statusCode: 201, body: { a: 1 } }").await, r#"201 application/json {"a":1}"#);
+    assert_eq!(answer("{ statusCode: 202, contentType: 'text/plain', body: 'x' }").await, "202 text/plain x");
+    assert_eq!(answer("{ statusCode: 200, data: { b: 2 } }").await, r#"200 application/json {"b":2}"#);
+    assert_eq!(answer("{ data: { statusCode: 404 } }").await, r#"200 application/json {"statusCode":404}"#);
+    let wrong = answer("{ statusCode: 99, body: 'x' }").await;
+    assert!(wrong.starts_with("500 ") && wrong.contains("statusCode"), "{wrong}");
+}
+
+#[tokio::test]
+async fn a_response_object_in_the_midst_is_a_result_like_any_other() {
+    workers();
+    let project = Project::with(
+        "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: a\n    code: |\n      export default () => ({ statusCode: 404, body: 'x' });\n  - set: {s: \"${{ steps.a.results.statusCode }}\"}\n",
+    );
+    let engine = project.start().await;
+    let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+    assert_eq!(shown(&answer), r#"200 application/json {"s":404}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_file_of_code_is_taken_up_when_it_changes_and_executions_keep_theirs() {
+    workers();
+    let project =
+        Project::with("trigger: {manual: {}}\nsteps:\n  - wait: 1h\n  - code: {file: ./lib/it.js}\n");
+    std::fs::create_dir_all(project.path("automations/lib")).expect("a folder");
+    project.write("automations/lib/it.js", "export default () => ({ data: 'old' });");
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    project.write("automations/lib/it.js", "export default () => ({ data: 'new' });");
+    let reload = engine.reload().await;
+    assert_eq!(reload.changed.len(), 1, "{reload:?}");
+    stop(engine).await;
+    let engine = project.start().await;
+    let second = start_with(&engine, "{}").await;
+    project.clock.advance(std::time::Duration::from_secs(3601));
+    assert_eq!(show(&soon(engine.wait(first)).await.expect("it ends")), r#""old""#);
+    assert_eq!(show(&soon(engine.wait(second)).await.expect("it ends")), r#""new""#);
+    project.write("automations/lib/it.js", "export default () => ({ data: ");
+    let reload = engine.reload().await;
+    assert_eq!(reload.stale.len(), 1, "the last good version stays in force");
+    stop(engine).await;
+}
+
+#[test]
+fn what_is_wrong_with_code_is_told_with_its_place_in_the_file() {
+    workers();
+    let catalog = engine::check_project(Project::new().dir.path(), &[]).expect("checked").catalog;
+    let told = |code: &str| {
+        let code: String = code.lines().map(|line| format!("      {line}\n")).collect();
+        let yaml = format!(
+            "trigger: {{manual: {{}}}}\nsteps:\n  - id: list\n    set: {{x: 1}}\n  - code: |\n{code}"
+        );
+        let report = check_text(&catalog, "automations/test.yaml", &yaml);
+        let entries = report.entries();
+        let shown: Vec<String> =
+            entries.iter().map(|entry| format!("{} {}:{}", entry.code, entry.line, entry.column)).collect();
+        shown.join(", ")
+    };
+    assert_eq!(told("export default () => ({ data: 1 });"), "");
+    assert_eq!(told("export default () => {\n  return { data: 1 + };\n};"), "code-syntax 7:28");
+    assert!(told("export const x = 1;").starts_with("code-syntax 6:"), "{}", told("export const x = 1;"));
+    assert!(told("export default (a: string) => ({ data: 1 });").starts_with("code-syntax 6:"));
+    assert_eq!(told("export default (c, r) => ({ data: r.list.results.hasOwnProperty('x') });"), "");
+    assert_eq!(
+        told("export default (c, stepResults) => ({ data: stepResults.lst.results.x });"),
+        "unknown-step 6:63"
+    );
+    assert_eq!(told("export default (c, r) => ({ data: r.list.result });"), "unknown-member 6:43");
+    assert_eq!(
+        told("export default ({ state }) => ({ data: state.get(String(1)) });").split(' ').next(),
+        Some("computed-state-key")
+    );
+}
+
+#[tokio::test]
+async fn lines_of_the_logger_are_in_the_execution_s_log() {
+    workers();
+    let project = Project::with(
+        "trigger: {manual: {}}\nsteps:\n  - id: it\n    code: |\n      export default ({ logger }) => { logger.info('a', { b: 1 }); logger.warn('c'); return { data: 1 }; };\n",
+    );
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(steps_of(&engine, id).await, ["it=1"]);
+    let lines = engine.store().logs(id, 0, 10).await.expect("read");
+    let shown: Vec<String> = lines.iter().map(|line| format!("{:?} {}", line.level, line.message)).collect();
+    assert_eq!(shown, [r#"Info a {"b":1}"#, "Warn c"]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_code_of_a_trigger_decides_payload_and_answer_before_the_steps() {
+    workers();
+    let project = Project::with(
+        "trigger:\n  webhook:\n    verify: none\n    code: |\n      export default async ({ logger }, payload) => {\n        const n = payload.body.data.n;\n        logger.info(`n is ${n}`);\n        if (n < 0) throw new Error('too small');\n        return {\n          payload: { n: n * 2 },\n          response: { statusCode: n > 0 ? 201 : 400, body: { n } },\n          run: n > 0,\n        };\n      };\nsteps:\n  - set: {got: \"${{ trigger.results.n }}\"}\n",
+    );
+    let engine = project.start().await;
+    let address = live(&engine);
+    let answer = soon(engine.receive(&address, post(r#"{"n": 4}"#))).await;
+    assert_eq!(shown(&answer), r#"201 application/json {"n":4}"#);
+    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"got":8}"#);
+    let lines = engine.store().logs(id, 0, 10).await.expect("read");
+    assert_eq!(lines.first().map(|line| line.message.as_str()), Some("n is 4"));
+
+    let declined = soon(engine.receive(&address, post(r#"{"n": 0}"#))).await;
+    assert_eq!(shown(&declined), r#"400 application/json {"n":0}"#);
+    let id = declined.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    assert_eq!(
+        show(&soon(engine.wait(id)).await.expect("it ends")),
+        "cancelled: declined by the trigger's code"
+    );
+
+    let failed = soon(engine.receive(&address, post(r#"{"n": -1}"#))).await;
+    assert_eq!(failed.status, 500);
+    assert!(shown(&failed).contains("trigger_code_failed") && !shown(&failed).contains("too small"));
+    let page = store::Page { before: None, limit: 10 };
+    let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("read");
+    assert_eq!(rows.len(), 2, "where the code fails nothing is started");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_is_sent_twice_gets_the_answer_that_the_code_of_the_trigger_gave_the_first() {
+    workers();
+    let project = Project::with(
+        "trigger:\n  webhook:\n    verify: none\n    dedup: {by: {header: x-id}}\n    code: |\n      export default (context, payload) => ({ response: { statusCode: 202, body: context.executionId } });\nsteps: []\n",
+    );
+    let engine = project.start().await;
+    let address = live(&engine);
+    let twice = || {
+        let mut request = post("{}");
+        request.headers.push(("x-id".to_owned(), b"7".to_vec()));
+        request
+    };
+    let first = soon(engine.receive(&address, twice())).await;
+    let second = soon(engine.receive(&address, twice())).await;
+    assert_eq!(first.status, 202, "{}", shown(&first));
+    assert_eq!((second.status, &second.body), (202, &first.body));
+    stop(engine).await;
+}

@@ -1,0 +1,135 @@
+//! JavaScript that an author writes.
+
+use std::sync::Arc;
+
+use super::trigger::Trigger;
+use super::{Automation, DefinitionHash, Named, Verb};
+use crate::diagnostic::{Source, Span};
+use crate::yaml::Text;
+
+/// What a file of code ends in.
+pub const CODE_ENDINGS: [&str; 2] = [".js", ".mjs"];
+
+/// A module: an ES module with a default export, or one that sets `module.exports`. It is never interpolated.
+#[derive(Clone, Debug)]
+pub enum Code {
+    /// Written into the Automation.
+    Inline {
+        /// The text, with the place of each part of it.
+        text: Arc<Text>,
+        /// Where it stands.
+        span: Span,
+    },
+    /// A file beside it; its path is relative to the project folder.
+    File(Named),
+}
+
+impl Code {
+    /// Where it is written in the Automation's file.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        match self {
+            Self::Inline { span, .. } => *span,
+            Self::File(file) => file.span,
+        }
+    }
+
+    /// The text; `None` for a file that is not there. `automation` is the one it is of.
+    #[must_use]
+    pub fn text<'a>(&'a self, automation: &'a Automation) -> Option<&'a str> {
+        match self {
+            Self::Inline { text, .. } => Some(&text.value),
+            Self::File(file) => automation.code_file(&file.name).map(|source| source.text()),
+        }
+    }
+
+    /// The file in which it stands, and the place there of a line and column of the text, both counted from 1, the
+    /// columns in characters. A place past the end is the end.
+    #[must_use]
+    pub fn place(&self, automation: &Automation, line: usize, column: usize) -> (Arc<Source>, Span) {
+        let whole = || (automation.source.clone(), self.span());
+        let Some(text) = self.text(automation) else { return whole() };
+        let (start, end) = stretch(text, line, column);
+        match self {
+            Self::Inline { text, .. } => (automation.source.clone(), text.locate_span(start, end)),
+            Self::File(file) => match automation.code_file(&file.name) {
+                Some(source) => (source.clone(), Span::new(start, end)),
+                None => whole(),
+            },
+        }
+    }
+}
+
+/// The bytes of the character at a line and column.
+fn stretch(text: &str, line: usize, column: usize) -> (usize, usize) {
+    let mut start = 0;
+    for (at, content) in text.split_inclusive('\n').enumerate() {
+        if at + 1 >= line {
+            let content = content.trim_end_matches(['\n', '\r']);
+            let mut characters = content.char_indices().skip(column.saturating_sub(1));
+            let (offset, length) =
+                characters.next().map_or((content.len(), 0), |(offset, found)| (offset, found.len_utf8()));
+            return (start + offset, start + offset + length);
+        }
+        start += content.len();
+    }
+    (text.len(), text.len())
+}
+
+impl Automation {
+    /// The code of its trigger and its steps, with the id of the step.
+    #[must_use]
+    pub fn codes(&self) -> Vec<(Option<&Arc<str>>, &Code)> {
+        let mut found = Vec::new();
+        if let Trigger::Webhook(webhook) = &self.trigger {
+            found.extend(webhook.code.as_ref().map(|code| (None, code)));
+        }
+        self.walk(&mut |step| {
+            if let Verb::Code(code) = &step.verb {
+                found.push((Some(&step.id), code));
+            }
+        });
+        found
+    }
+
+    /// The file of code at a path relative to the project folder, where it is there.
+    #[must_use]
+    pub fn code_file(&self, path: &str) -> Option<&Arc<Source>> {
+        self.code_files.iter().find(|source| source.path() == path)
+    }
+
+    /// The same Automation with its files of code in it, which are then a part of its definition: another text of one of
+    /// them makes another definition. `find` gives the file at a path relative to the project folder.
+    #[must_use]
+    pub fn with_code_files(&self, find: impl Fn(&str) -> Option<Arc<Source>>) -> Self {
+        let mut paths: Vec<&str> = self
+            .codes()
+            .into_iter()
+            .filter_map(|(_, code)| match code {
+                Code::File(file) => Some(file.name.as_str()),
+                Code::Inline { .. } => None,
+            })
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let files: Vec<Arc<Source>> = paths.into_iter().filter_map(find).collect();
+        let parts = files.iter().flat_map(|source| [source.path(), source.text()]);
+        let definition = DefinitionHash::of_parts(&self.id, std::iter::once(self.source.text()).chain(parts));
+        Self { code_files: files, definition, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_character_and_past_the_end_the_end() {
+        let text = "ab\nžluť x\n";
+        assert_eq!(stretch(text, 1, 2), (1, 2));
+        assert_eq!(stretch(text, 2, 1), (3, 5));
+        assert_eq!(stretch(text, 2, 6), (10, 11));
+        assert_eq!(stretch(text, 2, 99), (11, 11));
+        assert_eq!(stretch(text, 9, 1), (12, 12));
+    }
+}

@@ -1,0 +1,25 @@
+//! `code`: runs JavaScript.
+
+use super::VerbRow;
+use super::reader::StepReader;
+use crate::automation::Verb;
+use crate::load::code;
+use crate::load::keys::Key;
+
+pub(super) static CODE: VerbRow = VerbRow {
+    word: "code",
+    what: "a `code` step",
+    about: "Runs JavaScript: a module whose default export is a function of `(context, stepResults)`. Its result is what \
+            the function returns; of `{data}` it is the data.",
+    marks: &["code"],
+    keys: &[Key::required(
+        "code",
+        code::SHAPE,
+        "The module: `export default async (context, stepResults) => …`, or `{file: ./name.js}`. It is never interpolated.",
+    )],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    code::lower(step.take("code"), step.diagnostics()).map(Verb::Code)
+}
