@@ -22,6 +22,9 @@ pub(crate) trait Doubles: Send + Sync + 'static {
 
     /// Held while an action calls the real system, where it does.
     fn live(&self) -> Option<Box<dyn Send>>;
+
+    /// Says that code runs in another process, for as long as what is given back lives.
+    fn elsewhere(&self) -> Box<dyn Send>;
 }
 
 /// A call that a double may answer.

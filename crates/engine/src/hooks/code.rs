@@ -54,6 +54,7 @@ impl Services {
             argument: results,
             deadline: LONGEST,
         };
+        let _busy = self.doubles.as_ref().map(|doubles| doubles.elsewhere());
         let run = tokio::time::timeout(LONGEST + LONGEST_WAIT, Workers::shared().pool().run(call)).await;
         let outcome = match run {
             Ok(Ok(outcome)) => outcome,

@@ -32,7 +32,7 @@ impl Run {
             return Err(failed(ActionError::new(ErrorKind::Input, "the file of the code is not there")));
         };
         // In a test the clock stands still meanwhile.
-        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
+        let _busy = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
         let facts = self.facts(module).await?;
         let state = self.code_state(&facts).await?;
         let results = step_results(scope, plan, context, &facts);

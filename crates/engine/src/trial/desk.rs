@@ -169,6 +169,10 @@ impl Doubles for Desk {
         self.trusts_senders
     }
 
+    fn elsewhere(&self) -> Box<dyn Send> {
+        Box::new(self.still.busy())
+    }
+
     fn live(&self) -> Option<Box<dyn Send>> {
         self.is_live().then(|| Box::new(self.still.busy()) as Box<dyn Send>)
     }
