@@ -94,6 +94,12 @@ impl ManualClock {
         self.lock().sleepers.iter().filter(|(_, wake)| !wake.is_closed()).map(|((at, _), _)| *at).collect()
     }
 
+    /// How often somebody went to sleep, so how often somebody was awake.
+    #[must_use]
+    pub fn sleeps(&self) -> u64 {
+        self.lock().count
+    }
+
     /// Comes back once somebody sleeps for `at` or later than `at` but not for ever: for tests that must move the
     /// clock only when the other side waits for it.
     pub async fn somebody_sleeps_until(&self, at: Timestamp) {

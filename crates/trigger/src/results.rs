@@ -8,7 +8,7 @@ use crate::{Rejection, webhook};
 ///
 /// Every kind has `body.data`, so an Automation can be started by hand with what a request would have brought:
 /// a webhook's is described at [`webhook::results`]; a schedule's is `null`, beside `scheduledAt`, `startedAt` (RFC 3339,
-/// UTC) and `timezone`; a manual start's are the inputs, which `inputs` names too.
+/// UTC) and `timezone`; a poll's is what is new, beside `polledAt`; a manual start's are the inputs, which `inputs` names too.
 ///
 /// # Errors
 /// Only for a webhook whose body cannot be read; such a request is refused by [`webhook::receive`] and never stored.
@@ -23,6 +23,10 @@ pub fn results(payload: &Payload) -> Result<Value, Rejection> {
             ("startedAt", Value::from(started_at.to_string())),
             ("timezone", Value::from(timezone.as_str())),
             ("body", map([("data", Value::Null)])),
+        ])),
+        Payload::Poll { data, polled_at } => Ok(map([
+            ("body", map([("data", data.clone())])),
+            ("polledAt", Value::from(polled_at.to_string())),
         ])),
         Payload::Manual { inputs } => {
             let inputs = Value::from(inputs.clone());
@@ -57,6 +61,15 @@ mod tests {
             r#""timezone":"Europe/Berlin","body":{"data":null}}"#
         );
         check(&payload, expected);
+    }
+
+    #[test]
+    fn a_poll_leaves_what_is_new_and_when_it_was_found() {
+        let payload = Payload::Poll {
+            data: Value::from(Map::from_iter([("id", "17")])),
+            polled_at: "2026-03-29T01:00:00Z".parse().expect("an instant"),
+        };
+        check(&payload, r#"{"body":{"data":{"id":"17"}},"polledAt":"2026-03-29T01:00:00Z"}"#);
     }
 
     #[test]

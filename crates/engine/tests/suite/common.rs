@@ -86,6 +86,11 @@ pub(crate) async fn stop(engine: Engine) {
     engine.store().close().await.expect("the store closes");
 }
 
+/// Waits until what the clock starts has been dealt with up to now, which it shows by sleeping for its next instant.
+pub(crate) async fn settled(project: &Project, next: &str) {
+    soon(project.clock.somebody_sleeps_until(next.parse().expect("an instant"))).await;
+}
+
 pub(crate) fn json(text: &str) -> Value {
     Value::from_json(text.as_bytes(), JsonLimits::default()).expect("it is JSON")
 }

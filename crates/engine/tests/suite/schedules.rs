@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::Engine;
 use store::{ExecutionFilter, Page};
 
-use crate::common::{Peer, Project, call, soon, stop};
+use crate::common::{Peer, Project, call, settled, soon, stop};
 
 /// The instants that were started, oldest first.
 async fn instants(engine: &Engine) -> Vec<String> {
@@ -17,11 +17,6 @@ async fn instants(engine: &Engine) -> Vec<String> {
         other => format!("{other:?}"),
     };
     rows.iter().map(instant).collect()
-}
-
-/// Waits until the schedule has been dealt with up to now, which it shows by sleeping for its next instant.
-async fn settled(project: &Project, next: &str) {
-    soon(project.clock.somebody_sleeps_until(next.parse().expect("an instant"))).await;
 }
 
 const EVERY: &str =
@@ -134,4 +129,36 @@ async fn local_times_follow_the_schedules_zone() {
     let engine = project.start().await;
     settled(&project, "2026-03-02T09:30:00Z").await;
     stop(engine).await;
+}
+
+/// How often anything of an engine with so many schedules wakes while eleven hours pass in which none is due, and then at
+/// the instant at which the first of them is.
+async fn wakings(schedules: usize) -> (u64, u64) {
+    let project = Project::new();
+    for number in 0..schedules {
+        let at = if number == 0 { "19:30".to_owned() } else { format!("20:{:02}", 1 + number % 59) };
+        let yaml = format!("trigger: {{schedule: {{daily: {{at: \"{at}\"}}}}}}\nsteps: []\n");
+        project.write(&format!("automations/s{number}.yaml"), &yaml);
+    }
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T19:30:00Z").await;
+    let before = project.clock.sleeps();
+    for _ in 0..11 * 60 {
+        project.clock.advance(Duration::from_secs(60));
+        tokio::task::yield_now().await;
+    }
+    let quiet = project.clock.sleeps() - before;
+    project.clock.advance_to("2026-03-02T19:30:00Z".parse().expect("an instant"));
+    settled(&project, "2026-03-02T20:01:00Z").await;
+    assert_eq!(instants(&engine).await, ["2026-03-02T19:30:00Z"]);
+    let due = project.clock.sleeps() - before - quiet;
+    stop(engine).await;
+    (quiet, due)
+}
+
+#[tokio::test]
+async fn ten_thousand_schedules_wake_nobody_between_their_instants_and_once_at_each() {
+    let (quiet, due) = wakings(10_000).await;
+    // Whatever else the engine looks after now and then: never for the sake of a schedule.
+    assert!(quiet <= 5 && due <= 5, "{quiet} wakings in eleven hours, {due} at the instant");
 }

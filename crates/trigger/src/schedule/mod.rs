@@ -19,6 +19,8 @@ mod local;
 mod oracle;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod years;
 mod zone;
 
 use std::time::Duration;
