@@ -8,6 +8,7 @@ mod error;
 
 pub mod action;
 pub mod connection;
+pub mod event;
 pub mod input;
 
 pub mod http;
@@ -20,6 +21,7 @@ pub mod registry;
 pub use action::{Action, Call, LogSink, TRACE_HEADER, Trace};
 pub use connection::{BaseUrl, ConnectionInput, ConnectionType, ConnectionValue, ResolvedConnection};
 pub use error::Error;
+pub use event::{EventSource, EventSpec, HookedEvent, PolledEvent, Record};
 pub use http::{
     AllowList, Http, HttpOptions, Lookup, Recording, Tape, Timer, Transport, Unrecorded, install_crypto,
 };

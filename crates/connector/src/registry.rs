@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::action::Action;
 use crate::connection::ConnectionType;
+use crate::event::EventSpec;
 use crate::manifest::{self, Manifest, Natives};
 use crate::native;
 
@@ -58,6 +59,9 @@ pub struct Connector {
     pub connections: Vec<String>,
     /// The full names of its actions.
     pub actions: Vec<String>,
+    /// The full names of its events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
     /// The file it comes from, for a user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -69,6 +73,7 @@ pub struct Registry {
     connectors: IndexMap<String, Connector>,
     actions: IndexMap<String, Arc<dyn Action>>,
     connection_types: IndexMap<String, ConnectionType>,
+    events: IndexMap<String, Arc<EventSpec>>,
 }
 
 impl Registry {
@@ -77,8 +82,12 @@ impl Registry {
     /// # Errors
     /// A manifest that is shipped is wrong, which a test of this crate rules out.
     pub fn builtin() -> Result<Self, Vec<Report>> {
-        let mut registry =
-            Self { connectors: IndexMap::new(), actions: IndexMap::new(), connection_types: IndexMap::new() };
+        let mut registry = Self {
+            connectors: IndexMap::new(),
+            actions: IndexMap::new(),
+            connection_types: IndexMap::new(),
+            events: IndexMap::new(),
+        };
         let mut reports = Vec::new();
         for (path, text) in MANIFESTS {
             let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
@@ -103,9 +112,10 @@ impl Registry {
             description: None,
             connections: Vec::new(),
             actions: Vec::new(),
+            events: Vec::new(),
             file: None,
         };
-        self.put_connector(connector, actions, Vec::new());
+        self.put_connector(connector, actions, Vec::new(), Vec::new());
         self
     }
 
@@ -152,9 +162,10 @@ impl Registry {
             description: head.description.clone(),
             connections: Vec::new(),
             actions: Vec::new(),
+            events: Vec::new(),
             file,
         };
-        self.put_connector(connector, manifest.actions, manifest.connections);
+        self.put_connector(connector, manifest.actions, manifest.connections, manifest.events);
     }
 
     fn put_connector(
@@ -162,10 +173,14 @@ impl Registry {
         mut connector: Connector,
         actions: Vec<Arc<dyn Action>>,
         connections: Vec<ConnectionType>,
+        events: Vec<EventSpec>,
     ) {
         let prefix = format!("{}.", connector.name);
         self.actions.retain(|name, _| !name.starts_with(&prefix));
         self.connection_types.retain(|name, _| !name.starts_with(&prefix));
+        self.events.retain(|name, _| !name.starts_with(&prefix));
+        connector.events = events.iter().map(|event| event.name.clone()).collect();
+        self.events.extend(events.into_iter().map(|event| (event.name.clone(), Arc::new(event))));
         connector.actions = actions.iter().map(|action| action.spec().name.clone()).collect();
         connector.connections = connections.iter().map(|connection| connection.name.clone()).collect();
         self.actions.extend(actions.into_iter().map(|action| (action.spec().name.clone(), action)));
@@ -183,6 +198,17 @@ impl Registry {
     /// All actions, connector by connector, in the order they are declared.
     pub fn actions(&self) -> impl Iterator<Item = &Arc<dyn Action>> {
         self.actions.values()
+    }
+
+    /// The event of this full name, such as `wiki.pageChanged`.
+    #[must_use]
+    pub fn event(&self, name: &str) -> Option<&Arc<EventSpec>> {
+        self.events.get(name)
+    }
+
+    /// All events, connector by connector, in the order they are declared.
+    pub fn events(&self) -> impl Iterator<Item = &Arc<EventSpec>> {
+        self.events.values()
     }
 
     /// All connectors.

@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::doubles::Doubles;
 use crate::hooks::Desk;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
+use crate::poll::{self, Polls};
 use crate::reload::Loader;
 use crate::run::Secret;
 use crate::secrets::{ListedSecret, Secrets};
@@ -56,6 +57,7 @@ pub(crate) struct Services {
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) hooks: Desk,
+    pub(crate) polls: Polls,
     /// Nothing new begins, and what runs stops at the next step.
     pub(crate) closing: CancellationToken,
     /// What still runs is cut off.
@@ -208,6 +210,7 @@ impl Engine {
                 tracing::info!(unfinished, "executions go on where they stopped");
             }
             services.tracker.spawn(scheduler::run(services.clone()));
+            services.tracker.spawn(poll::run(services.clone()));
             services.tracker.spawn(crate::watch::prune(services.clone()));
         }
         services.tracker.spawn(services.clone().dispatch());
@@ -508,6 +511,7 @@ impl Services {
             notices,
             intake: Intake::new(settings.limits.in_flight),
             hooks: Desk::default(),
+            polls: Polls::default(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),

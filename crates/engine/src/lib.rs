@@ -14,6 +14,7 @@ mod check;
 mod code;
 mod parallel;
 mod plan;
+mod poll;
 mod schemas;
 mod validate;
 
@@ -42,6 +43,7 @@ pub use forecast::{Forecast, forecast_project};
 pub use intake::{Answer, Pending, SignalError};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
+pub use poll::{PollError, PollView};
 pub use schemas::surroundings;
 pub use secrets::{ListedSecret, SecretSource, secret_files};
 pub use settings::{Limits, Settings};

@@ -25,8 +25,19 @@ pub(crate) struct Loader {
     builtin: Arc<Registry>,
     folder: tokio::sync::Mutex<Folder>,
     addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
-    /// The Automations that were decided upon since the scheduler last asked.
-    decided: Mutex<BTreeSet<AutomationId>>,
+    /// The Automations that were decided upon since each listener last asked.
+    decided: Mutex<[BTreeSet<AutomationId>; Listener::COUNT]>,
+}
+
+/// Who follows what is decided upon.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Listener {
+    Schedules,
+    Polls,
+}
+
+impl Listener {
+    const COUNT: usize = 2;
 }
 
 /// The next snapshot, not yet in force.
@@ -50,9 +61,10 @@ impl Loader {
         }
     }
 
-    /// The Automations that were decided upon since this was last asked.
-    pub(crate) fn take_decided(&self) -> BTreeSet<AutomationId> {
-        std::mem::take(&mut self.decided.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The Automations that were decided upon since the listener last asked.
+    pub(crate) fn take_decided(&self, listener: Listener) -> BTreeSet<AutomationId> {
+        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut decided[listener as usize])
     }
 
     /// The files as they were last read.
@@ -132,9 +144,9 @@ impl Services {
         self.catalog.store(catalog);
         self.hooks.forget(&reload.removed);
         if self.settings.background {
-            // The scheduler takes them away; where there is none they would stay for ever.
+            // The listeners take them away; where there are none they would stay for ever.
             let mut decided = self.loader.decided.lock().unwrap_or_else(PoisonError::into_inner);
-            decided.extend(reload.decided.iter().cloned());
+            decided.iter_mut().for_each(|decided| decided.extend(reload.decided.iter().cloned()));
         }
         self.generation.send_replace(reload.generation);
         let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });

@@ -15,6 +15,7 @@ use store::{Accept, Watermark};
 use crate::catalog::{Catalog, Deployed};
 use crate::engine::{Services, Start};
 use crate::intake::Terms;
+use crate::reload::Listener;
 
 /// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
 const ON_TIME: Duration = Duration::from_secs(30);
@@ -34,7 +35,7 @@ pub(crate) async fn run(services: Arc<Services>) {
     loop {
         generation.mark_unchanged();
         // What is decided upon from here on is told by another generation.
-        let decided = services.loader.take_decided();
+        let decided = services.loader.take_decided(Listener::Schedules);
         timetable.adopt(&services, &services.catalog.load_full(), decided).await;
         loop {
             let next = timetable.next();
@@ -122,7 +123,7 @@ impl Timetable {
         // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
         stream::iter(fresh)
             .for_each_concurrent(AT_ONCE, |watermark| async {
-                let accept = Accept { executions: Vec::new(), watermark: Some(watermark) };
+                let accept = Accept { watermark: Some(watermark), ..Accept::default() };
                 if let Err(error) = services.store.accept(accept).await {
                     services.lost(&error);
                 }
@@ -226,7 +227,7 @@ impl Tick {
             }
         }
         if self.instants.last() != Some(&self.done) || self.overlap == Overlap::Skip {
-            let accept = Accept { executions: Vec::new(), watermark: Some(watermark(self.done)) };
+            let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
             if services.accepting()
                 && let Err(error) = services.store.accept(accept).await
             {

@@ -26,6 +26,14 @@ pub enum Payload {
         /// The schedule's IANA zone.
         timezone: String,
     },
+    /// What a poll found.
+    #[serde(rename_all = "camelCase")]
+    Poll {
+        /// What is new: one, or a list.
+        data: Value,
+        /// When it was found.
+        polled_at: Timestamp,
+    },
     /// A person, the command line, the API or another Automation.
     Manual {
         /// The inputs by name.

@@ -92,6 +92,8 @@ pub enum Start {
     Inputs(Vec<(Named, Value)>),
     /// An instant of its schedule.
     Due(Timestamp),
+    /// What a poll found, or an event brought.
+    Found(Value),
 }
 
 /// A request on a webhook's address.

@@ -1,5 +1,6 @@
 //! The contract that every store keeps. It has no business rule: it keeps what it is given, in order, durably.
 
+mod poll;
 mod sending;
 mod state;
 mod wait;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use sending::{Sending, Sent};
+pub use poll::{PollEntry, PollStanding, PollWrite, Subscription};
 pub use state::{StateEntry, StateRow, StateWrite};
 pub use wait::{Resting, Wait};
 
@@ -31,7 +33,7 @@ pub trait Store: Send + Sync + 'static {
     /// The definition with this hash.
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error>;
 
-    /// Accepts executions together with the watermark they belong to: all of it or nothing. An execution whose
+    /// Accepts executions together with the watermark or the poll they belong to: all of it or nothing. An execution whose
     /// key, or one of whose names, is already taken for its Automation is not created, and the one that took it is
     /// named instead; none of its other names is then taken. A
     /// crash before the return means that the caller was told nothing; a crash after, that all of it stands. The
@@ -114,6 +116,24 @@ pub trait Store: Send + Sync + 'static {
     /// The watermark of every schedule.
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
 
+    /// Where the poll of every Automation stands that ever polled.
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error>;
+
+    /// Which of these keys the polls of an Automation have seen, in their order.
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error>;
+
+    /// What came of the latest polls of an Automation, newest first; up to [`PollWrite::MAX_ENTRIES`].
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error>;
+
+    /// Every subscription that another application has, is to have, or is to lose.
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error>;
+
+    /// Keeps a subscription, in place of the one with its id. A crash before the return leaves the one before.
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error>;
+
+    /// Forgets a subscription.
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error>;
+
     /// Deletes executions that ended before `before`, their events and logs, at most `limit` of them, and
     /// definitions that nothing refers to any more. Keys and watermarks stay. Gives how many went: call again
     /// where it is `limit`. A crash in its midst leaves no execution half deleted.
@@ -168,6 +188,8 @@ pub struct Accept {
     pub executions: Vec<NewExecution>,
     /// The instant up to which a schedule has been dealt with.
     pub watermark: Option<Watermark>,
+    /// The poll that found what they start with.
+    pub poll: Option<PollWrite>,
 }
 
 /// An execution to accept.

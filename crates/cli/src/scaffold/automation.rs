@@ -16,7 +16,7 @@ pub(crate) struct Kind {
 }
 
 /// Every kind there is.
-pub(crate) const KINDS: [Kind; 3] = [
+pub(crate) const KINDS: [Kind; 4] = [
     Kind {
         name: "webhook",
         about: "a request on its address",
@@ -30,6 +30,13 @@ pub(crate) const KINDS: [Kind; 3] = [
         next: "cogwork run {id}    or `cogwork serve`, which starts it when it is time",
         body: SCHEDULE,
         tests: SCHEDULE_TESTS,
+    },
+    Kind {
+        name: "poll",
+        about: "new data in the results of an action",
+        next: "cogwork run {id} --payload FILE    or `cogwork serve`, which polls",
+        body: POLL,
+        tests: POLL_TESTS,
     },
     Kind {
         name: "manual",
@@ -85,6 +92,30 @@ outputs:
   dueAt: ${{ trigger.results.scheduledAt }}
 "#;
 
+const POLL: &str = r#"# New data in the results of an action starts it.
+trigger:
+  poll:
+    action: http.request
+    with: {url: "https://shop.example.com/orders?sort=newest"}
+    every: 5m
+    # Where the list is, and what tells each item from all others.
+    items: result.body.orders
+    id: item.id
+    # batch: all that is new goes to one execution, as a list. each: one execution for each.
+    deliver: each
+
+# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+steps:
+  - id: note
+    action: log.info
+    with:
+      message: Order ${{ trigger.results.body.data.id }} is new
+
+# The result; without this it is the result of the last step.
+outputs:
+  order: ${{ trigger.results.body.data.id }}
+"#;
+
 const MANUAL: &str = r#"# A person starts it, or the API.
 trigger:
   manual: {}
@@ -132,6 +163,14 @@ const SCHEDULE_TESTS: &str = r#"tests:
     scheduledAt: 2026-03-02T08:30:00Z
     expect:
       result: {dueAt: "2026-03-02T08:30:00Z"}
+"#;
+
+const POLL_TESTS: &str = r#"tests:
+  - name: a new order is noted
+    found: {id: "17"}
+    expect:
+      result: {order: "17"}
+      logs: [Order 17 is new]
 "#;
 
 const MANUAL_TESTS: &str = r#"tests:

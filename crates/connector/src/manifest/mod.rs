@@ -16,6 +16,7 @@ use model::{ActionSpec, Span, Value};
 
 use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};
+use crate::event::EventSpec;
 use crate::http::{ErrorShape, Reading};
 
 pub(crate) use example::Example;
@@ -29,6 +30,7 @@ pub(crate) struct Manifest {
     pub name_span: Span,
     pub connections: Vec<ConnectionType>,
     pub actions: Vec<Arc<dyn Action>>,
+    pub events: Vec<EventSpec>,
 }
 
 /// What all actions of a connector share.

@@ -2,6 +2,7 @@
 
 mod action;
 mod connection;
+mod event;
 mod input;
 mod types;
 
@@ -68,11 +69,12 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
         let help = "add `actions:` with at least one action";
         diagnostics.push(Diagnostic::error("missing-key", message, node.head()).help(help));
     }
+    let events = event::read(reader.take("events"), &head, &actions, diagnostics);
     warn_unused(&declared, diagnostics);
     types.warn_unused();
     reader.finish();
     let name_span = name_field.span().unwrap_or_default();
-    Some(Manifest { head, name_span, connections, actions })
+    Some(Manifest { head, name_span, connections, actions, events })
 }
 
 /// A name that other names are put together with: letters and digits, a small letter first.

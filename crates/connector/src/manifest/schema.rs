@@ -45,6 +45,7 @@ pub(crate) fn manifest(natives: &Natives) -> Value {
         ("errors", errors(), "Where an answer says what went wrong. Default: the common shapes."),
         ("actions", named(of("action")), "The actions, by name."),
         ("natives", native(natives), "Actions of Cogwork's own to switch on."),
+        ("events", named(of("event")), "What happens there and may start automations, by name."),
     ]);
     put(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     put(&mut schema, "title", json!("Connector"));
@@ -71,6 +72,7 @@ fn definitions() -> Value {
         "inputNames": one_or_more(name()),
         "action": action(),
         "places": one_or_more(json!({"type": "string", "pattern": PLACE, "examples": ["path", "query", "header", "body"]})),
+        "event": event(),
         "example": example(),
         "type": result_type(&[]),
         "resultField": result_type(&[("optional", flag(), "Whether it may be absent. Default: false.")]),
@@ -199,6 +201,55 @@ fn action() -> Value {
         ("results", of("type"), "The type of what it gives: of `steps.<id>.results`."),
         ("*example", of("example"), "A step's inputs, and the request that comes of them. It is checked."),
     ])
+}
+
+fn event() -> Value {
+    let created = object(&[
+        ("*path", text(), "A path in each record."),
+        ("*is", json!({}), "The value there by which it is new, and not changed."),
+    ]);
+    let poll = object(&[
+        ("*action", name(), "The action that lists, the newest first."),
+        ("with", map_of(json!({})), "Inputs of it that are always the same."),
+        ("*items", text(), "The path to the list in what it gives."),
+        ("*id", one_or_more(text()), "The paths to what tells one record from all others, in each."),
+        ("*time", text(), "The path to the instant by which the list is sorted, in each."),
+        ("created", created, "How a new record is told from a changed one. Default: all are new."),
+        ("every", text(), "How often it is looked for. Default: 5m."),
+        ("overlap", text(), "How late something may come to light. Default: 2m."),
+    ]);
+    let only = object(&[
+        ("*header", text(), "The name of a header."),
+        (
+            "*is",
+            text(),
+            "The value there by which a request is about this event; others are answered and start nothing.",
+        ),
+    ]);
+    let hook = object(&[
+        ("*subscribe", name(), "The action that subscribes."),
+        ("with", map_of(json!({})), "Inputs of it that are always the same."),
+        ("*url", name(), "The input of it that takes our address."),
+        ("*secret", name(), "The input of it that takes the secret by which the sender is known."),
+        ("*id", text(), "The path to the id of the subscription in what it gives."),
+        ("*unsubscribe", name(), "The action that takes the subscription back."),
+        ("*idInput", name(), "The input of it that takes the id."),
+        ("*verify", text(), "The preset by which requests are verified."),
+        ("only", only, "By what a request is known to be about this event. Default: all are."),
+    ]);
+    let mut event = object(&[
+        ("*title", text(), "What happens, in one line."),
+        ("description", text(), "What else an author should know."),
+        (
+            "inputs",
+            json!({"type": "array", "items": name()}),
+            "Inputs of its actions that an author may give.",
+        ),
+        ("poll", poll, "How it is looked for."),
+        ("hook", hook, "How the other application is made to tell of it."),
+    ]);
+    put(&mut event, "oneOf", json!([{"required": ["poll"]}, {"required": ["hook"]}]));
+    event
 }
 
 fn example() -> Value {

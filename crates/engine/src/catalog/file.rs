@@ -171,6 +171,8 @@ impl Uses {
             Verb::Call(call) => automations.extend(Some(call.automation.name.as_str())),
             _ => {}
         });
+        let asks = automation.trigger.asks().and_then(|asks| asks.connection.as_ref());
+        connections.extend(asks.map(|name| name.name.as_str()));
         // Where a name could not be read there is none.
         let names = |names: BTreeSet<&str>| {
             names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()

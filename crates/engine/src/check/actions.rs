@@ -1,8 +1,8 @@
 //! Calls of actions against what the actions declare, and connections against their types.
 
-use connector::{ConnectionType, Registry, check_value};
-use model::action::{ActionSpec, InputSpec};
-use model::automation::{ActionStep, Automation, Named, Verb};
+use connector::{ConnectionType, EventSource, Registry, check_value};
+use model::action::InputSpec;
+use model::automation::{ActionStep, Automation, EventTrigger, Named, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::Gaps;
 use model::{Connection, InputType, Template, Value};
@@ -12,6 +12,7 @@ use super::{Found, Surroundings};
 /// Checks every call of an action in the file.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    trigger(automation, around, &mut found);
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
@@ -23,6 +24,59 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
         }
     });
     found
+}
+
+/// Checks what a trigger asks for.
+fn trigger(automation: &Automation, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
+    match &automation.trigger {
+        Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
+            let message = format!("`{}` belongs to an execution, and a poll is none", poll.asks.action.name);
+            found.push(
+                Diagnostic::error("unknown-action", message, poll.asks.action.span)
+                    .help("poll an action of a connector, and call this one in a step"),
+            );
+        }
+        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, around, found),
+        Trigger::Event(event) => check_event(event, around, found),
+        Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => {}
+    }
+}
+
+fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
+    let asks = &event.asks;
+    let name = &asks.action.name;
+    let Some(spec) = around.registry.event(name) else {
+        let names = || around.registry.events().map(|event| event.name.as_str());
+        let message = format!("there is no event `{name}`");
+        found.push(
+            Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()),
+        );
+        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
+        return;
+    };
+    let wants = Wants { name, connections: &spec.connections, required: spec.connection_required };
+    check_connection(asks, &wants, &|_| false, around, found);
+    let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
+    Given { callee: name, inputs: &spec.inputs, with: &asks.with, place, unread: false }.check(found);
+    if matches!(spec.source, EventSource::Hook(_)) {
+        let keys = [
+            ("every", event.every.map(|(_, span)| span)),
+            ("start", event.start.map(|(_, span)| span)),
+            ("deliver", event.deliver.map(|(_, span)| span)),
+        ];
+        for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+            let message =
+                format!("`{key}` has no effect: nobody polls for `{name}`, the other side tells of it");
+            found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
+        }
+    }
+}
+
+/// What something that is asked wants of a connection.
+struct Wants<'a> {
+    name: &'a str,
+    connections: &'a [String],
+    required: bool,
 }
 
 /// Checks one call. `unread` says of a key of its step whether it could not be read.
@@ -39,7 +93,9 @@ fn check_call(
         return;
     };
     let spec = action.spec();
-    check_connection(call, spec, unread, around, found);
+    let wants =
+        Wants { name: &spec.name, connections: &spec.connections, required: spec.connection_required };
+    check_connection(call, &wants, unread, around, found);
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     let (inputs, unread) = (&spec.inputs, unread("with"));
     Given { callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
@@ -145,14 +201,14 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
 
 fn check_connection(
     call: &ActionStep,
-    spec: &ActionSpec,
+    spec: &Wants<'_>,
     unread: &dyn Fn(&str) -> bool,
     around: &Surroundings<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let kinds = || spec.connections.join("` or `");
     match &call.connection {
-        None if spec.connection_required && !unread("connection") => found.push(
+        None if spec.required && !unread("connection") => found.push(
             Diagnostic::error(
                 "missing-connection",
                 format!("`{}` needs a connection of type `{}`", spec.name, kinds()),

@@ -69,7 +69,7 @@ pub(crate) fn automation(
     let (plan, mut diagnostics) = Plan::of_draft(automation, gaps);
     let schedule = match &automation.trigger {
         Trigger::Schedule(written) => schedule(written, &mut diagnostics),
-        Trigger::Webhook(_) | Trigger::Manual => None,
+        _ => None,
     };
     diagnostics.extend(actions::check(automation, gaps, around));
     diagnostics.extend(cases::check(automation));

@@ -116,6 +116,7 @@ impl<'a> Checker<'a> {
             webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
             webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
         }
+        self.asks();
         if let Some(condition) = &automation.trigger_if {
             self.found.extend(dated(condition, "the same start must be judged the same way each time"));
             self.expression(condition, Site::top(&Names::at(Place::TriggerIf)));
@@ -134,6 +135,26 @@ impl<'a> Checker<'a> {
         }
         if let Some(block) = &automation.finally {
             self.block(block, &Names::at(Place::Steps).with_error(ErrorName::Maybe));
+        }
+    }
+
+    /// What a trigger reads that asks for something.
+    fn asks(&mut self) {
+        let trigger = &self.automation.trigger;
+        trigger.expressions(&mut |expression| {
+            self.found.extend(dated(expression, "nothing records when a trigger asked"));
+        });
+        let inputs = if matches!(trigger, Trigger::Poll(_)) { Place::PollInputs } else { Place::EventInputs };
+        for (_, template) in trigger.asks().into_iter().flat_map(|asks| &asks.with) {
+            self.template(template, Site::top(&Names::at(inputs)));
+        }
+        if let Trigger::Poll(poll) = trigger {
+            for expression in [&poll.items, &poll.cursor].into_iter().flatten() {
+                self.expression(expression, Site::top(&Names::at(Place::PollResult)));
+            }
+            if let Some(id) = &poll.id {
+                self.expression(id, Site::top(&Names::at(Place::PollItem)));
+            }
         }
     }
 

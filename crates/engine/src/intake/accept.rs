@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, NewExecution, Sending, Watermark};
+use store::{Accept, Accepted, NewExecution, PollWrite, Sending, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -98,9 +98,9 @@ impl Services {
             };
             let (key, sendings) = (terms.key.clone(), terms.sendings.clone());
             let executions = vec![NewExecution { id, started, key, sendings, begins }];
-            Accept { executions, watermark: terms.watermark.clone() }
+            Accept { executions, watermark: terms.watermark.clone(), ..Accept::default() }
         };
-        let accepted = self.accept_durably(&deployed, accept).await?;
+        let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
         match accepted {
             Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) => Ok((first, taken)),
             _ => {
@@ -130,7 +130,7 @@ impl Services {
         &self,
         deployed: &Deployed,
         accept: impl Fn() -> Accept,
-    ) -> Result<Option<Accepted>, Error> {
+    ) -> Result<Vec<Accepted>, Error> {
         self.store_definition(deployed).await?;
         let mut accepted = self.store.accept(accept()).await;
         if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
@@ -139,7 +139,53 @@ impl Services {
             self.store_definition(deployed).await?;
             accepted = self.store.accept(accept()).await;
         }
-        Ok(accepted.inspect_err(|error| self.lost(error))?.into_iter().next())
+        Ok(accepted.inspect_err(|error| self.lost(error))?)
+    }
+
+    /// Makes what a poll found durable together with the executions that it starts, and sees to it that they run.
+    pub(crate) async fn accept_found(
+        self: &Arc<Self>,
+        deployed: &Arc<Deployed>,
+        starts: Vec<Start>,
+        poll: PollWrite,
+    ) -> Result<(), Error> {
+        if !self.accepting() {
+            return Err(Error::Closing);
+        }
+        // In a task of its own, as in `accept`: what is committed runs.
+        let accepting = self.clone().accept_all(deployed.clone(), starts, poll);
+        self.tracker.spawn(accepting).await.unwrap_or(Err(Error::Closing))
+    }
+
+    async fn accept_all(
+        self: Arc<Self>,
+        deployed: Arc<Deployed>,
+        starts: Vec<Start>,
+        poll: PollWrite,
+    ) -> Result<(), Error> {
+        if !starts.is_empty() && self.intake.queued() + starts.len() > self.settings.limits.queue {
+            self.intake.count_refused("busy");
+            return Err(Error::Busy { retry_after: RETRY_AFTER });
+        }
+        let (automation, now) = (&deployed.automation, self.clock.now());
+        let new = |start: Start| {
+            let started = Event::Started {
+                at: now,
+                automation: automation.id.clone(),
+                definition: automation.definition,
+                origin: start.origin,
+                payload: start.payload,
+            };
+            NewExecution { id: self.intake.next_id(now), started, key: None, sendings: Vec::new(), begins: false }
+        };
+        let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
+        let accept =
+            || Accept { executions: executions.clone(), poll: Some(poll.clone()), ..Accept::default() };
+        self.accept_durably(&deployed, accept).await?;
+        for NewExecution { id, .. } in executions {
+            self.intake.enqueue(Queued { id, came_from: CameFrom::ThisProcess });
+        }
+        Ok(())
     }
 
     /// A slot if one is free and nobody waits for it; an error if no more may wait.

@@ -51,7 +51,9 @@ impl Scene<'_> {
             (Start::Usual, Trigger::Schedule(_)) => self.tick(self.clock.now()).await,
             (Start::Inputs(inputs), _) => self.by_hand(inputs).await,
             (Start::Usual, Trigger::Manual) => self.by_hand(&[]).await,
-            (Start::Request(_) | Start::Due(_), trigger) => Err(Trouble::of(
+            (Start::Found(data), Trigger::Poll(_) | Trigger::Event(_)) => self.found(data.clone()).await,
+            (Start::Usual, Trigger::Poll(_) | Trigger::Event(_)) => self.found(Value::Null).await,
+            (Start::Request(_) | Start::Due(_) | Start::Found(_), trigger) => Err(Trouble::of(
                 self.case,
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
@@ -144,6 +146,20 @@ impl Scene<'_> {
             Ok(_) => Ok(Begun::Accepted),
             Err(error) => Ok(Begun::Refused(error.to_string())),
         }
+    }
+
+    async fn found(&self, data: Value) -> Result<Begun, Trouble> {
+        let automation = &self.deployed.automation;
+        let services = self.engine.services();
+        let payload = Payload::Poll { data, polled_at: self.clock.now() };
+        if !services.scheduled_condition_holds(automation, &payload) {
+            return Ok(Begun::Accepted);
+        }
+        let is_event = matches!(automation.trigger, Trigger::Event(_));
+        let origin = if is_event { Origin::Event } else { Origin::Poll };
+        let accepted =
+            services.accept(self.deployed, crate::Start { payload, origin }, Terms::default()).await;
+        Ok(accepted.map_or_else(|error| Begun::Refused(error.to_string()), |_| Begun::Accepted))
     }
 
     async fn by_hand(&self, inputs: &[(Named, Value)]) -> Result<Begun, Trouble> {

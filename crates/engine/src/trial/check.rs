@@ -124,6 +124,16 @@ impl<'a> Check<'a> {
                     "write `payload: {…}`",
                 );
             }
+            (Start::Inputs(_) | Start::Request(_) | Start::Due(_), Trigger::Poll(_) | Trigger::Event(_)) => {
+                self.not_of_trigger(
+                    "new data starts this automation",
+                    span,
+                    "write `found: …` with what is found",
+                );
+            }
+            (Start::Found(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
+                self.not_of_trigger("this automation polls for nothing", span, "remove `found`");
+            }
             (Start::Inputs(inputs), _) => self.inputs(inputs),
             (Start::Request(_), Trigger::Schedule(_)) => {
                 self.not_of_trigger(

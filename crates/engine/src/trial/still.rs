@@ -14,7 +14,7 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    PollEntry, PollStanding, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -169,6 +169,30 @@ impl<S: Store> Store for Noticed<S> {
 
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.of(self.store.watermarks()).await
+    }
+
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+        self.of(self.store.polls()).await
+    }
+
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.of(self.store.seen(automation, keys)).await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        self.of(self.store.poll_entries(automation, limit)).await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        self.of(self.store.subscriptions()).await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        self.of(self.store.put_subscription(subscription)).await
+    }
+
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
+        self.of(self.store.drop_subscription(id)).await
     }
 
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    PollEntry, PollStanding, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };
 use tokio::sync::Semaphore;
 
@@ -390,6 +390,30 @@ impl Store for Watched {
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.inner.watermarks().await
     }
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+        self.inner.polls().await
+    }
+
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.inner.seen(automation, keys).await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        self.inner.poll_entries(automation, limit).await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        self.inner.subscriptions().await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        self.inner.put_subscription(subscription).await
+    }
+
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
+        self.inner.drop_subscription(id).await
+    }
+
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
         self.inner.prune(filter, limit).await
     }

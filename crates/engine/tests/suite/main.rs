@@ -20,6 +20,7 @@ mod hiding;
 mod hooks;
 mod intake;
 mod pauses;
+mod polls;
 mod relations;
 mod reload;
 mod schedules;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Challenge, Code, Named, RequestPlace, Verify};
+use super::{ActionStep, Challenge, Code, Named, RequestPlace, Verify};
 use crate::diagnostic::Span;
 use crate::json_schema::JsonSchema;
+use crate::expression::Expression;
 
 /// What starts an Automation.
 #[derive(Clone, Debug)]
@@ -13,6 +14,10 @@ pub enum Trigger {
     Webhook(Box<WebhookTrigger>),
     /// The clock.
     Schedule(ScheduleTrigger),
+    /// Something that happens in another application, as its connector declares it.
+    Event(Box<EventTrigger>),
+    /// New data in the results of an action.
+    Poll(Box<PollTrigger>),
     /// A person, the command line or the API.
     Manual,
 }
@@ -24,9 +29,83 @@ impl Trigger {
         match self {
             Self::Webhook(_) => "webhook",
             Self::Schedule(_) => "schedule",
+            Self::Event(_) => "event",
+            Self::Poll(_) => "poll",
             Self::Manual => "manual",
         }
     }
+
+    /// What is asked, with which connection and inputs, by a trigger that asks: the action of a poll, or an app event.
+    #[must_use]
+    pub fn asks(&self) -> Option<&ActionStep> {
+        match self {
+            Self::Event(event) => Some(&event.asks),
+            Self::Poll(poll) => Some(&poll.asks),
+            Self::Webhook(_) | Self::Schedule(_) | Self::Manual => None,
+        }
+    }
+
+    /// Calls `visit` with every expression of a trigger that asks.
+    pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        for (_, template) in self.asks().into_iter().flat_map(|asks| &asks.with) {
+            template.expressions(visit);
+        }
+        if let Self::Poll(poll) = self {
+            [&poll.items, &poll.id, &poll.cursor].into_iter().flatten().for_each(visit);
+        }
+    }
+}
+
+/// Something that happens in another application. Whether its connector is told of it or polls for it, the connector says.
+#[derive(Clone, Debug)]
+pub struct EventTrigger {
+    /// The event in the place of an action: `connector.event`, its connection and its inputs.
+    pub asks: ActionStep,
+    /// How often it is polled for, where it is, and where that is written; else as often as the connector says.
+    pub every: Option<(Duration, Span)>,
+    /// What the first poll does, and where that is written.
+    pub start: Option<(PollStart, Span)>,
+    /// Whether several are given to one execution, and where that is written.
+    pub deliver: Option<(Deliver, Span)>,
+}
+
+/// New data in the results of any action.
+#[derive(Clone, Debug)]
+pub struct PollTrigger {
+    /// The action, its connection and its inputs. These may read `cursor`.
+    pub asks: ActionStep,
+    /// How often.
+    pub every: Duration,
+    /// The list, read from `result`; else the result itself, or its `results`.
+    pub items: Option<Expression>,
+    /// What tells one from all others, read from `item`; else its `id`, or the whole of it.
+    pub id: Option<Expression>,
+    /// What the next poll reads as `cursor`, from `result`.
+    pub cursor: Option<Expression>,
+    /// What the first poll does.
+    pub start: PollStart,
+    /// Whether several are given to one execution.
+    pub deliver: Deliver,
+}
+
+/// What becomes of what the first poll finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PollStart {
+    /// It is known from then on, and starts nothing.
+    #[default]
+    New,
+    /// All of it is new.
+    All,
+}
+
+/// How what is new is given to executions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Deliver {
+    /// All that one poll found to one execution, as a list.
+    #[default]
+    Batch,
+    /// Each to one of its own.
+    Each,
 }
 
 /// A universal webhook.

@@ -239,6 +239,10 @@ pub enum Origin {
         /// The instant that was due; with the Automation it is unique for ever.
         instant: Timestamp,
     },
+    /// New data that a poll found.
+    Poll,
+    /// Something that happened in another application, which told of it or was polled for it.
+    Event,
     /// A person, the command line or the API.
     Manual,
     /// A `call` step of another execution.
@@ -272,6 +276,8 @@ impl Origin {
             Self::Webhook => "webhook",
             Self::Test => "test",
             Self::Schedule { .. } => "schedule",
+            Self::Poll => "poll",
+            Self::Event => "event",
             Self::Manual => "manual",
             Self::Call { .. } => "call",
         }

@@ -58,6 +58,21 @@ pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -
     Some(Named { name: entry.key.clone(), span })
 }
 
+/// Whether a name is of the form `connector.action`; one that is not is reported. Whether there is such an action is asked
+/// of the connectors.
+pub(super) fn action_name(action: &Named, diagnostics: &Diagnostics) -> bool {
+    let parts = action.name.split_once('.');
+    if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
+        return true;
+    }
+    let message = format!("`{}` is no name of an action", shorten(&action.name));
+    diagnostics.push(
+        Diagnostic::error("invalid-action", message, action.span)
+            .help("write the connector, a dot and the action, like `wiki.createPage`"),
+    );
+    false
+}
+
 /// A duration within bounds, both included.
 pub(super) fn duration_within(
     field: Field<'_, '_>,

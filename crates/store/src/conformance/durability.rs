@@ -19,7 +19,7 @@ pub(super) async fn accept_is_durable(place: &dyn Place) {
     assert_eq!(store.definition(definition.hash).await.expect("it is read"), Some(definition.clone()));
     let begun = crate::NewExecution { begins: true, ..sample::new(&definition, 1, 2) };
     let id = begun.id;
-    store.accept(Accept { executions: vec![begun], watermark: None }).await.expect("it is accepted");
+    store.accept(Accept { executions: vec![begun], ..Accept::default() }).await.expect("it is accepted");
     let row = store.execution(id).await.expect("it is read").expect("it is there");
     assert_eq!(row.status, Status::Running, "what begins at once is never listed as queued");
 }
@@ -41,7 +41,9 @@ pub(super) async fn close_finishes_the_queue(place: &dyn Place) {
     let appends: Vec<_> = (1..=50)
         .map(|random| {
             let (store, new) = (store.clone(), sample::new(&definition, 1, random));
-            tokio::spawn(async move { store.accept(Accept { executions: vec![new], watermark: None }).await })
+            tokio::spawn(
+                async move { store.accept(Accept { executions: vec![new], ..Accept::default() }).await },
+            )
         })
         .collect();
     store.close().await.expect("it closes");
@@ -65,7 +67,7 @@ pub(super) async fn nothing_after_close(place: &dyn Place) {
     store.close().await.expect("it closes");
     store.close().await.expect("closing again changes nothing");
     let late =
-        store.accept(Accept { executions: vec![sample::new(&definition, 1, 1)], watermark: None }).await;
+        store.accept(Accept { executions: vec![sample::new(&definition, 1, 1)], ..Accept::default() }).await;
     assert!(matches!(late, Err(Error::Closed)), "{late:?}");
     assert!(matches!(store.events(id).await, Err(Error::Closed)));
 }
@@ -81,7 +83,7 @@ pub(super) async fn unfinished(place: &dyn Place) {
     let watermark =
         Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: sample::at(5) };
     store
-        .accept(Accept { executions: Vec::new(), watermark: Some(watermark.clone()) })
+        .accept(Accept { watermark: Some(watermark.clone()), ..Accept::default() })
         .await
         .expect("it is put");
     store

@@ -7,6 +7,7 @@
 mod definitions;
 mod durability;
 mod lists;
+mod polls;
 mod retention;
 mod sample;
 mod sendings;
@@ -76,6 +77,10 @@ pub const RULES: &[(&str, Rule)] = &[
         Box::pin(sendings::until_its_end(place))
     }),
     ("names are bounded", |place| Box::pin(sendings::bounded(place))),
+    ("a poll stands with its executions", |place| Box::pin(polls::with_executions(place))),
+    ("what a poll has seen is bounded", |place| Box::pin(polls::keys_are_bounded(place))),
+    ("of polls the latest are kept", |place| Box::pin(polls::log_is_bounded(place))),
+    ("a subscription is kept until it is dropped", |place| Box::pin(polls::subscriptions(place))),
     ("pages do not shift under inserts", |place| Box::pin(lists::stable_pages(place))),
     ("every filter gives what it says", |place| Box::pin(lists::filters(place))),
     ("times filter to the nanosecond", |place| Box::pin(lists::times(place))),

@@ -18,7 +18,10 @@ pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
     let (definition, _) = one(&*store).await;
     let watermark = Watermark { automation: automation("orders"), schedule: "hourly".into(), instant: at(1) };
     let executions = vec![with_key(&definition, 1, 1, "tick")];
-    store.accept(Accept { executions, watermark: Some(watermark.clone()) }).await.expect("it is accepted");
+    store
+        .accept(Accept { executions, watermark: Some(watermark.clone()), ..Accept::default() })
+        .await
+        .expect("it is accepted");
     let logs = vec![line("hello")];
     store
         .append(Append { logs, ..append(id(1, 1), 1, Vec::new(), Status::Queued) })

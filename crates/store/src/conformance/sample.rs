@@ -55,7 +55,7 @@ pub(super) fn with_key(definition: &Definition, seconds: i64, random: u8, key: &
 
 /// Accepts these executions.
 pub(super) async fn accept(store: &dyn Store, executions: Vec<NewExecution>) -> Vec<Accepted> {
-    store.accept(Accept { executions, watermark: None }).await.expect("they are accepted")
+    store.accept(Accept { executions, ..Accept::default() }).await.expect("they are accepted")
 }
 
 /// A definition that is put, and its one execution.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Status};
 
 use crate::contract::{
-    Accept, Address, Append, Definition, NewExecution, Sending, StateWrite, Wait, Watermark,
+    Accept, Address, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait, Watermark,
 };
 use crate::{Accepted, Error};
 
@@ -24,8 +24,10 @@ const TEST_SHELF: i64 = 8;
 /// What the writer is asked to do.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// New executions, and the watermark they belong to.
-    Accept { executions: Vec<NewRow>, watermark: Option<Watermark> },
+    /// New executions, and the watermark and the poll they belong to.
+    Accept { executions: Vec<NewRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
+    /// A subscription to keep, or to forget.
+    PutSubscription { id: String, kept: Option<(AutomationId, String)> },
     /// Events and log lines of one execution.
     Append(AppendRow),
     /// A definition's text.
@@ -91,6 +93,24 @@ pub(super) struct NewRow {
     pub(super) sendings: Vec<Sending>,
 }
 
+/// What came of a poll.
+#[derive(Debug)]
+pub(super) struct PollRow {
+    pub(super) automation: AutomationId,
+    pub(super) standing: String,
+    pub(super) forget: bool,
+    pub(super) keys: Vec<String>,
+    pub(super) at_ns: i64,
+    pub(super) entry: Option<String>,
+}
+
+impl PollRow {
+    fn bytes(&self) -> usize {
+        let keys: usize = self.keys.iter().map(|key| 64 + key.len()).sum();
+        256 + self.standing.len() + keys
+    }
+}
+
 /// Events and log lines of one execution.
 #[derive(Debug)]
 pub(super) struct AppendRow {
@@ -122,7 +142,15 @@ impl Work {
     /// What [`Accept`] asks for.
     pub(super) fn accept(accept: Accept) -> Result<Self, Error> {
         let executions = accept.executions.into_iter().map(NewRow::of).collect::<Result<_, _>>()?;
-        Ok(Self::Accept { executions, watermark: accept.watermark })
+        let poll = accept.poll.map(PollRow::of).transpose()?.map(Box::new);
+        Ok(Self::Accept { executions, watermark: accept.watermark, poll })
+    }
+
+    /// A subscription to keep.
+    pub(super) fn put_subscription(subscription: Subscription) -> Result<Self, Error> {
+        let body = serde_json::to_string(&subscription)
+            .map_err(|error| Error::Invalid { reason: error.to_string() })?;
+        Ok(Self::PutSubscription { id: subscription.id, kept: Some((subscription.automation, body)) })
     }
 
     /// What [`Append`] asks for.
@@ -160,12 +188,15 @@ impl Work {
     /// About how many bytes it holds in memory.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Accept { executions, .. } => executions
-                .iter()
-                .map(|row| {
+            Self::Accept { executions, poll, .. } => {
+                let rows = executions.iter();
+                let bytes = |row: &NewRow| {
                     256 + row.body.len() + row.key.as_ref().map_or(0, String::len) + 96 * row.sendings.len()
-                })
-                .sum(),
+                };
+                rows.map(bytes).sum::<usize>()
+                    + poll.as_ref().map_or(0, |poll| poll.bytes())
+            }
+            Self::PutSubscription { kept, .. } => 256 + kept.as_ref().map_or(0, |(_, body)| body.len()),
             Self::Append(row) => {
                 256 + row.body.as_ref().map_or(0, String::len)
                     + row.lines.as_ref().map_or(0, |(_, lines)| lines.len())

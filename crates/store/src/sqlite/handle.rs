@@ -18,11 +18,10 @@ use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::settings::{self, Durability, Options};
 use super::writer::Writer;
-use super::{forget, read, schema, sendings, state, waits};
+use super::{forget, polls, read, schema, sendings, state, waits};
 use crate::Error;
 use crate::contract::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page, Prune,
-    Resting, Sent, StateEntry, StateRow, StateWrite, Store, Wait, Watermark,
+    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollStanding, PollWrite, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };
 
 /// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written
@@ -222,6 +221,32 @@ impl Store for SqliteStore {
 
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.0.pool.read(|connection| read::watermarks(connection)).await
+    }
+
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+        self.0.pool.read(|connection| polls::standings(connection)).await
+    }
+
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        let (automation, keys) = (automation.clone(), keys.to_vec());
+        self.0.pool.read(move |connection| polls::seen(connection, &automation, &keys)).await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        let (automation, limit) = (automation.clone(), limit.min(PollWrite::MAX_ENTRIES));
+        self.0.pool.read(move |connection| polls::entries(connection, &automation, limit)).await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        self.0.pool.read(|connection| polls::subscriptions(connection)).await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        self.write(Work::put_subscription(subscription)?).await.map(drop)
+    }
+
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
+        self.write(Work::PutSubscription { id: id.to_owned(), kept: None }).await.map(drop)
     }
 
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {

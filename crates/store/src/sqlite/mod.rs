@@ -23,6 +23,7 @@ mod counters;
 mod poison;
 
 mod list;
+mod polls;
 mod pool;
 mod read;
 

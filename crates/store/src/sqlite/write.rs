@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::encode::{AppendRow, Done, Key, NewRow, StateChange, Work, status_code, to_ns};
 use super::statements::Statements;
-use super::{forget, sendings, state, waits};
+use super::{forget, polls, sendings, state, waits};
 use crate::contract::{Address, Definition, Watermark};
 use crate::{Accepted, Error};
 
@@ -41,9 +41,12 @@ pub(super) fn write(
     work: &Work,
 ) -> Result<Done, Fault> {
     match work {
-        Work::Accept { executions, watermark } => {
-            accept(connection, statements, uses, executions, watermark.as_ref())
+        Work::Accept { executions, watermark, poll } => {
+            let accepted = accept(connection, statements, uses, executions, watermark.as_ref())?;
+            poll.as_ref().map_or(Ok(()), |poll| polls::write(connection, poll))?;
+            Ok(accepted)
         }
+        Work::PutSubscription { id, kept } => polls::put_subscription(connection, id, kept.as_ref()),
         Work::Append(row) => append(connection, statements, row),
         Work::PutDefinition(definition) => put_definition(connection, definition),
         Work::PutAddresses(addresses) => put_addresses(connection, addresses),

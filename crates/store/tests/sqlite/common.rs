@@ -39,7 +39,7 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
 }
 
 pub(crate) fn accept(number: u32, bytes: usize) -> Accept {
-    Accept { executions: vec![new(number, bytes)], watermark: None }
+    Accept { executions: vec![new(number, bytes)], ..Accept::default() }
 }
 
 /// One step that ended.

@@ -52,7 +52,8 @@ pub(crate) struct Run {
     /// The automation's id, or a file
     #[arg(value_name = "ID|FILE")]
     automation: String,
-    /// What starts it, as JSON: the body of a webhook, or all inputs of a manual start; `-` reads stdin
+    /// What starts it, as JSON: the body of a webhook, what a poll or an event finds, or all inputs of a
+    /// manual start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,
     /// One input of a manual start; again for more

@@ -57,6 +57,13 @@ impl Given {
             Trigger::Schedule(_) if self.payload.is_some() || !self.inputs.is_empty() => Err(Fault::usage(
                 "a schedule starts with the time alone; it takes no --payload and no --input",
             )),
+            Trigger::Poll(_) | Trigger::Event(_) if !self.inputs.is_empty() => Err(Fault::usage(
+                "what a poll finds or an event brings has no inputs; give it as JSON with --payload",
+            )),
+            Trigger::Poll(_) | Trigger::Event(_) => {
+                let data = self.json()?.unwrap_or(Value::Null);
+                Ok(Payload::Poll { data, polled_at: time::now() })
+            }
             Trigger::Schedule(_) => {
                 let now = time::now();
                 let schedule = deployed.schedule.as_ref().context("the schedule was not compiled")?;

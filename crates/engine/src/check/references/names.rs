@@ -9,6 +9,14 @@ pub(super) const ALWAYS: [&str; 8] =
 pub(super) const IN_TRIGGER_IF: [&str; 3] = ["trigger", "configVars", "automation"];
 /// The names of `concurrency.key`, which is read before any step.
 pub(super) const BEFORE_STEPS: [&str; 5] = ["trigger", "inputs", "configVars", "execution", "automation"];
+/// The names of what an event is asked for with.
+const EVENT_INPUTS: [&str; 2] = ["configVars", "automation"];
+/// The names of the inputs of a poll.
+const POLL_INPUTS: [&str; 3] = ["cursor", "configVars", "automation"];
+/// The names of what is read of the result of a poll.
+const POLL_RESULT: [&str; 4] = ["result", "cursor", "configVars", "automation"];
+/// The names of what is read of one item of it.
+const POLL_ITEM: [&str; 5] = ["item", "result", "cursor", "configVars", "automation"];
 /// The names of configuration variables and connections.
 pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
 /// What `execution` has.
@@ -26,6 +34,10 @@ pub(super) const ERROR: [&str; 8] =
 const WEBHOOK: [&str; 7] =
     ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];
 const SCHEDULE: [&str; 4] = ["scheduledAt", "startedAt", "timezone", "body"];
+const POLL: [&str; 2] = ["body", "polledAt"];
+/// Whether an event is polled for or told of, its connector says.
+const EVENT_RESULTS: [&str; 7] =
+    ["body", "polledAt", "rawBody", "headers", "pathFragment", "queryParameters", "method"];
 const MANUAL: [&str; 2] = ["body", "inputs"];
 
 /// Where an expression stands, as far as names go.
@@ -37,6 +49,14 @@ pub(super) enum Place {
     TriggerIf,
     /// The key that executions are counted by.
     ConcurrencyKey,
+    /// The inputs of a trigger's event.
+    EventInputs,
+    /// The inputs of a poll.
+    PollInputs,
+    /// What is read of the result of a poll.
+    PollResult,
+    /// What is read of one item of it.
+    PollItem,
     /// A value named once; `secret` says whether it is never shown.
     ConfigVar {
         /// Whether it is marked.
@@ -94,6 +114,10 @@ impl<'a> Names<'a> {
             Place::Steps => ALWAYS.to_vec(),
             Place::TriggerIf => IN_TRIGGER_IF.to_vec(),
             Place::ConcurrencyKey => BEFORE_STEPS.to_vec(),
+            Place::EventInputs => EVENT_INPUTS.to_vec(),
+            Place::PollInputs => POLL_INPUTS.to_vec(),
+            Place::PollResult => POLL_RESULT.to_vec(),
+            Place::PollItem => POLL_ITEM.to_vec(),
             Place::ConfigVar { .. } => OUTSIDE.to_vec(),
         };
         if self.loops {
@@ -115,6 +139,13 @@ impl<'a> Names<'a> {
     /// Why a name that means something elsewhere means nothing here; nothing for a stranger.
     pub(super) fn elsewhere(&self, name: &str) -> Option<&'static str> {
         Some(match (name, self.place) {
+            ("result" | "item", Place::PollInputs) => {
+                "nothing has been asked yet where this is read; `cursor` is what the last poll left"
+            }
+            (
+                "trigger" | "steps" | "vars" | "inputs" | "execution" | "state",
+                Place::EventInputs | Place::PollInputs | Place::PollResult | Place::PollItem,
+            ) => "there is no execution yet where this is read",
             ("item", Place::Steps) => "it exists only inside the `steps` of a `forEach`",
             ("index", Place::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
             ("event", Place::Steps) => {
@@ -146,13 +177,16 @@ pub(super) fn trigger_results(trigger: &Trigger) -> &'static [&'static str] {
     match trigger {
         Trigger::Webhook(_) => &WEBHOOK,
         Trigger::Schedule(_) => &SCHEDULE,
+        Trigger::Event(_) => &EVENT_RESULTS,
+        Trigger::Poll(_) => &POLL,
         Trigger::Manual => &MANUAL,
     }
 }
 
 /// The kind of trigger whose results have this name.
 pub(super) fn trigger_with(name: &str) -> Option<&'static str> {
-    let kinds: [(&str, &[&str]); 3] = [("webhook", &WEBHOOK), ("schedule", &SCHEDULE), ("manual", &MANUAL)];
+    let kinds: [(&str, &[&str]); 4] =
+        [("webhook", &WEBHOOK), ("schedule", &SCHEDULE), ("poll", &POLL), ("manual", &MANUAL)];
     kinds.into_iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| kind)
 }
 

@@ -170,6 +170,7 @@ impl Reads {
         }
         let mut note = |expression: &Expression| reads.expression(expression);
         automation.trigger_if.iter().for_each(&mut note);
+        automation.trigger.expressions(&mut |expression| note(expression));
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         let templates = automation.config_vars.iter().map(|variable| &variable.value);
         let templates = templates.chain(key).chain(&automation.outputs);

@@ -2,10 +2,9 @@
 
 use super::VerbRow;
 use super::reader::StepReader;
-use crate::automation::{ActionStep, Named, Verb};
-use crate::diagnostic::Diagnostic;
-use crate::load::keys::{ANY_NAME, Key, Shape, is_identifier};
-use crate::load::text::shorten;
+use crate::automation::{ActionStep, Verb};
+use crate::load::keys::{ANY_NAME, Key, Shape};
+use crate::load::text::action_name;
 
 pub(super) static ACTION: VerbRow = VerbRow {
     word: "action",
@@ -34,7 +33,8 @@ pub(super) static ACTION: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let action = step.text_or_stand_in("action").filter(|action| is_action(action, step));
+    let action = step.text_or_stand_in("action");
+    let action = action.filter(|action| !action.name.is_empty() && action_name(action, step.diagnostics()));
     let action = action.unwrap_or_else(|| step.stand_in("action"));
     let connection = step.text_or_stand_in("connection");
     let with_span = step.key_span("with");
@@ -44,21 +44,4 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     }
     let debug = step.take("debug").bool().unwrap_or(false);
     Some(Verb::Action(ActionStep { action, connection, with: with.unwrap_or_default(), with_span, debug }))
-}
-
-/// Whether it is of the form; whether there is such an action is asked of the connectors.
-fn is_action(action: &Named, step: &StepReader<'_, '_, '_>) -> bool {
-    if action.name.is_empty() {
-        return false;
-    }
-    let parts = action.name.split_once('.');
-    if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
-        return true;
-    }
-    let message = format!("`{}` is no name of an action", shorten(&action.name));
-    step.diagnostics().push(
-        Diagnostic::error("invalid-action", message, action.span)
-            .help("write the connector, a dot and the action, like `wiki.createPage`"),
-    );
-    false
 }

@@ -83,7 +83,7 @@ fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
             Diagnostic::warning("respond-without-caller", message, step.span)
                 .help("write `mode: sync` in the webhook, or answer with its own `respond`")
         }
-        Trigger::Schedule(_) | Trigger::Manual => {
+        Trigger::Schedule(_) | Trigger::Event(_) | Trigger::Poll(_) | Trigger::Manual => {
             let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.word());
             Diagnostic::error("respond-without-caller", message, step.span)
                 .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")

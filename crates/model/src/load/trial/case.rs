@@ -33,6 +33,11 @@ pub(super) static CASE: Object = Object {
             "The instant of its schedule that starts it. That the schedule fires then is part of the test.",
         ),
         Key::new(
+            "found",
+            Shape::Template,
+            "What the poll found, or the event brought: `trigger.results.body.data`. A list, unless the trigger says `deliver: each`.",
+        ),
+        Key::new(
             "events",
             Shape::List(&Shape::Object(&happening::EVENT)),
             "Events that come while it runs, for `waitFor`.",
@@ -55,7 +60,7 @@ pub(super) static CASE: Object = Object {
             "What must hold. Without it, that the execution succeeds.",
         ),
     ],
-    choice: Choice::AtMostOne(&["payload", "inputs", "scheduledAt"]),
+    choice: Choice::AtMostOne(&["payload", "inputs", "scheduledAt", "found"]),
 };
 
 pub(super) fn read(node: &Node, file: &Around, diagnostics: &Diagnostics) -> Option<Case> {

@@ -56,12 +56,17 @@ pub(super) static PAYLOAD: Object = Object {
 
 /// What a test says of its start, and where.
 pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<(Start, Span)> {
-    let [payload, inputs, due] = ["payload", "inputs", "scheduledAt"].map(|key| reader.take(key));
+    let [payload, inputs, due, found] =
+        ["payload", "inputs", "scheduledAt", "found"].map(|key| reader.take(key));
     if let Some(node) = payload.node() {
         return Some((Start::Request(request(node, diagnostics)?), reader.key_span("payload")));
     }
     if inputs.is_given() {
         return Some((Start::Inputs(values(inputs, diagnostics)), reader.key_span("inputs")));
+    }
+    if let Some(node) = found.node() {
+        let found = literal(node, "a value of a test", diagnostics);
+        return Some((Start::Found(found), reader.key_span("found")));
     }
     let at = instant(due, diagnostics)?;
     Some((Start::Due(at), due.span().unwrap_or_default()))

@@ -4,6 +4,8 @@ mod body_schema;
 mod challenge;
 mod challenges;
 mod limits;
+mod event;
+mod poll;
 mod presets;
 pub(super) mod schedule;
 pub(super) mod verify;
@@ -14,18 +16,21 @@ use super::template::condition;
 use crate::automation::{Trigger, WebhookMode};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
-use crate::yaml::{Field, Node};
+use crate::yaml::{Field, MapReader, Node};
 
 /// A kind of trigger.
 struct Kind {
     word: &'static str,
-    lower: fn(&Node, &Diagnostics) -> Option<Trigger>,
+    /// From what stands under the word, and what stands beside it.
+    lower: fn(&Node, &mut MapReader<'_, '_>, &Diagnostics) -> Option<Trigger>,
 }
 
-const KINDS: [Kind; 3] = [
-    Kind { word: "webhook", lower: webhook::lower },
-    Kind { word: "schedule", lower: schedule::lower },
-    Kind { word: "manual", lower: manual },
+const KINDS: [Kind; 5] = [
+    Kind { word: "webhook", lower: |node, _, diagnostics| webhook::lower(node, diagnostics) },
+    Kind { word: "schedule", lower: |node, _, diagnostics| schedule::lower(node, diagnostics) },
+    Kind { word: "event", lower: event::lower },
+    Kind { word: "poll", lower: |node, _, diagnostics| poll::lower(node, diagnostics) },
+    Kind { word: "manual", lower: |node, _, diagnostics| manual(node, diagnostics) },
 ];
 
 pub(crate) static TRIGGER: Object = Object {
@@ -38,6 +43,12 @@ pub(crate) static TRIGGER: Object = Object {
         ),
         Key::new("schedule", Shape::Object(&schedule::SCHEDULE), "Started by the clock."),
         Key::new(
+            "event",
+            Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
+            "Started by an event of another application: `connector.event`, such as `wiki.pageChanged`.",
+        ),
+        Key::new("poll", Shape::Object(&poll::POLL), "Started by new data in the results of an action."),
+        Key::new(
             "manual",
             Shape::Optional(&Shape::Object(&MANUAL)),
             "Started by a person, the command line or the API. Takes no settings: `manual: {}`.",
@@ -47,8 +58,25 @@ pub(crate) static TRIGGER: Object = Object {
             Shape::Expression,
             "A condition on the trigger: not met, no execution. Reads `trigger`, `configVars` and `automation`.",
         ),
+        Key::new(
+            "connection",
+            Shape::Name,
+            "Beside `event`: the name of a file in `connections/`, with which the application is asked.",
+        ),
+        Key::new(
+            "with",
+            poll::WITH,
+            "Beside `event`: its inputs. Values may hold `${{ }}`, which read `configVars`.",
+        ),
+        Key::new(
+            "every",
+            Shape::Duration,
+            "Beside `event`: how often it is polled for, where it is, at least 1s. Default: as its connector says.",
+        ),
+        poll::START,
+        poll::DELIVER,
     ],
-    choice: Choice::One(&["webhook", "schedule", "manual"]),
+    choice: Choice::One(&["webhook", "schedule", "event", "poll", "manual"]),
 };
 
 static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Choice::Free };
@@ -91,7 +119,10 @@ fn read_node(node: &Node, diagnostics: &Diagnostics) -> Option<Read> {
     let mut settled = true;
     for kind in &KINDS {
         if let Some(value) = reader.take(kind.word).node() {
-            kinds.push(((kind.lower)(value, diagnostics), reader.key_span(kind.word)));
+            kinds.push(((kind.lower)(value, &mut reader, diagnostics), reader.key_span(kind.word)));
+            if kind.word != "event" {
+                event::without(&mut reader, kind.word, diagnostics);
+            }
             settled = kind.word != "webhook" || webhook::has_known_mode(value);
         }
     }

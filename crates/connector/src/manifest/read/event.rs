@@ -1,0 +1,187 @@
+//! The events of a manifest: a list to look through, or a subscription, in the words of its own actions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::diagnostic::{Diagnostic, Diagnostics};
+use model::yaml::{Entry, Field, MapReader};
+use model::{InputSpec, Map, Span, Value};
+
+use super::check_identifier;
+use crate::action::Action;
+use crate::event::{EventSource, EventSpec, HookedEvent, PolledEvent};
+use crate::input::check_value;
+use crate::manifest::Head;
+
+/// How often an event is looked for where its manifest does not say.
+const USUAL_PERIOD: Duration = Duration::from_secs(5 * 60);
+/// How late something may come to light where its manifest does not say.
+const USUAL_OVERLAP: Duration = Duration::from_secs(2 * 60);
+
+/// The `events` of a manifest with these actions.
+pub(super) fn read(
+    field: Field<'_, '_>,
+    head: &Head,
+    actions: &[Arc<dyn Action>],
+    diagnostics: &Diagnostics,
+) -> Vec<EventSpec> {
+    let entries = field.entries().into_iter().flatten();
+    entries.filter_map(|entry| event(entry, &Around { head, actions, diagnostics })).collect()
+}
+
+struct Around<'a> {
+    head: &'a Head,
+    actions: &'a [Arc<dyn Action>],
+    diagnostics: &'a Diagnostics,
+}
+
+fn event(entry: &Entry, around: &Around<'_>) -> Option<EventSpec> {
+    check_identifier(&entry.key, entry.key_span, around.diagnostics);
+    let mut reader = MapReader::new(&entry.value, "an event", around.diagnostics)?;
+    let title = reader.required("title").name().unwrap_or_default().to_owned();
+    let description = reader.take("description").name().map(str::to_owned);
+    let named = reader.take("inputs").items().unwrap_or_default();
+    let named: Vec<(&str, Span)> =
+        named.into_iter().filter_map(|item| Some((item.name()?, item.span()?))).collect();
+    let kind = reader.exactly_one_of(&["poll", "hook"]);
+    let source = match kind {
+        Some("poll") => reader.take("poll").map("a poll").and_then(|reader| around.polled(reader, &named)),
+        Some(_) => reader.take("hook").map("a hook").and_then(|reader| around.hooked(reader, &named)),
+        None => None,
+    };
+    reader.finish();
+    let (source, inputs) = source?;
+    Some(EventSpec {
+        name: format!("{}.{}", around.head.name, entry.key),
+        title,
+        description,
+        connections: around.head.connection_types.clone(),
+        connection_required: around.head.connection_required,
+        inputs,
+        source,
+    })
+}
+
+impl Around<'_> {
+    fn polled(
+        &self,
+        mut reader: MapReader<'_, '_>,
+        named: &[(&str, Span)],
+    ) -> Option<(EventSource, Vec<InputSpec>)> {
+        let action = self.action(reader.required("action"));
+        let with = self.with(reader.take("with"), action);
+        let items = reader.required("items").name().unwrap_or_default().to_owned();
+        let id = texts(reader.required("id"));
+        let time = reader.required("time").name().unwrap_or_default().to_owned();
+        let created = reader.take("created").map("how new records are told").map(|mut reader| {
+            let path = reader.required("path").name().unwrap_or_default().to_owned();
+            let is = reader.required("is").node().map(|node| Value::from_serde(node.to_json()));
+            reader.finish();
+            (path, is.unwrap_or(Value::Null))
+        });
+        let every = reader.take("every").duration().unwrap_or(USUAL_PERIOD);
+        let overlap = reader.take("overlap").duration().unwrap_or(USUAL_OVERLAP);
+        reader.finish();
+        let action = action?;
+        let inputs = self.inputs(named, &[action]);
+        let paging = self.head.paging.as_ref().map(|paging| paging.input.clone());
+        let cursor = paging.filter(|name| input(action, name).is_some());
+        let action = action.spec().name.clone();
+        let poll = PolledEvent { action, with, cursor, items, id, time, created, every, overlap };
+        Some((EventSource::Poll(poll), inputs))
+    }
+
+    fn hooked(
+        &self,
+        mut reader: MapReader<'_, '_>,
+        named: &[(&str, Span)],
+    ) -> Option<(EventSource, Vec<InputSpec>)> {
+        let subscribe = self.action(reader.required("subscribe"));
+        let with = self.with(reader.take("with"), subscribe);
+        let [url, secret] = ["url", "secret"].map(|key| self.input_of(reader.required(key), subscribe));
+        let id = reader.required("id").name().unwrap_or_default().to_owned();
+        let unsubscribe = self.action(reader.required("unsubscribe"));
+        let id_input = self.input_of(reader.required("idInput"), unsubscribe);
+        let verify = reader.required("verify").name().unwrap_or_default().to_owned();
+        let only = reader.take("only").map("what a request is about").map(|mut reader| {
+            let header = reader.required("header").name().unwrap_or_default().to_ascii_lowercase();
+            let is = reader.required("is").name().unwrap_or_default().to_owned();
+            reader.finish();
+            (header, is)
+        });
+        reader.finish();
+        let (subscribe, unsubscribe) = (subscribe?, unsubscribe?);
+        let inputs = self.inputs(named, &[subscribe, unsubscribe]);
+        let [subscribe, unsubscribe] = [subscribe, unsubscribe].map(|action| action.spec().name.clone());
+        let hook = HookedEvent { subscribe, with, url, secret, id, unsubscribe, id_input, verify, only };
+        Some((EventSource::Hook(hook), inputs))
+    }
+
+    fn action(&self, field: Field<'_, '_>) -> Option<&dyn Action> {
+        let name = field.name()?;
+        let prefix = format!("{}.", self.head.name);
+        let names = || self.actions.iter().filter_map(|action| action.spec().name.strip_prefix(&prefix));
+        let found = self.actions.iter().find(|action| action.spec().name.strip_prefix(&prefix) == Some(name));
+        if found.is_none() {
+            let message = format!("`{name}` is not an action of this connector");
+            let diagnostic = Diagnostic::error("unknown-action", message, field.span().unwrap_or_default());
+            self.diagnostics.push(diagnostic.expected_names(name, names()));
+        }
+        found.map(AsRef::as_ref)
+    }
+
+    /// The name of an input of the action.
+    fn input_of(&self, field: Field<'_, '_>, action: Option<&dyn Action>) -> String {
+        let name = field.name().unwrap_or_default();
+        if let Some(action) = action.filter(|_| !name.is_empty()) {
+            self.expect_input(name, field.span().unwrap_or_default(), action);
+        }
+        name.to_owned()
+    }
+
+    fn with(&self, field: Field<'_, '_>, action: Option<&dyn Action>) -> Map {
+        let mut with = Map::new();
+        for entry in field.entries().into_iter().flatten() {
+            let value = Value::from_serde(entry.value.to_json());
+            if let Some(spec) =
+                action.and_then(|action| self.expect_input(&entry.key, entry.key_span, action))
+                && let Err(words) = check_value(&spec.kind, &value)
+            {
+                let message = format!("the input `{}` {words}", entry.key);
+                self.diagnostics.push(Diagnostic::error("wrong-input", message, entry.value.head()));
+            }
+            with.insert(entry.key.as_str(), value);
+        }
+        with
+    }
+
+    /// What an author may say of the event: inputs of every one of the actions.
+    fn inputs(&self, named: &[(&str, Span)], actions: &[&dyn Action]) -> Vec<InputSpec> {
+        let of = |(name, span): &(&str, Span)| {
+            let specs: Option<Vec<_>> =
+                actions.iter().map(|action| self.expect_input(name, *span, *action)).collect();
+            specs?.first().map(|spec| (*spec).clone())
+        };
+        named.iter().filter_map(of).collect()
+    }
+
+    fn expect_input<'a>(&self, name: &str, span: Span, action: &'a dyn Action) -> Option<&'a InputSpec> {
+        let found = input(action, name);
+        if found.is_none() {
+            let message = format!("`{name}` is not an input of `{}`", action.spec().name);
+            let names = action.spec().inputs.iter().map(|input| input.name.as_str());
+            self.diagnostics
+                .push(Diagnostic::error("unknown-input", message, span).expected_names(name, names));
+        }
+        found
+    }
+}
+
+fn input<'a>(action: &'a dyn Action, name: &str) -> Option<&'a InputSpec> {
+    action.spec().inputs.iter().find(|input| input.name == name)
+}
+
+fn texts(field: Field<'_, '_>) -> Vec<String> {
+    let items = field.one_or_more().unwrap_or_default();
+    items.into_iter().filter_map(|item| item.name().map(str::to_owned)).collect()
+}

@@ -1,0 +1,261 @@
+//! Polls: each new thing once, over restarts, failures and changes.
+
+use std::time::Duration;
+
+use engine::Engine;
+use model::{AutomationId, Event, Payload, Value};
+use store::{ExecutionFilter, Page, PollStanding};
+
+use crate::common::{Peer, Project, settled, soon, stop};
+
+fn id() -> AutomationId {
+    AutomationId::parse("test").expect("an id")
+}
+
+/// A project that polls the peer every minute.
+fn polling(peer: &Peer, more: &str) -> Project {
+    Project::with(&yaml(&peer.base, more))
+}
+
+fn yaml(base: &str, more: &str) -> String {
+    format!(
+        "trigger:\n  poll: {{action: http.request, with: {{url: \"{base}/list\"}}, every: 1m, items: result.body{more}}}\n\
+         steps:\n  - set: {{got: \"${{{{ trigger.results.body.data }}}}\"}}\n"
+    )
+}
+
+/// What the executions were given, oldest first.
+async fn given(engine: &Engine) -> Vec<String> {
+    let page = Page { before: None, limit: 1000 };
+    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
+    let mut given = Vec::new();
+    for row in rows.iter().rev() {
+        let events = engine.store().events(row.id).await.expect("read").expect("it exists");
+        let Some(Event::Started { payload: Payload::Poll { data, .. }, origin, .. }) = events.first() else {
+            panic!("a poll starts it")
+        };
+        given.push(format!("{} {}", origin.word(), data.to_json()));
+    }
+    given
+}
+
+/// Answers the poll that is asked or comes next, and waits until it has been dealt with.
+async fn answer(project: &Project, engine: &Engine, peer: &mut Peer, body: &str) {
+    let asked = peer.asked().await;
+    let before = standing(engine).polls;
+    asked.answer(200, body).await;
+    polled(project, engine, before + 1).await;
+}
+
+/// Moves the clock on by a minute and answers the poll that is due.
+async fn next_poll(project: &Project, engine: &Engine, peer: &mut Peer, body: &str) {
+    project.clock.advance(Duration::from_secs(60));
+    answer(project, engine, peer, body).await;
+}
+
+/// Waits until there have been so many polls and the clock is waited for again.
+async fn polled(project: &Project, engine: &Engine, polls: u64) {
+    let reached = async {
+        while standing(engine).polls != polls {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(reached).await;
+    settled(project, &standing(engine).next_at.to_string()).await;
+}
+
+fn standing(engine: &Engine) -> PollStanding {
+    engine.polls().pop().expect("it polls").standing
+}
+
+#[tokio::test]
+async fn the_first_poll_starts_nothing_and_each_new_thing_starts_one_execution_over_restarts() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, ", deliver: each");
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
+    next_poll(&project, &engine, &mut peer, r#"[{"id":3},{"id":2},{"id":1}]"#).await;
+    stop(engine).await;
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T08:02:00Z").await;
+    next_poll(&project, &engine, &mut peer, r#"[{"id":4},{"id":3},{"id":1}]"#).await;
+    assert_eq!(given(&engine).await, [r#"poll {"id":3}"#, r#"poll {"id":2}"#, r#"poll {"id":4}"#]);
+    let standing = standing(&engine);
+    assert_eq!((standing.polls, standing.found, standing.failures), (3, 3, 0));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn all_that_is_new_goes_to_one_execution_and_with_start_all_the_first_poll_counts() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, ", start: all");
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1},{"id":2}]"#).await;
+    next_poll(&project, &engine, &mut peer, r#"[{"id":1},{"id":2}]"#).await;
+    assert_eq!(given(&engine).await, [r#"poll [{"id":1},{"id":2}]"#]);
+    let log = engine.store().poll_entries(&id(), 10).await.expect("read");
+    assert_eq!(log.iter().map(|entry| (entry.items, entry.found)).collect::<Vec<_>>(), [(2, 0), (2, 2)]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_each_time() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, "");
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
+    let mut pauses = Vec::new();
+    for (status, body) in [(500, "{}"), (200, "{}"), (200, r#"[{"id":2},{"id":1}]"#)] {
+        let due = standing(&engine).next_at;
+        project.clock.advance_to(due);
+        peer.asked().await.answer(status, body).await;
+        polled(&project, &engine, u64::try_from(pauses.len()).expect("few") + 2).await;
+        let standing = standing(&engine);
+        pauses.push((standing.failures, standing.next_at.duration_since(due).as_secs() / 60));
+        if standing.failures == 2 {
+            assert_eq!(standing.error.as_deref(), Some("`http.request` gave no list of items, but a map"));
+        }
+    }
+    assert_eq!(pauses, [(1, 1), (2, 2), (0, 1)]);
+    assert_eq!(given(&engine).await, [r#"poll [{"id":2}]"#]);
+    assert_eq!(standing(&engine).error, None);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_off_is_made_again() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, ", start: all");
+    let engine = project.start().await;
+    let unanswered = peer.asked().await;
+    project.clock.advance(Duration::from_secs(60));
+    polled(&project, &engine, 1).await;
+    assert_eq!(standing(&engine).error.as_deref(), Some("there was no answer within 1m"));
+    drop(unanswered);
+    project.clock.advance_to(standing(&engine).next_at);
+    let cut_off = peer.asked().await;
+    stop(engine).await;
+    drop(cut_off);
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
+    assert_eq!(given(&engine).await, [r#"poll [{"id":1}]"#]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_cursor_leads_from_one_poll_to_the_next_and_can_be_rewound_and_reset() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger:\n  poll:\n    action: http.request\n    every: 1m\n    items: result.body.list\n    \
+         cursor: result.body.next\n    start: all\n    \
+         with: {{url: \"{}/list?after=${{{{ cursor | default('none', true) }}}}\"}}\nsteps: []\n",
+        peer.base
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "GET /list?after=none");
+    asked.answer(200, r#"{"list":[{"id":1}],"next":"a"}"#).await;
+    polled(&project, &engine, 1).await;
+    project.clock.advance(Duration::from_secs(60));
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "GET /list?after=a");
+    asked.answer(200, r#"{"list":[],"next":"b"}"#).await;
+    polled(&project, &engine, 2).await;
+    // Rewound, what it had seen is new again.
+    engine.rewind_poll(&id(), Value::from("0")).await.expect("it is rewound");
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "GET /list?after=0");
+    asked.answer(200, r#"{"list":[{"id":1}],"next":"b"}"#).await;
+    polled(&project, &engine, 1).await;
+    engine.reset_poll(&id()).await.expect("it is reset");
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "GET /list?after=none");
+    asked.answer(200, r#"{"list":[],"next":"a"}"#).await;
+    polled(&project, &engine, 1).await;
+    assert_eq!(given(&engine).await, [r#"poll [{"id":1}]"#, r#"poll [{"id":1}]"#]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_poll_goes_on_after_a_change_of_the_steps_and_begins_anew_after_one_of_the_question() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, "");
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
+    project.write("automations/test.yaml", &format!("description: changed\n{}", yaml(&peer.base, "")));
+    engine.reload().await;
+    next_poll(&project, &engine, &mut peer, r#"[{"id":2},{"id":1}]"#).await;
+    assert_eq!(given(&engine).await, [r#"poll [{"id":2}]"#]);
+    project.write("automations/test.yaml", &yaml(&peer.base, ", id: item.key"));
+    engine.reload().await;
+    // At once, and for the first time.
+    peer.asked().await.answer(200, r#"[{"key":"x"}]"#).await;
+    polled(&project, &engine, 1).await;
+    project
+        .write("automations/test.yaml", &format!("enabled: false\n{}", yaml(&peer.base, ", id: item.key")));
+    engine.reload().await;
+    soon(async {
+        while !engine.polls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    project.clock.advance(Duration::from_secs(600));
+    assert!(engine.poll_now(&id()).await.is_err());
+    assert!(peer.asked_already().is_none());
+    assert_eq!(given(&engine).await.len(), 1);
+    stop(engine).await;
+}
+
+/// A page of the wiki's list: id, version, and the second at which that version was made.
+fn pages(pages: &[(u32, u32, u32)], next: Option<&str>) -> String {
+    let page = |(id, version, second): &(u32, u32, u32)| {
+        format!(
+            r#"{{"id":"{id}","version":{{"number":{version},"createdAt":"2026-03-02T08:{:02}:{:02}.000Z"}}}}"#,
+            second / 60,
+            second % 60
+        )
+    };
+    let links = next.map_or(String::new(), |cursor| {
+        format!(r#","_links":{{"next":"/wiki/api/v2/pages?cursor={cursor}"}}"#)
+    });
+    format!(r#"{{"results":[{}]{links}}}"#, pages.iter().map(page).collect::<Vec<_>>().join(","))
+}
+
+#[tokio::test]
+async fn changed_pages_are_read_from_the_newest_to_the_first_that_is_older_than_what_is_known() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(
+        "trigger: {event: wiki.pageChanged, connection: wiki, with: {spaceId: [\"7\"]}, every: 1m, deliver: each}\nsteps: []\n",
+    );
+    let connection =
+        format!("type: wiki.basic\nwith: {{host: \"{}\", email: a@example.com, apiToken: t}}\n", peer.base);
+    project.write("connections/wiki.yaml", &connection);
+    let engine = project.start().await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "GET /wiki/api/v2/pages?limit=100&space-id=7&sort=-modified-date&status=current");
+    // The overlap is two minutes: of all that is older nothing is asked.
+    asked.answer(200, &pages(&[(1, 1, 600), (2, 5, 500), (3, 1, 400)], Some("more"))).await;
+    polled(&project, &engine, 1).await;
+    project.clock.advance(Duration::from_secs(60));
+    peer.asked().await.answer(200, &pages(&[(4, 1, 700), (2, 6, 650)], Some("p2"))).await;
+    let asked = peer.asked().await;
+    assert!(asked.line.contains("cursor=p2"), "{}", asked.line);
+    // One that came to light late, one that was known, and one that is older than all of it.
+    asked.answer(200, &pages(&[(5, 2, 550), (2, 5, 500), (3, 1, 400)], Some("p3"))).await;
+    polled(&project, &engine, 2).await;
+    assert!(peer.asked_already().is_none(), "nothing older is asked for");
+    let given = given(&engine).await;
+    let found: Vec<(&str, &str)> = given
+        .iter()
+        .map(|given| {
+            let change = if given.contains("created\",") { "created" } else { "updated" };
+            (change, given.split("\"id\":\"").nth(1).and_then(|rest| rest.get(..1)).unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(found, [("updated", "5"), ("updated", "2"), ("created", "4")], "{given:?}");
+    assert!(given[0].starts_with("event "), "{given:?}");
+    assert_eq!(standing(&engine).cursor, Value::from("2026-03-02T08:11:40Z"));
+    stop(engine).await;
+}

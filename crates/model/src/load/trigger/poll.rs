@@ -1,0 +1,106 @@
+//! `poll`: started by new data in the results of an action.
+
+use std::time::Duration;
+
+use crate::automation::{ActionStep, Deliver, Named, PollStart, PollTrigger, Trigger};
+use crate::diagnostic::Diagnostics;
+use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
+use crate::load::template::{expression, template};
+use crate::load::text::{action_name, duration_within, named};
+use crate::template::Template;
+use crate::units::MAX_DURATION;
+use crate::yaml::{Field, MapReader, Node};
+
+/// The shortest distance between two polls.
+pub(super) const LEAST_PERIOD: Duration = Duration::from_secs(1);
+/// What becomes of what the first poll finds.
+pub(super) const STARTS: [(&str, PollStart); 2] = [("new", PollStart::New), ("all", PollStart::All)];
+/// How what is new is given to executions.
+pub(super) const DELIVERIES: [(&str, Deliver); 2] = [("batch", Deliver::Batch), ("each", Deliver::Each)];
+
+pub(super) const WITH: Shape = Shape::Named(ANY_NAME, &Shape::Template);
+pub(super) const START: Key = Key::new(
+    "start",
+    Shape::Words(&["new", "all"]),
+    "What the first poll does: what it finds is known from then on and starts nothing (new), or all of it is new (all). \
+     Default: new.",
+);
+pub(super) const DELIVER: Key = Key::new(
+    "deliver",
+    Shape::Words(&["batch", "each"]),
+    "Whether all that one poll finds goes to one execution as a list (batch), or each to one of its own (each). \
+     Default: batch.",
+);
+
+pub(super) static POLL: Object = Object {
+    what: "a poll",
+    keys: &[
+        Key::required(
+            "action",
+            Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
+            "Which action is called: `connector.action`, such as `wiki.listPages` or `http.request`.",
+        ),
+        Key::new("connection", Shape::Name, "With which connection: the name of a file in `connections/`."),
+        Key::new(
+            "with",
+            WITH,
+            "The action's inputs. Values may hold `${{ }}`, which read `configVars`, `automation` and `cursor`.",
+        ),
+        Key::required("every", Shape::Duration, "How often, at least 1s: `5m`."),
+        Key::new(
+            "items",
+            Shape::Expression,
+            "The list of which some may be new, read from `result`. Default: the result, or its `results`.",
+        ),
+        Key::new(
+            "id",
+            Shape::Expression,
+            "What tells one from all others, read from `item`. Default: its `id`, or the whole of it.",
+        ),
+        Key::new(
+            "cursor",
+            Shape::Expression,
+            "What the next poll reads as `cursor`, from `result`. It is null at the first one.",
+        ),
+        START,
+        DELIVER,
+    ],
+    choice: Choice::Free,
+};
+
+pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
+    let mut reader = POLL.open(node, diagnostics)?;
+    let action = named(reader.take("action"), diagnostics);
+    let asks = asks(action, &mut reader, diagnostics);
+    let range = LEAST_PERIOD..=MAX_DURATION;
+    let every = duration_within(reader.take("every"), "every", &range, diagnostics);
+    let mut read = |key| reader.take(key).node().and_then(|node| expression(node, key, diagnostics));
+    let [items, id, cursor] = ["items", "id", "cursor"].map(&mut read);
+    let start = reader.take("start").one_of(&STARTS).unwrap_or_default();
+    let deliver = reader.take("deliver").one_of(&DELIVERIES).unwrap_or_default();
+    reader.finish();
+    let (asks, every) = (asks?, every.unwrap_or(MAX_DURATION));
+    Some(Trigger::Poll(Box::new(PollTrigger { asks, every, items, id, cursor, start, deliver })))
+}
+
+/// What is asked, with the connection and the inputs that stand beside it.
+pub(super) fn asks(
+    action: Option<Named>,
+    reader: &mut MapReader<'_, '_>,
+    diagnostics: &Diagnostics,
+) -> Option<ActionStep> {
+    let connection = named(reader.take("connection"), diagnostics);
+    let with_span = reader.key_span("with");
+    let with = templates(reader.take("with"), diagnostics);
+    let action = action.filter(|action| action_name(action, diagnostics))?;
+    Some(ActionStep { action, connection, with, with_span, debug: false })
+}
+
+fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, Template)> {
+    let entries = field.entries().into_iter().flatten();
+    let read = entries.map(|entry| {
+        let name = Named { name: entry.key.clone(), span: entry.key_span };
+        (name, template(&entry.value, diagnostics))
+    });
+    read.collect()
+}

@@ -1,0 +1,136 @@
+//! Where polls stand, what they have seen, and subscriptions.
+
+use model::{AutomationId, Map, Value};
+
+use super::Place;
+use super::sample::{at, automation, definition, new, with_key};
+use crate::{Accept, Accepted, PollEntry, PollStanding, PollWrite, Store, Subscription};
+
+fn standing(cursor: &str) -> PollStanding {
+    PollStanding {
+        source: "wiki.pageChanged".to_owned(),
+        cursor: Value::from(cursor),
+        polled_at: Some(at(1)),
+        found_at: None,
+        next_at: at(60),
+        failures: 0,
+        error: None,
+        polls: 1,
+        found: 0,
+    }
+}
+
+fn write(name: &str, cursor: &str, keys: impl IntoIterator<Item = String>, second: i64) -> PollWrite {
+    PollWrite {
+        automation: automation(name),
+        standing: standing(cursor),
+        forget: false,
+        keys: keys.into_iter().collect(),
+        entry: Some(PollEntry { at: at(second), items: 3, found: 0, error: None }),
+    }
+}
+
+async fn put(store: &dyn Store, write: PollWrite) {
+    store.accept(Accept { poll: Some(write), ..Accept::default() }).await.expect("it is written");
+}
+
+async fn seen(store: &dyn Store, automation: &AutomationId, keys: &[&str]) -> Vec<bool> {
+    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    store.seen(automation, &keys).await.expect("it is read")
+}
+
+fn keys(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// Cursor, seen keys and executions stand together, or none of them does.
+pub(super) async fn with_executions(place: &dyn Place) {
+    let store = place.open().await;
+    let definition = definition("orders", "steps: []");
+    let orders = automation("orders");
+    let refused = store
+        .accept(Accept {
+            executions: vec![new(&definition, 1, 0)],
+            poll: Some(write("orders", "a", keys(&["one"]), 1)),
+            ..Accept::default()
+        })
+        .await;
+    assert!(refused.is_err(), "the definition was not put");
+    assert_eq!(store.polls().await.expect("they are read"), []);
+    assert_eq!(seen(&*store, &orders, &["one"]).await, [false]);
+    store.put_definition(definition.clone()).await.expect("it is put");
+    let accept = Accept {
+        executions: vec![new(&definition, 1, 0), with_key(&definition, 1, 1, "k")],
+        poll: Some(write("orders", "b", keys(&["one"]), 1)),
+        ..Accept::default()
+    };
+    assert_eq!(store.accept(accept).await.expect("they are accepted"), [Accepted::New, Accepted::New]);
+    store.close().await.expect("it closes");
+    let store = place.open().await;
+    assert_eq!(store.polls().await.expect("they are read"), [(orders.clone(), standing("b"))]);
+    assert_eq!(seen(&*store, &orders, &["two", "one"]).await, [false, true]);
+    assert_eq!(store.unfinished_count().await.expect("they are counted"), 2);
+}
+
+/// What was seen is an Automation's own, is forgotten when that is asked for, and is bounded: the oldest goes first.
+pub(super) async fn keys_are_bounded(place: &dyn Place) {
+    let store = place.open().await;
+    let (orders, others) = (automation("orders"), automation("others"));
+    put(&*store, write("orders", "a", keys(&["old", "older"]), 1)).await;
+    put(&*store, write("others", "a", keys(&["theirs"]), 1)).await;
+    assert_eq!(seen(&*store, &others, &["old"]).await, [false]);
+    // What is seen again is as fresh as what is new.
+    let many = (0..PollWrite::MAX_KEYS - 1).map(|number| number.to_string());
+    put(&*store, write("orders", "b", many.chain(["old".to_owned()]), 2)).await;
+    assert_eq!(seen(&*store, &orders, &["old", "older", "0"]).await, [true, false, true]);
+    put(&*store, PollWrite { forget: true, ..write("orders", "c", keys(&["new"]), 3) }).await;
+    assert_eq!(seen(&*store, &orders, &["old", "new"]).await, [false, true]);
+    assert_eq!(seen(&*store, &others, &["theirs"]).await, [true]);
+    let too_many = write("orders", "d", (0..=PollWrite::MAX_KEYS).map(|number| number.to_string()), 4);
+    assert!(store.accept(Accept { poll: Some(too_many), ..Accept::default() }).await.is_err());
+    let too_long = write("orders", "d", ["x".repeat(PollWrite::MAX_KEY_BYTES + 1)], 4);
+    assert!(store.accept(Accept { poll: Some(too_long), ..Accept::default() }).await.is_err());
+}
+
+/// Of the polls of an Automation the latest are kept.
+pub(super) async fn log_is_bounded(place: &dyn Place) {
+    let store = place.open().await;
+    let most = i64::from(PollWrite::MAX_ENTRIES);
+    for second in 0..most + 5 {
+        put(&*store, write("orders", "a", [], second)).await;
+    }
+    let entries = store.poll_entries(&automation("orders"), u32::MAX).await.expect("they are read");
+    assert_eq!(entries.len(), PollWrite::MAX_ENTRIES as usize);
+    assert_eq!(entries[0].at, at(most + 4));
+    assert_eq!(entries[entries.len() - 1].at, at(5));
+    assert_eq!(store.poll_entries(&automation("orders"), 2).await.expect("they are read").len(), 2);
+    assert_eq!(store.poll_entries(&automation("others"), 2).await.expect("they are read"), []);
+}
+
+/// A subscription is kept until it is dropped.
+pub(super) async fn subscriptions(place: &dyn Place) {
+    let store = place.open().await;
+    let mut one = Subscription {
+        id: "one".to_owned(),
+        automation: automation("orders"),
+        source: "github.push".to_owned(),
+        event: "github.push".to_owned(),
+        connection: Some("hub".to_owned()),
+        inputs: Map::from_iter([("owner", "acme")]),
+        remote: Value::Null,
+        leaving: false,
+        test: false,
+        failures: 0,
+        error: None,
+        next_at: Some(at(1)),
+        since: at(0),
+    };
+    store.put_subscription(one.clone()).await.expect("it is kept");
+    one.remote = Value::from(17);
+    store.put_subscription(one.clone()).await.expect("it is kept");
+    store.put_subscription(Subscription { id: "two".to_owned(), ..one.clone() }).await.expect("it is kept");
+    store.drop_subscription("two").await.expect("it goes");
+    store.close().await.expect("it closes");
+    let store = place.open().await;
+    assert_eq!(store.subscriptions().await.expect("they are read"), [one]);
+}

@@ -1,0 +1,148 @@
+//! Where polls stand, what they have seen, and what other applications were asked to tell.
+
+use model::AutomationId;
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use super::encode::{Done, PollRow, to_ns};
+use super::pool::read_error;
+use super::read::corrupt;
+use super::write::Fault;
+use crate::Error;
+use crate::contract::{PollEntry, PollStanding, PollWrite, Subscription};
+
+/// Writes what came of a poll.
+pub(super) fn write(connection: &Connection, row: &PollRow) -> rusqlite::Result<()> {
+    let automation = row.automation.as_str();
+    connection
+        .prepare_cached(
+            "INSERT INTO polls (automation, body) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = excluded.body",
+        )?
+        .execute(params![automation, row.standing])?;
+    if row.forget {
+        connection.prepare_cached("DELETE FROM poll_keys WHERE automation = ?1")?.execute([automation])?;
+    }
+    if !row.keys.is_empty() {
+        let sql = "INSERT INTO poll_keys (automation, key, seen_ns) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT DO UPDATE SET seen_ns = excluded.seen_ns";
+        let mut put = connection.prepare_cached(sql)?;
+        for key in &row.keys {
+            put.execute(params![automation, key, row.at_ns])?;
+        }
+        let sql = "DELETE FROM poll_keys WHERE automation = ?1 AND key IN (SELECT key FROM poll_keys \
+                   WHERE automation = ?1 ORDER BY seen_ns DESC LIMIT -1 OFFSET ?2)";
+        let most = i64::try_from(PollWrite::MAX_KEYS).unwrap_or(i64::MAX);
+        connection.prepare_cached(sql)?.execute(params![automation, most])?;
+    }
+    if let Some(entry) = &row.entry {
+        let sql = "INSERT INTO poll_log (automation, body) VALUES (?1, ?2)";
+        connection.prepare_cached(sql)?.execute(params![automation, entry])?;
+        let sql = "DELETE FROM poll_log WHERE automation = ?1 AND sequence <= (SELECT sequence FROM poll_log \
+                   WHERE automation = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)";
+        connection.prepare_cached(sql)?.execute(params![automation, PollWrite::MAX_ENTRIES])?;
+    }
+    Ok(())
+}
+
+/// Keeps or deletes a subscription.
+pub(super) fn put_subscription(
+    connection: &Connection,
+    id: &str,
+    kept: Option<&(AutomationId, String)>,
+) -> Result<Done, Fault> {
+    match kept {
+        Some((automation, body)) => {
+            let sql = "INSERT INTO subscriptions (id, automation, body) VALUES (?1, ?2, ?3) \
+                       ON CONFLICT DO UPDATE SET body = excluded.body";
+            connection.prepare_cached(sql)?.execute(params![id, automation.as_str(), body])?
+        }
+        None => connection.prepare_cached("DELETE FROM subscriptions WHERE id = ?1")?.execute([id])?,
+    };
+    Ok(Done::Nothing)
+}
+
+/// Where the poll of each Automation stands.
+pub(super) fn standings(connection: &Connection) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+    let sql = "SELECT automation, body FROM polls ORDER BY automation";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let id: String = row.get(0).map_err(read_error)?;
+        let body: String = row.get(1).map_err(read_error)?;
+        let automation =
+            AutomationId::parse(&id).ok_or_else(|| corrupt(format!("`{id}` is no id of an Automation")))?;
+        found.push((automation, parsed(&body, "where a poll stands")?));
+    }
+    Ok(found)
+}
+
+/// Which of these keys an Automation has seen, in their order.
+pub(super) fn seen(
+    connection: &mut Connection,
+    automation: &AutomationId,
+    keys: &[String],
+) -> Result<Vec<bool>, Error> {
+    let snapshot = connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
+    let mut statement = snapshot
+        .prepare_cached("SELECT 1 FROM poll_keys WHERE automation = ?1 AND key = ?2")
+        .map_err(read_error)?;
+    let seen = |key: &String| statement.exists(params![automation.as_str(), key]).map_err(read_error);
+    keys.iter().map(seen).collect()
+}
+
+/// What came of the latest polls of an Automation, newest first.
+pub(super) fn entries(
+    connection: &Connection,
+    automation: &AutomationId,
+    limit: u32,
+) -> Result<Vec<PollEntry>, Error> {
+    let sql = "SELECT body FROM poll_log WHERE automation = ?1 ORDER BY sequence DESC LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query(params![automation.as_str(), limit]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let body: String = row.get(0).map_err(read_error)?;
+        found.push(parsed(&body, "what came of a poll")?);
+    }
+    Ok(found)
+}
+
+/// Every subscription there is, has to be, or has to go.
+pub(super) fn subscriptions(connection: &Connection) -> Result<Vec<Subscription>, Error> {
+    let mut statement =
+        connection.prepare_cached("SELECT body FROM subscriptions ORDER BY id").map_err(read_error)?;
+    let mut rows = statement.query([]).map_err(read_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let body: String = row.get(0).map_err(read_error)?;
+        found.push(parsed(&body, "a subscription")?);
+    }
+    Ok(found)
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(body: &str, what: &str) -> Result<T, Error> {
+    serde_json::from_str(body).map_err(|error| corrupt(format!("{what} cannot be read: {error}")))
+}
+
+impl PollRow {
+    /// As [`PollWrite`] says it.
+    pub(super) fn of(write: PollWrite) -> Result<Self, Error> {
+        let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
+        if write.keys.len() > PollWrite::MAX_KEYS {
+            let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());
+            return Err(Error::Invalid { reason: format!("a poll sees at most {most} things, not {found}") });
+        }
+        if let Some(long) = write.keys.iter().find(|key| key.len() > PollWrite::MAX_KEY_BYTES) {
+            return Err(Error::TooLarge { bytes: long.len(), limit: PollWrite::MAX_KEY_BYTES });
+        }
+        let at = write.entry.as_ref().map(|entry| entry.at).or(write.standing.polled_at);
+        Ok(Self {
+            automation: write.automation,
+            standing: serde_json::to_string(&write.standing).map_err(json)?,
+            forget: write.forget,
+            keys: write.keys,
+            at_ns: at.map_or(0, to_ns),
+            entry: write.entry.as_ref().map(serde_json::to_string).transpose().map_err(json)?,
+        })
+    }
+}
