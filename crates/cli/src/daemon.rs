@@ -28,6 +28,14 @@ pub(crate) async fn runs(config: &Config) -> anyhow::Result<bool> {
     Ok(get::<serde_json::Value>(config, "/api/v1/status").await?.is_some())
 }
 
+/// What the daemon answers to `GET path`.
+///
+/// # Errors
+/// None runs, or it refuses.
+pub(crate) async fn fetch<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<T> {
+    heard(config, require(config)?.get(path).await)
+}
+
 /// What the daemon answers to `POST path`.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ mod list;
 mod new;
 mod pair;
 mod plan;
+mod polls;
 mod run;
 mod schema;
 mod secrets;
@@ -36,6 +37,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<pair::Pair>(),
     Entry::of::<executions::Executions>(),
     Entry::of::<events::Events>(),
+    Entry::of::<polls::Polls>(),
     Entry::of::<state::State>(),
     Entry::of::<secrets::Secrets>(),
     Entry::of::<connectors::Connectors>(),

@@ -32,7 +32,7 @@ struct AutomationView {
     enabled: bool,
     /// `active`, `disabled`, or `stale` where the file no longer loads and its last good version is in force.
     state: &'static str,
-    /// What starts it: `webhook`, `schedule` or `manual`.
+    /// What starts it: `webhook`, `schedule`, `event`, `poll` or `manual`.
     trigger: &'static str,
     /// The file, relative to the project folder.
     path: String,
@@ -201,7 +201,7 @@ pub(crate) struct RunBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     inputs: Option<serde_json::Map<String, serde_json::Value>>,
-    /// A payload with its `kind`: `manual`, `webhook` or `schedule`.
+    /// A payload with its `kind`: `manual`, `webhook`, `schedule` or `poll`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     payload: Option<serde_json::Value>,

@@ -12,6 +12,7 @@ mod follow;
 mod history;
 mod notices;
 mod plan;
+mod polls;
 mod problem;
 mod routes;
 mod secrets;

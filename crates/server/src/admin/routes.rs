@@ -12,8 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connectors, executions, follow, notices, plan, problem, secrets, state,
-    status, waiting,
+    Api, Problem, automations, connectors, executions, follow, notices, plan, polls, problem, secrets, state, status, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -57,6 +56,11 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(automations::show))
         .routes(routes!(automations::run))
         .routes(routes!(automations::pair, automations::pairing))
+        .routes(routes!(polls::list))
+        .routes(routes!(polls::show))
+        .routes(routes!(polls::now))
+        .routes(routes!(polls::reset))
+        .routes(routes!(polls::rewind))
         .routes(routes!(executions::list))
         .routes(routes!(executions::show))
         .routes(routes!(executions::logs))

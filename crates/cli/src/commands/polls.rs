@@ -1,0 +1,213 @@
+//! `cogwork polls`
+
+use clap::{Args, Subcommand as Choice};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, Table};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, data, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork polls list
+  cogwork polls show new-orders
+  cogwork polls now new-orders
+  cogwork polls rewind changed-pages '\"2026-03-02T08:00:00Z\"'
+  cogwork polls reset new-orders
+
+All of them ask the daemon, which makes the polls.";
+
+/// Look at what automations poll for, and set it back
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Polls {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    List(List),
+    Show(One),
+    Now(Now),
+    Reset(Reset),
+    Rewind(Rewind),
+}
+
+/// How it is shown.
+#[derive(Args, Debug)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// List the polls: when each is made next, and what came of the last one
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork polls list\n  cogwork polls list --json | jq '.polls[].nextAt'")]
+struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Show one poll: its cursor, its error, and what came of the latest ones
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork polls show new-orders")]
+struct One {
+    /// The automation's id
+    automation: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Poll now, whenever the next poll is due
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork polls now new-orders")]
+struct Now {
+    /// The automation's id
+    automation: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Forget where a poll stands: the next one, made at once, is the first
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork polls reset new-orders")]
+struct Reset {
+    /// The automation's id
+    automation: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Have a poll go on from a cursor, with all that it has seen forgotten
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork polls rewind changed-pages '\"2026-03-02T08:00:00Z\"'\n  cogwork polls rewind new-orders 4711"
+)]
+struct Rewind {
+    /// The automation's id
+    automation: String,
+    /// The cursor, as JSON: for an event an instant, else what the trigger's `cursor` gives; `@file` reads a file
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    cursor: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Subcommand for Polls {
+    const NAME: &'static str = "polls";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let common = match &self.what {
+            What::List(what) => &what.common,
+            What::Show(what) => &what.common,
+            What::Now(what) => &what.common,
+            What::Reset(what) => &what.common,
+            What::Rewind(what) => &what.common,
+        };
+        let config = context.config(common.settings.given(), Talk::Tool)?;
+        daemon::runtime()?.block_on(ask(&config, &self.what, common.json))
+    }
+}
+
+async fn ask(config: &Config, what: &What, json: bool) -> anyhow::Result<Exit> {
+    let path = |automation: &str, more: &str| format!("/api/v1/polls/{automation}{more}");
+    let nothing = json!({});
+    let told: Value = match what {
+        What::List(_) => daemon::fetch(config, "/api/v1/polls").await?,
+        What::Show(one) => daemon::fetch(config, &path(&one.automation, "")).await?,
+        What::Now(one) => daemon::post(config, &path(&one.automation, "/now"), &nothing).await?,
+        What::Reset(one) => daemon::post(config, &path(&one.automation, "/reset"), &nothing).await?,
+        What::Rewind(one) => {
+            let body = json!({ "cursor": data::read(&one.cursor)? });
+            daemon::post(config, &path(&one.automation, "/rewind"), &body).await?
+        }
+    };
+    // A poll that was asked for and failed is a failure of the command.
+    let failed = matches!(what, What::Now(_)) && told["error"].is_string();
+    if json {
+        output::json(&told)?;
+    } else {
+        match what {
+            What::List(_) => list(&told)?,
+            What::Show(_) => show(&told)?,
+            What::Now(_) => output::say(came(&told)),
+            What::Reset(_) => output::say("reset; the next poll is the first, and is made at once"),
+            What::Rewind(_) => output::say("rewound; the next poll is made at once"),
+        }
+    }
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn list(told: &Value) -> anyhow::Result<()> {
+    let polls = told["polls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if polls.is_empty() {
+        output::say("nothing is polled");
+        return Ok(());
+    }
+    let mut table = Table::new(&["AUTOMATION", "EVERY", "NEXT", "LAST", "FOUND"]);
+    let now = time::now();
+    for poll in polls {
+        let last = match (poll["error"].as_str(), instant(&poll["polledAt"])) {
+            (Some(error), _) => format!("failed: {error}"),
+            (None, Some(at)) => time::ago(at, now),
+            (None, None) => "never".to_owned(),
+        };
+        let next = instant(&poll["nextAt"]).map(time::local).unwrap_or_default();
+        table.row([
+            text(&poll["automation"]),
+            text(&poll["every"]),
+            &next,
+            &last,
+            &poll["found"].to_string(),
+        ]);
+    }
+    table.print()?;
+    Ok(())
+}
+
+fn show(told: &Value) -> anyhow::Result<()> {
+    let at = |key: &str| instant(&told[key]).map_or_else(|| "never".to_owned(), time::local);
+    let mut rows = vec![
+        ("every", text(&told["every"]).to_owned()),
+        ("next", at("nextAt")),
+        ("last", at("polledAt")),
+        ("found", format!("{}, last {}", told["found"], at("foundAt"))),
+        ("cursor", told["cursor"].to_string()),
+    ];
+    if let Some(error) = told["error"].as_str() {
+        rows.push(("error", format!("{error} ({} in a row)", told["failures"])));
+    }
+    for (name, value) in rows {
+        output::data(format_args!("{name:<8} {value}"))?;
+    }
+    for entry in told["latest"].as_array().into_iter().flatten() {
+        let at = instant(&entry["at"]).map(time::local).unwrap_or_default();
+        output::data(format_args!("{at}  {}", came(entry)))?;
+    }
+    Ok(())
+}
+
+/// What came of a poll, in words.
+fn came(entry: &Value) -> String {
+    match entry["error"].as_str() {
+        Some(error) => format!("failed: {error}"),
+        None if entry["found"] == 0 => "no changes".to_owned(),
+        None => format!("{} new", entry["found"]),
+    }
+}
+
+fn instant(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

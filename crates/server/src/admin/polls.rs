@@ -1,0 +1,205 @@
+//! What automations poll for: where each poll stands, and what may be asked of it.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use engine::PollError;
+use http::StatusCode;
+use jiff::Timestamp;
+use model::{AutomationId, Value};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::extract::{Answer, Body, Segment};
+use super::{Api, Problem, Shared};
+
+/// How many of the latest polls are shown.
+const LATEST: u32 = 100;
+
+/// Where the poll of an automation stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Poll)]
+pub(crate) struct PollView {
+    automation: String,
+    /// How often, such as `5m`.
+    every: String,
+    /// Whether it is made at this moment.
+    busy: bool,
+    /// When it is made next.
+    #[schema(value_type = String, format = DateTime)]
+    next_at: Timestamp,
+    /// When it last succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    polled_at: Option<Timestamp>,
+    /// When it last found something new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    found_at: Option<Timestamp>,
+    /// Why the last one failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// How many failed since the last one that did not.
+    failures: u32,
+    /// Where the next one goes on: of an event an instant, else what the trigger's `cursor` gave.
+    #[schema(value_type = Object)]
+    cursor: serde_json::Value,
+    /// How many there were.
+    polls: u64,
+    /// How many new things they found.
+    found: u64,
+}
+
+/// The polls in force.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Polls {
+    /// By automation.
+    polls: Vec<PollView>,
+}
+
+/// What came of one poll.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PollEntry)]
+pub(crate) struct EntryView {
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// How many things were looked at.
+    items: u64,
+    /// How many of them were new.
+    found: u64,
+    /// Why it failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A poll with what came of the latest ones.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PollDetail {
+    #[serde(flatten)]
+    poll: PollView,
+    /// Newest first, at most 100.
+    latest: Vec<EntryView>,
+}
+
+/// Where a poll goes on from.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RewindBody {
+    /// For an event an instant, else a value as the trigger's `cursor` gives it.
+    #[schema(value_type = Object)]
+    cursor: serde_json::Value,
+}
+
+impl From<engine::PollView> for PollView {
+    fn from(view: engine::PollView) -> Self {
+        let standing = view.standing;
+        Self {
+            automation: view.automation.to_string(),
+            every: view.every,
+            busy: view.busy,
+            next_at: standing.next_at,
+            polled_at: standing.polled_at,
+            found_at: standing.found_at,
+            error: standing.error,
+            failures: standing.failures,
+            cursor: standing.cursor.to_serde(),
+            polls: standing.polls,
+            found: standing.found,
+        }
+    }
+}
+
+impl From<store::PollEntry> for EntryView {
+    fn from(entry: store::PollEntry) -> Self {
+        Self { at: entry.at, items: entry.items, found: entry.found, error: entry.error }
+    }
+}
+
+impl From<PollError> for Problem {
+    fn from(error: PollError) -> Self {
+        match error {
+            PollError::NoPoll(_) => Self::new(StatusCode::CONFLICT, "no_poll", error.to_string()),
+            PollError::Closing => Self::from(engine::Error::Closing),
+            PollError::Store(error) => Self::from(error),
+        }
+    }
+}
+
+impl Api {
+    fn poll(&self, automation: &AutomationId) -> Result<PollView, Problem> {
+        let found = self.engine.polls().into_iter().find(|view| view.automation == *automation);
+        Ok(found.ok_or_else(|| PollError::NoPoll(automation.clone()))?.into())
+    }
+
+    fn id_of(&self, name: &str) -> Result<AutomationId, Problem> {
+        Ok(self.engine.catalog().find(name)?.automation.id.clone())
+    }
+}
+
+/// The polls in force
+#[utoipa::path(
+    get, path = "/api/v1/polls", tag = "automations",
+    responses((status = 200, description = "By automation", body = Polls)),
+)]
+pub(crate) async fn list(State(api): Shared) -> Answer<Polls> {
+    Answer::ok(Polls { polls: api.engine.polls().into_iter().map(Into::into).collect() })
+}
+
+/// One poll with what came of the latest ones
+#[utoipa::path(
+    get, path = "/api/v1/polls/{automation}", tag = "automations",
+    params(("automation" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "The poll", body = PollDetail)),
+)]
+pub(crate) async fn show(State(api): Shared, Segment(name): Segment) -> Result<Answer<PollDetail>, Problem> {
+    let automation = api.id_of(&name)?;
+    let poll = api.poll(&automation)?;
+    let latest = api.engine.store().poll_entries(&automation, LATEST).await?;
+    Ok(Answer::ok(PollDetail { poll, latest: latest.into_iter().map(Into::into).collect() }))
+}
+
+/// Poll now, whenever the next poll is due
+#[utoipa::path(
+    post, path = "/api/v1/polls/{automation}/now", tag = "automations",
+    params(("automation" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "What came of it", body = EntryView)),
+)]
+pub(crate) async fn now(State(api): Shared, Segment(name): Segment) -> Result<Answer<EntryView>, Problem> {
+    let (automation, engine) = (api.id_of(&name)?, api.engine.clone());
+    let entry = api.to_its_end(async move { engine.poll_now(&automation).await }).await??;
+    Ok(Answer::ok(entry.into()))
+}
+
+/// Forget where a poll stands: the next one, made at once, is the first
+#[utoipa::path(
+    post, path = "/api/v1/polls/{automation}/reset", tag = "automations",
+    params(("automation" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "Where it stands now", body = PollView)),
+)]
+pub(crate) async fn reset(State(api): Shared, Segment(name): Segment) -> Result<Answer<PollView>, Problem> {
+    let automation = api.id_of(&name)?;
+    let (engine, id) = (api.engine.clone(), automation.clone());
+    api.to_its_end(async move { engine.reset_poll(&id).await }).await??;
+    Ok(Answer::ok(api.poll(&automation)?))
+}
+
+/// Have a poll go on from a cursor, with all that it has seen forgotten
+#[utoipa::path(
+    post, path = "/api/v1/polls/{automation}/rewind", tag = "automations", request_body = RewindBody,
+    params(("automation" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "Where it stands now", body = PollView)),
+)]
+pub(crate) async fn rewind(
+    State(api): Shared,
+    Segment(name): Segment,
+    Body(RewindBody { cursor }): Body<RewindBody>,
+) -> Result<Answer<PollView>, Problem> {
+    let automation = api.id_of(&name)?;
+    let (engine, id, cursor) = (api.engine.clone(), automation.clone(), Value::from_serde(cursor));
+    api.to_its_end(async move { engine.rewind_poll(&id, cursor).await }).await??;
+    Ok(Answer::ok(api.poll(&automation)?))
+}
