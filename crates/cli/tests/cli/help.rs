@@ -26,6 +26,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "pair",
         "executions",
         "events",
+        "polls",
         "state",
         "secrets",
         "connectors",
@@ -39,6 +40,9 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         check(&format!("executions_{command}"), &["executions", command]);
     }
     check("events_emit", &["events", "emit"]);
+    for command in ["list", "show", "now", "reset", "rewind"] {
+        check(&format!("polls_{command}"), &["polls", command]);
+    }
     for command in ["list", "get", "set", "delete"] {
         check(&format!("state_{command}"), &["state", command]);
     }

@@ -56,7 +56,7 @@ fn a_new_automation_overwrites_nothing() {
 fn without_a_terminal_nothing_is_asked() {
     let project = Project::empty();
     project.cogwork(&["new"]).exits(2).says("give the name");
-    project.cogwork(&["new", "hello"]).exits(2).says("webhook, schedule, manual");
+    project.cogwork(&["new", "hello"]).exits(2).says("webhook, schedule, poll, manual");
     project.cogwork(&["new", "---", "--trigger", "manual"]).exits(2);
     project.cogwork(&["new", "hello", "--trigger", "event"]).exits(2).says("possible values");
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{ActionStep, Challenge, Code, Named, RequestPlace, Verify};
 use crate::diagnostic::Span;
-use crate::json_schema::JsonSchema;
 use crate::expression::Expression;
+use crate::json_schema::JsonSchema;
 
 /// What starts an Automation.
 #[derive(Clone, Debug)]

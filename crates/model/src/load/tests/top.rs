@@ -47,7 +47,7 @@ fn every_problem_is_told_at_once() {
     2 | trigger: {webook: {}}
       |           ^^^^^^ not a key of a trigger
       |
-      = note: allowed: `webhook`, `schedule`, `manual`, `if`
+      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `connection`, `with`, `every`, `start`, `deliver`
     help: did you mean `webhook`?
       |
     2 | trigger: {webhook: {}}

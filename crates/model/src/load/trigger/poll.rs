@@ -89,18 +89,26 @@ pub(super) fn asks(
     reader: &mut MapReader<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Option<ActionStep> {
-    let connection = named(reader.take("connection"), diagnostics);
+    let connection = reader.take("connection");
+    let named = named(connection, diagnostics);
     let with_span = reader.key_span("with");
     let with = templates(reader.take("with"), diagnostics);
-    let action = action.filter(|action| action_name(action, diagnostics))?;
-    Some(ActionStep { action, connection, with, with_span, debug: false })
+    let action = action.filter(|action| action_name(action, diagnostics));
+    // Of one that could not be read whole nothing follows.
+    if connection.is_given() && named.is_none() {
+        return None;
+    }
+    Some(ActionStep { action: action?, connection: named, with: with?, with_span, debug: false })
 }
 
-fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(Named, Template)> {
-    let entries = field.entries().into_iter().flatten();
-    let read = entries.map(|entry| {
+/// The inputs; nothing where there are some that could not be read.
+fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<(Named, Template)>> {
+    if !field.is_given() {
+        return Some(Vec::new());
+    }
+    let read = field.entries()?.iter().map(|entry| {
         let name = Named { name: entry.key.clone(), span: entry.key_span };
         (name, template(&entry.value, diagnostics))
     });
-    read.collect()
+    Some(read.collect())
 }
