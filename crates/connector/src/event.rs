@@ -87,6 +87,9 @@ pub struct HookedEvent {
     pub id_input: String,
     /// The preset by which requests are verified.
     pub verify: String,
+    /// The header, in lower case, with what tells one request from all others, though it be sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
     /// The header, in lower case, and the value by which a request is about this event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<(String, String)>,

@@ -13,9 +13,10 @@ use crate::manifest::{self, Manifest, Natives};
 use crate::native;
 
 /// The manifests that are shipped, each with the name it is shown under.
-const MANIFESTS: [(&str, &str); 2] = [
+const MANIFESTS: [(&str, &str); 3] = [
     ("connectors/wiki.yaml", include_str!("../manifests/wiki.yaml")),
     ("connectors/http.yaml", include_str!("../manifests/http.yaml")),
+    ("connectors/github.yaml", include_str!("../manifests/github.yaml")),
 ];
 
 /// The native actions that a manifest may switch on.
@@ -77,7 +78,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The connectors that are shipped: `wiki`, `http`, `log` and `text`.
+    /// The connectors that are shipped: `wiki`, `http`, `github`, `log` and `text`.
     ///
     /// # Errors
     /// A manifest that is shipped is wrong, which a test of this crate rules out.

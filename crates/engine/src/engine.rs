@@ -29,6 +29,7 @@ use crate::run::Secret;
 use crate::secrets::{ListedSecret, Secrets};
 use crate::settings::Settings;
 use crate::vault::{KeptSecret, Rotation, Vault};
+use crate::subscribe::{self, Subscriptions};
 use crate::{Error, scheduler, watch as watcher};
 
 /// Notices that a slow subscriber may be behind before it loses some.
@@ -58,6 +59,7 @@ pub(crate) struct Services {
     pub(crate) intake: Intake,
     pub(crate) hooks: Desk,
     pub(crate) polls: Polls,
+    pub(crate) subscriptions: Subscriptions,
     /// Nothing new begins, and what runs stops at the next step.
     pub(crate) closing: CancellationToken,
     /// What still runs is cut off.
@@ -211,6 +213,7 @@ impl Engine {
             }
             services.tracker.spawn(scheduler::run(services.clone()));
             services.tracker.spawn(poll::run(services.clone()));
+            services.tracker.spawn(subscribe::run(services.clone()));
             services.tracker.spawn(crate::watch::prune(services.clone()));
         }
         services.tracker.spawn(services.clone().dispatch());
@@ -512,6 +515,7 @@ impl Services {
             intake: Intake::new(settings.limits.in_flight),
             hooks: Desk::default(),
             polls: Polls::default(),
+            subscriptions: Subscriptions::default(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),

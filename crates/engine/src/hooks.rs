@@ -40,6 +40,9 @@ impl Engine {
             Trigger::Webhook(webhook) if mounted.test || mounted.deployed.automation.enabled => {
                 Some(webhook.max_body)
             }
+            Trigger::Event(_) if mounted.test || mounted.deployed.automation.enabled => {
+                Some(Automation::DEFAULT_MAX_BODY)
+            }
             _ => None,
         }
     }
@@ -76,6 +79,9 @@ impl Engine {
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
+        if matches!(automation.trigger, Trigger::Event(_)) {
+            return self.receive_event(mounted, request).await;
+        }
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
         if !mounted.test && !automation.enabled {
             return Err(Rejection::automation_disabled());
@@ -242,7 +248,7 @@ impl Engine {
 }
 
 /// A start that was not accepted: nothing was stored, so the caller may try again.
-fn refused(error: &Error, at_once: bool) -> Rejection {
+pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
     match error {
         // A synchronous caller is told to slow down, since waiting would time out anyway (semantics 3.5).
         Error::Busy { retry_after } if at_once => Rejection::rate_limited(*retry_after),

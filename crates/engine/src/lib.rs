@@ -25,6 +25,7 @@ mod run;
 mod scheduler;
 mod secrets;
 mod vault;
+mod subscribe;
 mod waits;
 mod watch;
 

@@ -34,10 +34,11 @@ pub(crate) struct Loader {
 pub(crate) enum Listener {
     Schedules,
     Polls,
+    Subscriptions,
 }
 
 impl Listener {
-    const COUNT: usize = 2;
+    const COUNT: usize = 3;
 }
 
 /// The next snapshot, not yet in force.

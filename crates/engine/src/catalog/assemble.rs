@@ -262,7 +262,8 @@ impl Work<'_> {
             match self.next.get(&automation.id).map(|other| other.automation.source.path()) {
                 Some(other) => report = Arc::new(check::together(&report, vec![taken(automation, other)])),
                 None => {
-                    let by_request = matches!(automation.trigger, Trigger::Webhook(_));
+                    let by_request = matches!(automation.trigger, Trigger::Webhook(_))
+                        || crate::subscribe::hooked(&deployed, self.next).is_some();
                     deployed.address = (self.address)(&automation.id, by_request);
                     self.say(&path, report);
                     return self.put(Arc::new(deployed));

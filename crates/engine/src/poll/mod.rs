@@ -127,7 +127,7 @@ impl<'a> Question<'a> {
 }
 
 /// A template in one spelling.
-fn written(template: &Template) -> String {
+pub(crate) fn written(template: &Template) -> String {
     match template {
         Template::Literal(value) => value.to_json(),
         Template::Expression(expression) => format!("${{{{{}}}}}", expression.text()),

@@ -188,6 +188,16 @@ impl Verify {
         }
     }
 
+    /// The keys of a sender, where it is known by some.
+    #[must_use]
+    pub fn keys(&self) -> &[VerifyKey] {
+        match self {
+            Self::Signature(rule) => &rule.keys,
+            Self::Token { keys, .. } => keys,
+            Self::Basic { .. } => &[],
+        }
+    }
+
     /// Calls `visit` with every expression in it.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {

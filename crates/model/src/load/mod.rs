@@ -38,6 +38,7 @@ pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
 pub(crate) use trial::SUITE;
 pub(crate) use trigger::TRIGGER;
+pub use trigger::event_webhook;
 
 /// What came of a file: its checked form where no error stands in the way, and everything there is to say.
 #[derive(Debug)]

@@ -103,6 +103,13 @@ impl Around<'_> {
         let unsubscribe = self.action(reader.required("unsubscribe"));
         let id_input = self.input_of(reader.required("idInput"), unsubscribe);
         let verify = reader.required("verify").name().unwrap_or_default().to_owned();
+        let delivery = reader.take("delivery").name().map(str::to_ascii_lowercase);
+        if !verify.is_empty() && model::load::event_webhook(&verify, "x").is_none() {
+            let message = format!("`{verify}` is no preset by which requests are verified");
+            let span = reader.key_span("verify");
+            let help = "the presets are those of `webhook.verify` that take one secret";
+            self.diagnostics.push(Diagnostic::error("unknown-value", message, span).help(help));
+        }
         let only = reader.take("only").map("what a request is about").map(|mut reader| {
             let header = reader.required("header").name().unwrap_or_default().to_ascii_lowercase();
             let is = reader.required("is").name().unwrap_or_default().to_owned();
@@ -113,7 +120,7 @@ impl Around<'_> {
         let (subscribe, unsubscribe) = (subscribe?, unsubscribe?);
         let inputs = self.inputs(named, &[subscribe, unsubscribe]);
         let [subscribe, unsubscribe] = [subscribe, unsubscribe].map(|action| action.spec().name.clone());
-        let hook = HookedEvent { subscribe, with, url, secret, id, unsubscribe, id_input, verify, only };
+        let hook = HookedEvent { subscribe, with, url, secret, id, unsubscribe, id_input, verify, delivery, only };
         Some((EventSource::Hook(hook), inputs))
     }
 

@@ -1,11 +1,16 @@
 //! `event`: started by something that happens in another application. Its settings stand beside it, as an action's do.
 
+use std::sync::Arc;
+
+use serde_json::json;
+
 use super::poll::{DELIVERIES, LEAST_PERIOD, STARTS, asks};
-use crate::automation::{EventTrigger, Trigger};
-use crate::diagnostic::{Diagnostic, Diagnostics};
+use super::webhook;
+use crate::automation::{EventTrigger, Trigger, WebhookTrigger};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source};
 use crate::load::text::{duration_within, named};
 use crate::units::MAX_DURATION;
-use crate::yaml::{Field, MapReader, Node};
+use crate::yaml::{Field, MapReader, Node, parse};
 
 /// The keys beside `event` that belong to it.
 const BESIDE: [&str; 5] = ["connection", "with", "every", "start", "deliver"];
@@ -36,5 +41,33 @@ pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &
                     .help(format!("write it below `{kind}`, or remove it")),
             );
         }
+    }
+}
+
+/// The webhook that takes the requests of an event, as if it were written: its sender signs with `secret` as a preset says.
+/// Nothing if there is no such preset, or it takes more than a secret.
+#[must_use]
+pub fn event_webhook(preset: &str, secret: &str) -> Option<WebhookTrigger> {
+    // JSON is YAML.
+    let written = json!({ "methods": ["POST"], "verify": { "preset": preset, "secret": secret } });
+    let diagnostics = Diagnostics::new(Arc::new(Source::new("event", written.to_string())));
+    let webhook = parse(&diagnostics).and_then(|node| webhook::lower(&node, &diagnostics))?;
+    match webhook {
+        Trigger::Webhook(webhook) if diagnostics.error_count() == 0 => Some(webhook),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_webhook_of_an_event_knows_its_sender_by_a_preset() {
+        let webhook = event_webhook("github", "s3cret").expect("there is such a preset");
+        assert!(webhook.verify.is_some());
+        assert_eq!(webhook.methods, ["POST"]);
+        assert!(event_webhook("basic", "s3cret").is_none());
+        assert!(event_webhook("gitbub", "s3cret").is_none());
     }
 }

@@ -11,6 +11,8 @@ pub(super) mod schedule;
 pub(super) mod verify;
 pub(super) mod webhook;
 
+pub use event::event_webhook;
+
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::condition;
 use crate::automation::{Trigger, WebhookMode};

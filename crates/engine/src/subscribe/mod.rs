@@ -1,0 +1,302 @@
+//! Subscriptions: other applications are made to tell of events, and to stop. What is wanted follows from the automations
+//! in force; what there is, is in the store. The two are held against each other at every start and every reload, and
+//! whatever differs is set right, again and again until it is.
+
+mod call;
+mod receive;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use connector::{EventSource, HookedEvent};
+use jiff::{SignedDuration, Timestamp};
+use model::automation::{AutomationId, EventTrigger, Trigger};
+use model::value::{Map, Value};
+use store::Subscription;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::catalog::{Catalog, Deployed};
+use crate::engine::{Engine, Services};
+use crate::poll::written;
+use crate::reload::Listener;
+
+/// How many subscriptions are made or taken back at one time.
+const AT_ONCE: usize = 8;
+/// The shortest and the longest pause after one that failed.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+/// After how many failures one that is to be taken back is given up: about a day.
+const MOST_FAILURES: u32 = 32;
+
+/// The subscriptions there are, have to be, or have to go, by their own ids.
+pub(crate) struct Subscriptions {
+    state: Mutex<BTreeMap<String, Entry>>,
+    /// Told when something may have to be done.
+    wake: Notify,
+    slots: Semaphore,
+}
+
+struct Entry {
+    subscription: Subscription,
+    /// Whether the other application is asked at this moment.
+    busy: bool,
+}
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self { state: Mutex::default(), wake: Notify::new(), slots: Semaphore::new(AT_ONCE) }
+    }
+}
+
+/// The hook of the event that starts an Automation, if it is one that the other application tells of.
+pub(crate) fn hooked<'a>(deployed: &'a Deployed, catalog: &Catalog) -> Option<(&'a EventTrigger, HookedEvent)> {
+    let Trigger::Event(event) = &deployed.automation.trigger else { return None };
+    match &catalog.registry().event(&event.asks.action.name)?.source {
+        EventSource::Hook(hook) => Some((event, hook.clone())),
+        EventSource::Poll(_) => None,
+    }
+}
+
+/// Holds what there is against what is wanted until the engine stops.
+pub(crate) async fn run(services: Arc<Services>) {
+    let mut ids: BTreeSet<AutomationId> = match services.store.subscriptions().await {
+        Ok(stored) => services.subscriptions.take_over(stored),
+        Err(error) => {
+            tracing::error!(%error, "no event is subscribed to: the subscriptions cannot be read");
+            return;
+        }
+    };
+    let mut generation = services.generation.subscribe();
+    loop {
+        generation.mark_unchanged();
+        ids.extend(services.loader.take_decided(Listener::Subscriptions));
+        for id in std::mem::take(&mut ids) {
+            services.compare(&id).await;
+        }
+        loop {
+            let next = services.subscriptions.next();
+            tokio::select! {
+                biased;
+                () = services.closing.cancelled() => return,
+                changed = generation.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    break;
+                }
+                () = services.subscriptions.wake.notified() => {}
+                () = until(&services, next) => services.begin_subscriptions(),
+            }
+        }
+    }
+}
+
+async fn until(services: &Services, next: Option<Timestamp>) {
+    match next {
+        Some(at) => services.clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Services {
+    /// Holds the subscriptions of an Automation against what it wants.
+    async fn compare(&self, id: &AutomationId) {
+        let catalog = self.catalog.load_full();
+        let deployed = catalog.get(id).filter(|deployed| deployed.automation.enabled);
+        let wanted = deployed.and_then(|deployed| self.wanted(&catalog, deployed, false));
+        let of_it = |subscription: &Subscription| subscription.automation == *id && !subscription.test;
+        let mut there = false;
+        for mut subscription in self.subscriptions.all().into_iter().filter(of_it) {
+            if subscription.leaving {
+                continue;
+            }
+            if wanted.as_ref().is_some_and(|wanted| wanted.source == subscription.source) && !there {
+                there = true;
+                continue;
+            }
+            self.leave(&mut subscription).await;
+        }
+        if let Some(wanted) = wanted.filter(|_| !there) {
+            self.keep_subscription(wanted).await;
+        }
+        self.subscriptions.wake.notify_one();
+    }
+
+    /// The subscription that an Automation wants, not yet made.
+    fn wanted(&self, catalog: &Catalog, deployed: &Deployed, test: bool) -> Option<Subscription> {
+        let (event, _) = hooked(deployed, catalog)?;
+        let asks = &event.asks;
+        let url = self.event_url(deployed, test);
+        let with = asks.with.iter().map(|(name, template)| format!("{}={}", name.name, written(template)));
+        let connection = asks.connection.as_ref().map(|connection| connection.name.clone());
+        let words = [asks.action.name.clone(), connection.clone().unwrap_or_default(), url];
+        let now = self.clock.now();
+        Some(Subscription {
+            id: uuid::Uuid::new_v4().to_string(),
+            automation: deployed.automation.id.clone(),
+            source: words.into_iter().chain(with).collect::<Vec<_>>().join(" | "),
+            event: asks.action.name.clone(),
+            connection,
+            inputs: Map::new(),
+            remote: Value::Null,
+            leaving: false,
+            test,
+            failures: 0,
+            error: None,
+            next_at: Some(now),
+            since: now,
+        })
+    }
+
+    /// The address at which an Automation hears of its event.
+    fn event_url(&self, deployed: &Deployed, test: bool) -> String {
+        let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let token = deployed.address.as_ref().map(|address| if test { &address.test } else { &address.live });
+        format!("{base}/trigger/{}", token.map_or("", String::as_str))
+    }
+
+    async fn leave(&self, subscription: &mut Subscription) {
+        let now = self.clock.now();
+        (subscription.leaving, subscription.failures, subscription.error) = (true, 0, None);
+        (subscription.next_at, subscription.since) = (Some(now), now);
+        self.keep_subscription(subscription.clone()).await;
+    }
+
+    /// Writes down how a subscription stands. What is in memory follows only then.
+    async fn keep_subscription(&self, subscription: Subscription) {
+        if let Err(error) = self.store.put_subscription(subscription.clone()).await {
+            return self.lost(&error);
+        }
+        self.subscriptions.put(subscription);
+    }
+
+    /// Begins whatever is due.
+    fn begin_subscriptions(self: &Arc<Self>) {
+        for subscription in self.subscriptions.take_due(self.clock.now()) {
+            let services = self.clone();
+            self.tracker.spawn(async move { services.set_right(subscription).await });
+        }
+    }
+
+    /// Makes a subscription, or takes it back.
+    async fn set_right(self: Arc<Self>, subscription: Subscription) {
+        let slot = tokio::select! {
+            slot = self.subscriptions.slots.acquire() => slot,
+            () = self.closing.cancelled() => return,
+        };
+        let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
+        let event = subscription.event.clone();
+        let result = if subscription.leaving {
+            self.unsubscribe(&subscription).await.map(|()| None)
+        } else {
+            self.subscribe(&subscription).await.map(Some)
+        };
+        drop(slot);
+        // It may have been told to leave while it was made.
+        let Some(mut now) = self.subscriptions.rested(&id) else { return };
+        match result {
+            Ok(Some((inputs, remote))) => {
+                tracing::info!(%automation, event, "subscribed");
+                (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
+                now.next_at = now.leaving.then(|| self.clock.now());
+                now.since = self.clock.now();
+            }
+            Ok(None) => {
+                tracing::info!(%automation, event, "the subscription is taken back");
+                return self.forget_subscription(&id).await;
+            }
+            Err(_) if self.closing.is_cancelled() => return,
+            Err(error) => {
+                now.failures = now.failures.saturating_add(1);
+                if now.leaving && now.failures >= MOST_FAILURES {
+                    tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
+                    return self.forget_subscription(&id).await;
+                }
+                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.leaving, "a subscription could not be set right");
+                now.error = Some(error);
+                now.next_at = Some(pause(self.clock.now(), now.failures));
+            }
+        }
+        self.keep_subscription(now).await;
+        self.subscriptions.wake.notify_one();
+    }
+
+    async fn forget_subscription(&self, id: &str) {
+        if let Err(error) = self.store.drop_subscription(id).await {
+            return self.lost(&error);
+        }
+        self.subscriptions.state().remove(id);
+    }
+}
+
+fn pause(now: Timestamp, failures: u32) -> Timestamp {
+    let doubled = SHORTEST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let pause = SignedDuration::try_from(doubled.min(LONGEST_PAUSE)).unwrap_or(SignedDuration::MAX);
+    now.checked_add(pause).unwrap_or(Timestamp::MAX)
+}
+
+impl Subscriptions {
+    fn state(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what the store has, and gives whom it concerns. Nobody listens any more for those of the test addresses.
+    fn take_over(&self, stored: Vec<Subscription>) -> BTreeSet<AutomationId> {
+        let mut state = self.state();
+        let mut ids = BTreeSet::new();
+        for mut subscription in stored {
+            ids.insert(subscription.automation.clone());
+            if subscription.test && !subscription.leaving {
+                (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
+            }
+            state.insert(subscription.id.clone(), Entry { subscription, busy: false });
+        }
+        ids
+    }
+
+    fn all(&self) -> Vec<Subscription> {
+        self.state().values().map(|entry| entry.subscription.clone()).collect()
+    }
+
+    /// When something has to be done next.
+    fn next(&self) -> Option<Timestamp> {
+        let state = self.state();
+        let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.subscription.next_at);
+        due.min()
+    }
+
+    fn take_due(&self, now: Timestamp) -> Vec<Subscription> {
+        let mut state = self.state();
+        let due = |entry: &&mut Entry| !entry.busy && entry.subscription.next_at.is_some_and(|at| at <= now);
+        let due = state.values_mut().filter(due).map(|entry| {
+            entry.busy = true;
+            entry.subscription.clone()
+        });
+        due.collect()
+    }
+
+    /// How a subscription stands that was worked on, which is over.
+    fn rested(&self, id: &str) -> Option<Subscription> {
+        let mut state = self.state();
+        let entry = state.get_mut(id)?;
+        entry.busy = false;
+        Some(entry.subscription.clone())
+    }
+
+    fn put(&self, subscription: Subscription) {
+        let mut state = self.state();
+        let busy = state.get(&subscription.id).is_some_and(|entry| entry.busy);
+        state.insert(subscription.id.clone(), Entry { subscription, busy });
+    }
+}
+
+impl Engine {
+    /// The subscriptions there are, have to be, or have to go, by Automation.
+    #[must_use]
+    pub fn subscriptions(&self) -> Vec<Subscription> {
+        let mut all = self.services().subscriptions.all();
+        all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
+        all
+    }
+}

@@ -1,0 +1,82 @@
+//! A request of an application that tells of an event: known by its secret, about this event, and counted once.
+
+use model::automation::WebhookTrigger;
+use model::execution::Origin;
+use model::payload::{HttpResponse, Payload};
+use model::value::{Map, Value};
+use trigger::verify::{Key, Proof};
+use trigger::webhook::{Received, Request};
+use trigger::{Rejection, response};
+
+use super::hooked;
+use crate::catalog::Mounted;
+use crate::engine::{Engine, Start};
+use crate::intake::Terms;
+
+impl Engine {
+    /// Answers a request on the address of an Automation that an event starts.
+    pub(crate) async fn receive_event(&self, mounted: &Mounted, request: Request) -> Result<HttpResponse, Rejection> {
+        let services = self.services();
+        let automation = &mounted.deployed.automation;
+        let catalog = services.catalog.load_full();
+        let Some((_, hook)) = hooked(&mounted.deployed, &catalog) else { return Err(Rejection::not_a_webhook()) };
+        if !mounted.test && !automation.enabled {
+            return Err(Rejection::automation_disabled());
+        }
+        let secret = services.event_secret(&automation.id);
+        let webhook = model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
+        if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
+            return Ok(answer);
+        }
+        self.verify_event(mounted, &webhook, &secret, &request)?;
+        let header = |name: &str| {
+            let mut values = request.headers.iter().filter(|(header, _)| header == name);
+            values.next().map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        };
+        if let Some((name, value)) = &hook.only
+            && header(name).as_ref() != Some(value)
+        {
+            // Such as the greeting after a subscription was made.
+            services.intake.count_refused("ignored");
+            return Ok(said("ignored"));
+        }
+        let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
+        let Received { payload, results, .. } = trigger::webhook::receive(&webhook, request)?;
+        let payload = Payload::Webhook(payload);
+        if !services.scheduled_condition_holds(automation, &payload) {
+            services.intake.count_refused("filtered");
+            return Ok(said("filtered"));
+        }
+        let origin = if mounted.test { Origin::Test } else { Origin::Event };
+        let terms = Terms { key: key.filter(|_| !mounted.test), results: Some(results), ..Terms::default() };
+        let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
+        let (id, _) = accepted.map_err(|error| crate::hooks::refused(&error, false))?;
+        Ok(response::asynchronous(&webhook, &id))
+    }
+
+    /// Refuses a request that does not come from the application that was asked.
+    fn verify_event(
+        &self,
+        mounted: &Mounted,
+        webhook: &WebhookTrigger,
+        secret: &str,
+        request: &Request,
+    ) -> Result<(), Rejection> {
+        let services = self.services();
+        let refused = || Rejection::new(401, "invalid_signature", "invalid signature");
+        let verify = webhook.verify.as_ref().ok_or_else(refused)?;
+        let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
+        let key = Key::read(secret, encoding, None, None).map_err(|_| refused())?;
+        let url = services.event_url(&mounted.deployed, mounted.test);
+        let proof = Proof::Keys(verify, vec![key]);
+        trigger::verify::verify(&proof, request, &url, services.clock.now()).map(drop).map_err(|(rejection, reason)| {
+            let automation = &mounted.deployed.automation.id;
+            tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
+            rejection
+        })
+    }
+}
+
+fn said(word: &str) -> HttpResponse {
+    HttpResponse::json(200, &Value::from(Map::from_iter([(word, true)])))
+}
