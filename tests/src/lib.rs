@@ -5,5 +5,6 @@
 pub mod wiki;
 
 pub mod daemon;
+pub mod github;
 pub mod project;
 pub mod recorder;

@@ -25,7 +25,8 @@ pub use challenge::{Challenge, ChallengeAnswer, ChallengeGuard, ChallengeKey, Ch
 pub use code::{CODE_ENDINGS, Code};
 pub use step::{Block, Inner, OnError, OnInterrupt, Runs, Step, Verb};
 pub use trigger::{
-    Cadence, Dedup, DedupBy, Deliver, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger, RateLimit, ScheduleTrigger, StaticResponse, Trigger, WebhookMode, WebhookTrigger, Weekday,
+    Cadence, Dedup, DedupBy, Deliver, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger,
+    RateLimit, ScheduleTrigger, StaticResponse, Trigger, WebhookMode, WebhookTrigger, Weekday,
 };
 
 pub use verbs::{

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
-pub use sending::{Sending, Sent};
 pub use poll::{PollEntry, PollStanding, PollWrite, Subscription};
+pub use sending::{Sending, Sent};
 pub use state::{StateEntry, StateRow, StateWrite};
 pub use wait::{Resting, Wait};
 

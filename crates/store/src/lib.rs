@@ -13,7 +13,8 @@ pub mod conformance;
 
 pub use contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
-    NewExecution, Page, PollEntry, PollStanding, PollWrite, Prune, Resting, Sending, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
+    NewExecution, Page, PollEntry, PollStanding, PollWrite, Prune, Resting, Sending, Sent, StateEntry,
+    StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };
 pub use error::Error;
 #[cfg(any(test, feature = "failpoints"))]

@@ -9,6 +9,7 @@
 mod site;
 
 mod failures;
+mod github;
 mod pauses;
 mod reload;
 mod repeats;

@@ -20,6 +20,7 @@ mod schema;
 mod secrets;
 mod serve;
 mod state;
+mod subscriptions;
 mod test;
 mod validate;
 mod version;
@@ -38,6 +39,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<executions::Executions>(),
     Entry::of::<events::Events>(),
     Entry::of::<polls::Polls>(),
+    Entry::of::<subscriptions::Subscriptions>(),
     Entry::of::<state::State>(),
     Entry::of::<secrets::Secrets>(),
     Entry::of::<connectors::Connectors>(),

@@ -27,6 +27,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "executions",
         "events",
         "polls",
+        "subscriptions",
         "state",
         "secrets",
         "connectors",

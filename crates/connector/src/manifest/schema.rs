@@ -235,7 +235,11 @@ fn event() -> Value {
         ("*unsubscribe", name(), "The action that takes the subscription back."),
         ("*idInput", name(), "The input of it that takes the id."),
         ("*verify", text(), "The preset by which requests are verified."),
-        ("delivery", text(), "The header with what tells one request from all others, though it be sent again."),
+        (
+            "delivery",
+            text(),
+            "The header with what tells one request from all others, though it be sent again.",
+        ),
         ("only", only, "By what a request is known to be about this event. Default: all are."),
     ]);
     let mut event = object(&[

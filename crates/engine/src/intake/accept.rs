@@ -176,7 +176,13 @@ impl Services {
                 origin: start.origin,
                 payload: start.payload,
             };
-            NewExecution { id: self.intake.next_id(now), started, key: None, sendings: Vec::new(), begins: false }
+            NewExecution {
+                id: self.intake.next_id(now),
+                started,
+                key: None,
+                sendings: Vec::new(),
+                begins: false,
+            }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
         let accept =

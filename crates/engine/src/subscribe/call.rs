@@ -22,7 +22,10 @@ impl Services {
         let deployed = catalog.get(&wanted.automation).ok_or("there is no such automation any more")?;
         let (_, hook) = hooked(deployed, &catalog).ok_or("it starts by another event now")?;
         if self.settings.public_url.is_none() {
-            return Err("nobody could reach this daemon: set `publicUrl` to the address under which others do".to_owned());
+            return Err(
+                "nobody could reach this daemon: set `publicUrl` to the address under which others do"
+                    .to_owned(),
+            );
         }
         let inputs = self.event_inputs(deployed)?;
         let mut with = hook.with.clone();
@@ -31,7 +34,8 @@ impl Services {
         }
         with.insert(hook.url.as_str(), self.event_url(deployed, wanted.test));
         with.insert(hook.secret.as_str(), self.event_secret(&wanted.automation));
-        let result = self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(|error| error.message)?;
+        let result =
+            self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(|error| error.message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
         let remote = remote.ok_or_else(|| format!("`{}` gave no id at `{}`", hook.subscribe, hook.id))?;
         Ok((inputs, remote))
@@ -76,7 +80,8 @@ impl Services {
         ]));
         let mut inputs = Map::new();
         for (name, template) in automation.trigger.asks().into_iter().flat_map(|asks| &asks.with) {
-            let value = template.evaluate(&scope).map_err(|error| format!("input `{}`: {error}", name.name))?;
+            let value =
+                template.evaluate(&scope).map_err(|error| format!("input `{}`: {error}", name.name))?;
             inputs.insert(name.name.as_str(), value);
         }
         Ok(inputs)

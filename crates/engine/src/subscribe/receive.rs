@@ -15,16 +15,23 @@ use crate::intake::Terms;
 
 impl Engine {
     /// Answers a request on the address of an Automation that an event starts.
-    pub(crate) async fn receive_event(&self, mounted: &Mounted, request: Request) -> Result<HttpResponse, Rejection> {
+    pub(crate) async fn receive_event(
+        &self,
+        mounted: &Mounted,
+        request: Request,
+    ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
         let automation = &mounted.deployed.automation;
         let catalog = services.catalog.load_full();
-        let Some((_, hook)) = hooked(&mounted.deployed, &catalog) else { return Err(Rejection::not_a_webhook()) };
+        let Some((_, hook)) = hooked(&mounted.deployed, &catalog) else {
+            return Err(Rejection::not_a_webhook());
+        };
         if !mounted.test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         let secret = services.event_secret(&automation.id);
-        let webhook = model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
+        let webhook =
+            model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
             return Ok(answer);
         }

@@ -14,7 +14,8 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
+    PollEntry, PollStanding, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription,
+    Wait, Watermark,
 };
 use tokio::sync::Notify;
 

@@ -13,6 +13,7 @@ mod checking;
 mod code;
 mod corpus;
 mod durability;
+mod events;
 mod executions;
 mod flow;
 mod forecast;

@@ -18,6 +18,7 @@ mod routes;
 mod secrets;
 mod state;
 mod status;
+mod subscriptions;
 mod waiting;
 
 use std::sync::Arc;

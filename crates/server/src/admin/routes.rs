@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connectors, executions, follow, notices, plan, polls, problem, secrets, state, status, waiting,
+    Api, Problem, automations, connectors, executions, follow, notices, plan, polls, problem, secrets, state, status, subscriptions, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -56,6 +56,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(automations::show))
         .routes(routes!(automations::run))
         .routes(routes!(automations::pair, automations::pairing))
+        .routes(routes!(subscriptions::list))
         .routes(routes!(polls::list))
         .routes(routes!(polls::show))
         .routes(routes!(polls::now))

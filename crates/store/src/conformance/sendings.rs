@@ -84,7 +84,8 @@ pub(super) async fn bounded(place: &dyn Place) {
     let store = place.open().await;
     let (definition, _) = one(&*store).await;
     let many = vec![named(1, None, 10); Sending::MAX + 1];
-    let accept = crate::Accept { executions: vec![with(new(&definition, 1, 1), &many)], watermark: None };
+    let accept =
+        crate::Accept { executions: vec![with(new(&definition, 1, 1), &many)], ..crate::Accept::default() };
     assert!(matches!(store.accept(accept).await, Err(crate::Error::Invalid { .. })));
     let executions = (1..=200_u8).map(|n| with(new(&definition, 1, n), &[named(n, None, 10)])).collect();
     sample::accept(&*store, executions).await;

@@ -193,8 +193,7 @@ impl Work {
                 let bytes = |row: &NewRow| {
                     256 + row.body.len() + row.key.as_ref().map_or(0, String::len) + 96 * row.sendings.len()
                 };
-                rows.map(bytes).sum::<usize>()
-                    + poll.as_ref().map_or(0, |poll| poll.bytes())
+                rows.map(bytes).sum::<usize>() + poll.as_ref().map_or(0, |poll| poll.bytes())
             }
             Self::PutSubscription { kept, .. } => 256 + kept.as_ref().map_or(0, |(_, body)| body.len()),
             Self::Append(row) => {

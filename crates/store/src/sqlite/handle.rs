@@ -21,7 +21,9 @@ use super::writer::Writer;
 use super::{forget, polls, read, schema, sendings, state, waits};
 use crate::Error;
 use crate::contract::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollStanding, PollWrite, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
+    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
+    PollEntry, PollStanding, PollWrite, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store,
+    Subscription, Wait, Watermark,
 };
 
 /// A store in one SQLite file; a cheap handle to it. When the last handle is dropped, what is queued is written

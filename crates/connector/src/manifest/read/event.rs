@@ -120,7 +120,8 @@ impl Around<'_> {
         let (subscribe, unsubscribe) = (subscribe?, unsubscribe?);
         let inputs = self.inputs(named, &[subscribe, unsubscribe]);
         let [subscribe, unsubscribe] = [subscribe, unsubscribe].map(|action| action.spec().name.clone());
-        let hook = HookedEvent { subscribe, with, url, secret, id, unsubscribe, id_input, verify, delivery, only };
+        let hook =
+            HookedEvent { subscribe, with, url, secret, id, unsubscribe, id_input, verify, delivery, only };
         Some((EventSource::Hook(hook), inputs))
     }
 

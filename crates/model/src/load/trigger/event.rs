@@ -53,7 +53,7 @@ pub fn event_webhook(preset: &str, secret: &str) -> Option<WebhookTrigger> {
     let diagnostics = Diagnostics::new(Arc::new(Source::new("event", written.to_string())));
     let webhook = parse(&diagnostics).and_then(|node| webhook::lower(&node, &diagnostics))?;
     match webhook {
-        Trigger::Webhook(webhook) if diagnostics.error_count() == 0 => Some(webhook),
+        Trigger::Webhook(webhook) if diagnostics.error_count() == 0 => Some(*webhook),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 mod body_schema;
 mod challenge;
 mod challenges;
-mod limits;
 mod event;
+mod limits;
 mod poll;
 mod presets;
 pub(super) mod schedule;

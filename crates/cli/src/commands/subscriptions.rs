@@ -1,0 +1,62 @@
+//! `cogwork subscriptions`
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, Table};
+use crate::settings::{Flags, PLACE};
+use crate::{daemon, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork subscriptions
+  cogwork subscriptions --json | jq '.subscriptions[] | select(.error)'
+
+The daemon subscribes to the event of an automation when it is enabled, and takes that back when it no longer is. What
+fails is tried again until it succeeds.";
+
+/// List what other applications were asked to tell, and what of it failed
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Subscriptions {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+impl Subcommand for Subscriptions {
+    const NAME: &'static str = "subscriptions";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let told: Value = daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/subscriptions"))?;
+        match self.json {
+            true => output::json(&told)?,
+            false => print(&told)?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn print(told: &Value) -> anyhow::Result<()> {
+    let all = told["subscriptions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if all.is_empty() {
+        output::say("nothing is subscribed to");
+        return Ok(());
+    }
+    let mut table = Table::new(&["AUTOMATION", "EVENT", "STATE", "SINCE", "ERROR"]);
+    let now = time::now();
+    for one in all {
+        let text = |key: &str| one[key].as_str().unwrap_or_default();
+        let since = text("since").parse::<Timestamp>().map(|at| time::ago(at, now)).unwrap_or_default();
+        table.row([text("automation"), text("event"), text("state"), &since, text("error")]);
+    }
+    table.print()?;
+    Ok(())
+}
