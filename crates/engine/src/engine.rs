@@ -28,8 +28,8 @@ use crate::reload::Loader;
 use crate::run::Secret;
 use crate::secrets::{ListedSecret, Secrets};
 use crate::settings::Settings;
-use crate::vault::{KeptSecret, Rotation, Vault};
 use crate::subscribe::{self, Subscriptions};
+use crate::vault::{KeptSecret, Rotation, Vault};
 use crate::{Error, scheduler, watch as watcher};
 
 /// Notices that a slow subscriber may be behind before it loses some.

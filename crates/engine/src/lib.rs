@@ -24,8 +24,8 @@ mod reload;
 mod run;
 mod scheduler;
 mod secrets;
-mod vault;
 mod subscribe;
+mod vault;
 mod waits;
 mod watch;
 

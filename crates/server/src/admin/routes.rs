@@ -12,7 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connectors, executions, follow, notices, plan, polls, problem, secrets, state, status, subscriptions, waiting,
+    Api, Problem, automations, connectors, executions, follow, notices, plan, polls, problem, secrets, state,
+    status, subscriptions, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
