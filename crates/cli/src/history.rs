@@ -88,7 +88,7 @@ pub(crate) fn describe(error: &ActionError) -> String {
     let request = error.request_id.as_ref().map(|id| format!("request {id}"));
     let known: Vec<String> = [kind, status, code, request].into_iter().flatten().collect();
     let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
-    plain(&format!("{step}{}{known}", error.message)).into_owned()
+    plain(&format!("{step}{}{known}", error.in_full())).into_owned()
 }
 
 /// The store of a project, to read only; `None` where nothing has been kept yet.

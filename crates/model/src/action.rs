@@ -226,9 +226,42 @@ pub struct ActionError {
     /// How long the other side asks to wait, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry_after_ms: Option<u64>,
+    /// Where in the author's code it was, if it was there. Not for callers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub place: Option<Box<CodePlace>>,
+}
+
+/// A place in an author's code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CodePlace {
+    /// The file, relative to the project folder.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in characters.
+    pub column: usize,
+    /// What stands in that line, cut if it is long.
+    pub text: String,
+}
+
+impl fmt::Display for CodePlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, text } = self;
+        write!(formatter, "{file}:{line}:{column}: {text}")
+    }
 }
 
 impl ActionError {
+    /// The message, with the place in the author's code behind it where there is one.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match &self.place {
+            Some(place) => format!("{} ({place})", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// A failure of this kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -241,6 +274,7 @@ impl ActionError {
             body: None,
             step: None,
             retry_after_ms: None,
+            place: None,
         }
     }
 

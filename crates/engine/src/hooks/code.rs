@@ -59,7 +59,7 @@ impl Services {
         let outcome = match run {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
-                let message = to_action_error(&error, code, automation).message;
+                let message = to_action_error(&error, code, automation).in_full();
                 return Err(redactor.text(&message).into_owned());
             }
             Err(_) => return Err("no code worker became free in time".to_owned()),

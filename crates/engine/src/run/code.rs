@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::action::{ActionError, ErrorKind};
+use model::action::{ActionError, CodePlace, ErrorKind};
 use model::automation::{Automation, Code, Step};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
@@ -139,14 +139,19 @@ pub(crate) fn to_action_error(error: &script::Error, code: &Code, automation: &A
         }
         script::Error::Worker(_) | script::Error::Start(_) => ErrorKind::Internal,
     };
-    let Some(at) = error.at() else { return ActionError::new(kind, error.to_string()) };
-    let (source, span) = code.place(automation, at.line as usize, at.column as usize);
-    let line = code.text(automation).and_then(|text| text.lines().nth((at.line as usize).saturating_sub(1)));
+    let mut told = ActionError::new(kind, error.to_string());
+    let Some(at) = error.at() else { return told };
+    let (line, column) = (at.line as usize, at.column as usize);
+    let (source, span) = code.place(automation, line, column);
     let place = source.place(span.start as usize);
-    let (row, column) = (place.line, place.column);
-    let snippet = line.map(str::trim).filter(|line| !line.is_empty());
-    let snippet = snippet.map(|line| format!("\n  {row} | {}", shorten(line))).unwrap_or_default();
-    ActionError::new(kind, format!("{error}\n  at {}:{row}:{column}{snippet}", source.path()))
+    let text = code.text(automation).and_then(|text| text.lines().nth(line.saturating_sub(1)));
+    told.place = Some(Box::new(CodePlace {
+        file: source.path().to_owned(),
+        line: place.line,
+        column: place.column,
+        text: shorten(text.unwrap_or_default().trim()),
+    }));
+    told
 }
 
 fn shorten(line: &str) -> String {

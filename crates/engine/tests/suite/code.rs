@@ -70,13 +70,24 @@ async fn code_reads_the_steps_before_it_its_loops_and_its_context() {
 }
 
 #[tokio::test]
-async fn an_error_says_where_in_the_file_and_shows_the_line() {
-    let failed =
-        of("", "const twice = (x) => x.a.b * 2;\nexport default () => {\n  return { data: twice({}) };\n};")
-            .await;
-    assert!(failed.starts_with("failed: "), "{failed}");
-    assert!(failed.contains("at automations/test.yaml:6:"), "{failed}");
-    assert!(failed.contains("6 | const twice"), "{failed}");
+async fn an_error_says_where_in_the_file_and_shows_the_line_to_its_author_alone() {
+    workers();
+    let yaml = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: it\n    code: |\n      const twice = (x) => x.a.b * 2;\n      export default () => ({ data: twice({}) });\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+    assert_eq!(answer.status, 500);
+    assert!(!shown(&answer).contains("test.yaml"), "{}", shown(&answer));
+    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    let model::Outcome::Failed { error } = soon(engine.wait(id)).await.expect("it ends") else {
+        panic!("it failed")
+    };
+    let place = error.place.expect("it has a place");
+    assert_eq!((place.file.as_str(), place.line), ("automations/test.yaml", 5));
+    assert_eq!(place.text, "const twice = (x) => x.a.b * 2;");
+    let rest = yaml.lines().nth(4).and_then(|line| line.get(place.column - 1..)).unwrap_or_default();
+    assert!(rest.starts_with("x.a.b"), "{rest}");
+    stop(engine).await;
 }
 
 #[tokio::test]

@@ -176,7 +176,7 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         let result = result.to_string();
         text.push_str(&format!("  {}", paint(QUIET, plain(&cut(&result, RESULT)))));
     }
-    let note = step.error.as_ref().map(|error| paint(BAD, plain(&error.message)));
+    let note = step.error.as_ref().map(|error| paint(BAD, plain(&error.in_full())));
     Branch { text, note, inside: signals(step).chain(inside).collect() }
 }
 

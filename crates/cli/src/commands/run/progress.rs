@@ -248,7 +248,7 @@ fn finished(step: &str, took: Duration, outcome: &StepOutcome) -> String {
         StepOutcome::Skipped => format!("{} {step}  {}", paint(QUIET, "–"), paint(QUIET, "skipped")),
         StepOutcome::Failed { error, handled } => {
             let after = if handled.is_some() { "; the execution goes on" } else { "" };
-            format!("{} {step}  {took}  {}{after}", paint(BAD, "✗"), plain(&error.message))
+            format!("{} {step}  {took}  {}{after}", paint(BAD, "✗"), plain(&error.in_full()))
         }
     }
 }
