@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::AutomationId;
-use model::automation::{Automation, Trigger, WebhookMode, WebhookTrigger};
+use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
@@ -89,7 +89,7 @@ impl Engine {
         if let Some(challenge) = &webhook.challenge
             && let Some(asked) = trigger::challenge::asked(challenge, &request)
         {
-            return self.answer_challenge(mounted, webhook, challenge, &asked, &request);
+            return self.answer_challenge(mounted, webhook, challenge, &asked, &request).await;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             return Ok(answer);
@@ -104,8 +104,7 @@ impl Engine {
             self.count_refused(Some(mounted), "filtered");
             return Ok(HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)]))));
         }
-        let names = names(webhook, &received, &signed, mounted.test)?;
-        drop(signed);
+        let names = names(webhook, &received, signed, mounted.test)?;
         self.begin(mounted, webhook, received, names).await
     }
 
@@ -200,6 +199,12 @@ impl Engine {
         self.services().hooks.refused(automation)
     }
 
+    /// When each of the keys of an Automation's `verify` last proved a request since the daemon began, by its place from 0.
+    #[must_use]
+    pub fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
+        self.services().hooks.keys_used(automation)
+    }
+
     fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
         let services = self.services();
         services.intake.count_refused(reason);
@@ -208,17 +213,18 @@ impl Engine {
         }
     }
 
-    /// Refuses a request that does not come from whom it should, before anything of it is read; and gives what is signed.
+    /// Refuses a request that does not come from whom it should, before anything of it is read; and gives a hash of what is
+    /// signed, where that tells it from others.
     fn verify(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
         request: &Request,
-    ) -> Result<Vec<u8>, Rejection> {
-        let Some(verify) = &webhook.verify else { return Ok(Vec::new()) };
+    ) -> Result<Option<[u8; 32]>, Rejection> {
+        let Some(verify) = &webhook.verify else { return Ok(None) };
         let services = self.services();
         if services.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let automation = &mounted.deployed.automation.id;
         let proof = services.secrets.proof(verify).map_err(|error| {
@@ -228,10 +234,15 @@ impl Engine {
         })?;
         let url = services.address_of(mounted, request);
         let verified = trigger::verify::verify(&proof, request, &url, services.clock.now());
-        verified.map_err(|(rejection, reason)| {
+        let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
             rejection
-        })
+        })?;
+        let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
+        if let Some(key) = proven.key {
+            services.hooks.note_key(automation, key, services.clock.now());
+        }
+        Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
 
     fn condition_holds(&self, mounted: &Mounted, results: &Value) -> Result<bool, Rejection> {

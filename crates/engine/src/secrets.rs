@@ -1,6 +1,5 @@
 //! Where secrets and variables come from, and connections opened with them when a step runs.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -201,25 +200,6 @@ impl Secrets {
         let secret = self.evaluate(secret, "challenge.secret")?.to_text();
         Key::read(&secret, Encoding::Text, None, None)
             .map_err(|error| ActionError::new(ErrorKind::Input, format!("challenge.secret: {error}")))
-    }
-
-    /// Keeps a secret that is not there yet, for its owner alone to read, durably. Whoever looks for it finds all of it
-    /// or nothing.
-    pub(crate) fn keep(&self, name: &str, secret: &str) -> std::io::Result<()> {
-        std::fs::create_dir_all(&self.folder)?;
-        let (file, fresh) = (self.folder.join(name), self.folder.join(format!(".{name}.new")));
-        let _ = std::fs::remove_file(&fresh);
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut opened = options.open(&fresh)?;
-        opened.write_all(secret.as_bytes())?;
-        opened.sync_all()?;
-        // A link never writes over what is there.
-        let linked = std::fs::hard_link(&fresh, &file);
-        std::fs::remove_file(&fresh)?;
-        linked
     }
 
     /// A value in which only `secrets` and `env` exist.

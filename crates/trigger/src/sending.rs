@@ -28,7 +28,7 @@ pub struct Sending {
     pub window: Duration,
 }
 
-/// The names of a request: by its caller's key, then by the trigger's `dedup`. `signed` is what its signature is over, and
+/// The names of a request: by its caller's key, then by the trigger's `dedup`. `signed` is a hash of what its signature is over, and
 /// `test` whether it came to the test address, whose sendings are others. A request without an id has no name.
 ///
 /// # Errors
@@ -36,7 +36,7 @@ pub struct Sending {
 pub fn names(
     trigger: &WebhookTrigger,
     received: &Received,
-    signed: &[u8],
+    signed: Option<[u8; 32]>,
     test: bool,
 ) -> Result<Vec<Sending>, Rejection> {
     let mut names = Vec::new();
@@ -51,8 +51,7 @@ pub fn names(
     }
     if let Some(dedup) = &trigger.dedup {
         let key = match &dedup.by {
-            DedupBy::Signed if signed.is_empty() => None,
-            DedupBy::Signed => Some(hash_of(&[place.as_bytes(), b"signed", signed])),
+            DedupBy::Signed => signed.map(|signed| hash_of(&[place.as_bytes(), b"signed", &signed])),
             DedupBy::Place(at) => text_at(at, received).map(|id| hash(&[place, "id", &id])),
         };
         names.extend(key.map(|key| Sending { key, content: None, window: dedup.window }));
@@ -139,15 +138,15 @@ mod tests {
         }
     }
 
-    fn named(trigger: &WebhookTrigger, request: Request, signed: &[u8]) -> Vec<Sending> {
+    fn named(trigger: &WebhookTrigger, request: Request, signed: Option<u8>) -> Vec<Sending> {
         let received = receive(trigger, request).expect("it is taken");
-        names(trigger, &received, signed, false).expect("it has names")
+        names(trigger, &received, signed.map(|byte| [byte; 32]), false).expect("it has names")
     }
 
     #[test]
     fn what_has_the_same_id_is_the_same_whatever_else_it_says() {
         let pointer = by(Some(DedupBy::Place(RequestPlace::Body(Cow::Borrowed("/event/0/id")))));
-        let name = |body: &str| named(&pointer, json(body, &[]), b"").first().map(|sending| sending.key);
+        let name = |body: &str| named(&pointer, json(body, &[]), None).first().map(|sending| sending.key);
         let first = name(r#"{"event":[{"id":"a"}],"try":1}"#);
         assert!(first.is_some());
         assert_eq!(first, name(r#"{"try":2,"event":[{"id":"a"}]}"#));
@@ -160,7 +159,7 @@ mod tests {
         }
         let header = by(Some(DedupBy::Place(RequestPlace::Header(Cow::Borrowed("x-id")))));
         let name =
-            |id: &str| named(&header, json("{}", &[("X-Id", id)]), b"").first().map(|sending| sending.key);
+            |id: &str| named(&header, json("{}", &[("X-Id", id)]), None).first().map(|sending| sending.key);
         assert_eq!((name("1"), name("")), (name("1"), None));
         assert_ne!(name("1"), name("2"));
     }
@@ -168,27 +167,28 @@ mod tests {
     #[test]
     fn what_is_signed_alike_is_the_same_and_the_two_addresses_never_are() {
         let signed = by(Some(DedupBy::Signed));
-        let name = |text: &[u8]| named(&signed, json("{}", &[]), text).first().map(|sending| sending.key);
-        assert_eq!(name(b"a"), name(b"a"));
-        assert_ne!(name(b"a"), name(b"b"));
-        assert_eq!(name(b""), None);
+        let name = |hash| named(&signed, json("{}", &[]), hash).first().map(|sending| sending.key);
+        assert_eq!(name(Some(1)), name(Some(1)));
+        assert_ne!(name(Some(1)), name(Some(2)));
+        assert_eq!(name(None), None);
         let received = receive(&signed, json("{}", &[])).expect("it is taken");
-        let [live, test] = [false, true].map(|test| names(&signed, &received, b"a", test).expect("named"));
+        let [live, test] =
+            [false, true].map(|test| names(&signed, &received, Some([1; 32]), test).expect("named"));
         assert_ne!(live, test);
     }
 
     #[test]
     fn a_callers_key_stands_for_one_request_only() {
         let plain = by(None);
-        let name = |body: &str, key: &str| named(&plain, json(body, &[("Idempotency-Key", key)]), b"")[0];
+        let name = |body: &str, key: &str| named(&plain, json(body, &[("Idempotency-Key", key)]), None)[0];
         let (first, again, other) = (name("{}", "k"), name("{}", "k"), name("[]", "k"));
         assert_eq!(first, again);
         assert_eq!(first.key, other.key);
         assert_ne!(first.content, other.content);
         assert_ne!(first.key, name("{}", "l").key);
-        assert!(named(&plain, json("{}", &[]), b"").is_empty());
+        assert!(named(&plain, json("{}", &[]), None).is_empty());
         let received = receive(&plain, json("{}", &[("Idempotency-Key", &"k".repeat(256))])).expect("taken");
-        let refused = names(&plain, &received, b"", false).expect_err("it is too long");
+        let refused = names(&plain, &received, None, false).expect_err("it is too long");
         assert_eq!((refused.status, refused.code), (400, "bad_idempotency_key"));
     }
 }

@@ -15,6 +15,7 @@ mod reload;
 mod repeats;
 mod resume;
 mod schedules;
+mod senders;
 mod shipped;
 mod stop;
 mod tokens;

@@ -27,8 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Wait for the secret that a webhook's sender brings along
 ///
 /// Some senders (`challenge: asana`) send the secret with which they will sign when the address is registered. The first
-/// one to come within ten minutes is trusted: its secret is kept in the project's `secrets/`, under the name that `verify`
-/// reads. Nobody is trusted while this does not wait, or once there is a secret.
+/// one to come within ten minutes is trusted: its secret is kept in the store, sealed, under the name that `verify` reads.
+/// Nobody is trusted while this does not wait, or once there is a secret.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Pair {

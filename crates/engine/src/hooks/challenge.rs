@@ -22,7 +22,7 @@ const PAIRING: Duration = Duration::from_secs(600);
 
 impl Engine {
     /// Answers a sender's question, if it comes from whom it should.
-    pub(super) fn answer_challenge(
+    pub(super) async fn answer_challenge(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
@@ -43,7 +43,7 @@ impl Engine {
             rejection
         })?;
         if challenge.rule.guard == ChallengeGuard::Pairing {
-            self.take_secret(&automation.id, webhook, &asked.text, now)?;
+            self.take_secret(&automation.id, webhook, &asked.text, now).await?;
         }
         tracing::info!(automation = %automation.id, sender = challenge.name, "answered a challenge");
         Ok(answer)
@@ -69,9 +69,9 @@ impl Engine {
         })
     }
 
-    /// Keeps the secret that a sender brought, if a person waits for it and there is none yet. Only once it is on disk
+    /// Keeps the secret that a sender brought, if a person waits for it and there is none yet. Only once it is durable
     /// may the sender be told that it is known.
-    fn take_secret(
+    async fn take_secret(
         &self,
         automation: &AutomationId,
         webhook: &WebhookTrigger,
@@ -84,7 +84,7 @@ impl Engine {
             tracing::warn!(%automation, "a sender wants to pair and nobody waits for it; `cogwork pair {automation}` does");
             Rejection::unverified()
         })?;
-        services.secrets.keep(&name, secret).map_err(|error| {
+        self.set_secret(&name, secret).await.map_err(|error| {
             tracing::error!(%automation, secret = name, %error, "the secret of a pairing could not be kept");
             Rejection::unverified()
         })?;

@@ -31,6 +31,8 @@ struct State {
     challenges: HashMap<(AutomationId, bool), Bucket>,
     /// Why starts were refused or passed over, by Automation.
     refused: HashMap<AutomationId, BTreeMap<&'static str, u64>>,
+    /// When each key last proved a request, by its place.
+    keys: HashMap<AutomationId, BTreeMap<usize, Timestamp>>,
     /// Until when somebody waits for a secret.
     pairings: HashMap<AutomationId, Timestamp>,
 }
@@ -76,6 +78,19 @@ impl Desk {
         reasons.map(|(reason, count)| ((*reason).to_owned(), *count)).collect()
     }
 
+    /// Notes that a key proved a request.
+    pub(super) fn note_key(&self, automation: &AutomationId, key: usize, now: Timestamp) {
+        let mut state = self.state();
+        match state.keys.get_mut(automation) {
+            Some(keys) => keys.insert(key, now).is_some(),
+            None => state.keys.insert(automation.clone(), BTreeMap::from([(key, now)])).is_some(),
+        };
+    }
+
+    pub(super) fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
+        self.state().keys.get(automation).cloned().unwrap_or_default()
+    }
+
     /// Forgets Automations that are no longer in force.
     pub(crate) fn forget(&self, gone: &[AutomationId]) {
         if gone.is_empty() {
@@ -88,7 +103,16 @@ impl Desk {
                 state.challenges.remove(&(id.clone(), test));
             }
             state.refused.remove(id);
+            state.keys.remove(id);
             state.pairings.remove(id);
+        }
+    }
+
+    /// Forgets when keys were used of Automations whose files may name others now.
+    pub(crate) fn forget_keys(&self, changed: &[AutomationId]) {
+        if !changed.is_empty() {
+            let mut state = self.state();
+            changed.iter().for_each(|id| drop(state.keys.remove(id)));
         }
     }
 

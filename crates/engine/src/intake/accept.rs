@@ -68,7 +68,12 @@ impl Services {
             return Err(Error::Closing);
         }
         let permit = match terms.slot {
-            Slot::Own => self.admit(terms.at_once)?,
+            Slot::Own => self.admit(terms.at_once).inspect_err(|_| {
+                // What a webhook is answered is counted by its code.
+                if !matches!(start.origin, Origin::Webhook | Origin::Test) {
+                    self.intake.count_refused("busy");
+                }
+            })?,
             Slot::Shared => None,
         };
         // In a task of its own: whoever asks may go away while the commit is under way, and what is committed runs.
@@ -202,7 +207,6 @@ impl Services {
         drop(state);
         let permit = if free { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
         if permit.is_none() && (full || at_once) {
-            self.intake.count_refused("busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         Ok(permit)

@@ -240,6 +240,9 @@ async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_befor
     let rows =
         engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
     assert_eq!(rows.len(), 2, "what is refused leaves nothing behind");
+    let id = engine.catalog().find("test").expect("in force").automation.id.clone();
+    let used: Vec<_> = engine.keys_used(&id).into_iter().collect();
+    assert_eq!(used, [(0, engine.clock().now())], "which key it was is known");
     stop(engine).await;
 }
 

@@ -308,6 +308,12 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     assert_eq!(soon(engine.receive(&live, signed)).await.status, 200);
     let refused = engine.pair("test").expect_err("there is one").to_string();
     assert!(refused.contains("`asana` is set already"), "{refused}");
-    assert_eq!(std::fs::read_to_string(project.path("secrets/asana")).expect("kept"), "brought");
+    let kept: Vec<String> = engine.secrets().into_iter().map(|secret| secret.name).collect();
+    assert_eq!(kept, ["asana"]);
+    // It is kept for good.
+    stop(engine).await;
+    let engine = project.start().await;
+    let signed = with(post("[]"), "x-hook-signature", &signature("brought", "[]"));
+    assert_eq!(soon(engine.receive(&live, signed)).await.status, 200);
     stop(engine).await;
 }

@@ -15,6 +15,8 @@ use super::{File, List, Map, Number, Value};
 /// The key under which the stored form keeps a file. A map from outside with this key, or with more `$` before
 /// it, is stored with one `$` more, so no JSON can pose as a file.
 const FILE_KEY: &str = "$file";
+/// The same for a map whose look-up ignores case, so that it still does when it is read back.
+const HEADERS_KEY: &str = "$headers";
 
 /// What JSON from outside may be at most. The figures are those of the threat model, section 4.2.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +148,23 @@ impl Serialize for Value {
 /// Writes the stored form.
 impl Serialize for Map {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut entries = serializer.serialize_map(Some(self.len()))?;
-        for (key, value) in self.iter() {
-            if looks_like_file(key) {
+        if self.folds_case {
+            let mut marked = serializer.serialize_map(Some(1))?;
+            marked.serialize_entry(HEADERS_KEY, &Entries(self))?;
+            return marked.end();
+        }
+        Entries(self).serialize(serializer)
+    }
+}
+
+/// The entries of a map, whatever its look-up is.
+struct Entries<'a>(&'a Map);
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut entries = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in self.0.iter() {
+            if looks_like_mark(key) {
                 entries.serialize_entry(&format!("${key}"), value)?;
             } else {
                 entries.serialize_entry(key, value)?;
@@ -158,8 +174,8 @@ impl Serialize for Map {
     }
 }
 
-fn looks_like_file(key: &str) -> bool {
-    key.starts_with('$') && key.trim_start_matches('$') == "file"
+fn looks_like_mark(key: &str) -> bool {
+    key.starts_with('$') && matches!(key.trim_start_matches('$'), "file" | "headers")
 }
 
 /// A file as JSON: text where the bytes are UTF-8, else base64.
@@ -271,8 +287,20 @@ impl<'de> Visitor<'de> for Stored {
                 let file: StoredFile<'_> = access.next_value()?;
                 return Ok(Value::from(file.into_file()?));
             }
-            let key = if looks_like_file(&key) { &key[1..] } else { &key };
-            map.insert(key, access.next_value::<Value>()?);
+            let value = access.next_value::<Value>()?;
+            if key == HEADERS_KEY {
+                match value {
+                    Value::Map(headers) => {
+                        let headers = Map { folds_case: true, ..Arc::unwrap_or_clone(headers) };
+                        return Ok(Value::from(headers));
+                    }
+                    // No mark has anything else: it was stored before there was this one.
+                    other => map.insert(key, other),
+                };
+                continue;
+            }
+            let key = if looks_like_mark(&key) { &key[1..] } else { &key };
+            map.insert(key, value);
         }
         Ok(Value::from(map))
     }
@@ -358,7 +386,7 @@ mod tests {
             file,
         ];
         leaf.prop_recursive(4, 32, 6, |inner| {
-            let key = prop_oneof!["[a-z]{1,4}", "\\${1,3}file"];
+            let key = prop_oneof!["[a-z]{1,4}", "\\${1,3}file", "\\${1,3}headers"];
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
                 proptest::collection::vec((key, inner), 0..5)
@@ -388,6 +416,22 @@ mod tests {
             let read = Value::from_json(stored.as_bytes(), JsonLimits::default()).expect("it is JSON");
             prop_assert!(!holds_file(&read));
         }
+    }
+
+    #[test]
+    fn headers_are_looked_up_whatever_their_case_when_they_are_read_back() {
+        let mut headers = Map::headers();
+        headers.insert("x-shop", "7");
+        headers.insert("$headers", Value::Null);
+        let value = Value::from([("all", Value::from(headers))].into_iter().collect::<Map>());
+        let stored = value.to_stored().expect("a value has a stored form");
+        let read = Value::from_stored(&stored).expect("it reads back");
+        assert_eq!(read, value);
+        assert_eq!(read.path("all.X-Shop"), Some(Value::from("7")));
+        assert_eq!(read.to_json(), r#"{"all":{"x-shop":"7","$headers":null}}"#);
+        let posed = Value::from_json(stored.as_bytes(), JsonLimits::default()).expect("it is JSON");
+        let posed = Value::from_stored(&posed.to_stored().expect("it is stored")).expect("it reads back");
+        assert_eq!(posed.path("all.X-Shop"), None, "JSON cannot pose as headers either");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use axum::extract::State;
 use engine::{Catalog, Deployed, Start};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::{ExecutionId, Map, Origin, Payload, Value};
+use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -49,10 +49,24 @@ struct AutomationView {
     next_fires: Vec<Timestamp>,
     /// Starts of it that were refused or passed over since the daemon began, by reason.
     refused: BTreeMap<String, u64>,
+    /// When each key of its `verify` last proved a request since the daemon began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys_used: Vec<KeyUsed>,
     /// How many errors its file has.
     errors: usize,
     /// How many warnings its file has.
     warnings: usize,
+}
+
+/// A key that proved a request.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct KeyUsed {
+    /// Which of `keys`, from 1 as they are written.
+    key: usize,
+    /// When it last did.
+    #[schema(value_type = String, format = DateTime)]
+    last_at: Timestamp,
 }
 
 /// What is in force, and what is not.
@@ -114,9 +128,17 @@ impl Api {
             test_url: deployed.test_url(&base),
             next_fires: deployed.next_fires(now, NEXT_FIRES),
             refused: self.engine.refused_of(&automation.id),
+            keys_used: self.keys_used(&automation.id),
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployed.warnings).warning_count(),
         }
+    }
+}
+
+impl Api {
+    fn keys_used(&self, automation: &AutomationId) -> Vec<KeyUsed> {
+        let used = self.engine.keys_used(automation).into_iter();
+        used.map(|(place, last_at)| KeyUsed { key: place + 1, last_at }).collect()
     }
 }
 

@@ -1,4 +1,6 @@
-//! What is signed, put together from the pieces of a request.
+//! What is signed, piece by piece: a body is as large as it is, and is not copied for it.
+
+use std::borrow::Cow;
 
 use model::automation::{Piece, SignatureRule};
 
@@ -8,26 +10,25 @@ use crate::webhook::Request;
 pub(super) struct Parts<'a> {
     pub(super) request: &'a Request,
     pub(super) url: &'a str,
-    pub(super) timestamp: Option<&'a str>,
+    pub(super) timestamp: Option<String>,
     pub(super) id: Option<&'a str>,
 }
 
-/// The bytes that are signed.
-pub(super) fn signed(rule: &SignatureRule, parts: &Parts<'_>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(parts.request.body.len() + 256);
-    for piece in &rule.content {
-        match piece {
-            Piece::Text(text) => bytes.extend_from_slice(text.as_bytes()),
-            Piece::Body => bytes.extend_from_slice(&parts.request.body),
-            Piece::Timestamp => bytes.extend_from_slice(parts.timestamp.unwrap_or_default().as_bytes()),
-            Piece::Id => bytes.extend_from_slice(parts.id.unwrap_or_default().as_bytes()),
-            Piece::Method => bytes.extend_from_slice(parts.request.method.as_bytes()),
-            Piece::Url => bytes.extend_from_slice(parts.url.as_bytes()),
-            Piece::UrlDecoded => bytes.extend_from_slice(decoded(parts.url).as_bytes()),
-            Piece::FormSorted => form_sorted(parts.request, &mut bytes),
-        }
-    }
-    bytes
+/// What is signed, in a row.
+pub(super) fn signed<'a>(rule: &'a SignatureRule, parts: &Parts<'a>) -> Vec<Cow<'a, [u8]>> {
+    let text = |text: &'a str| Cow::Borrowed(text.as_bytes());
+    let pieces = rule.content.iter().map(|piece| match piece {
+        Piece::Text(written) => text(written),
+        Piece::Body => Cow::Borrowed(&*parts.request.body),
+        // It may stand in the body, as a number.
+        Piece::Timestamp => Cow::Owned(parts.timestamp.clone().unwrap_or_default().into_bytes()),
+        Piece::Id => text(parts.id.unwrap_or_default()),
+        Piece::Method => text(&parts.request.method),
+        Piece::Url => text(parts.url),
+        Piece::UrlDecoded => Cow::Owned(decoded(parts.url).into_bytes()),
+        Piece::FormSorted => Cow::Owned(form_sorted(parts.request)),
+    });
+    pieces.collect()
 }
 
 /// A URL with those characters decoded that HubSpot decodes before it signs (its reference, "v3 signature").
@@ -57,9 +58,10 @@ pub(super) fn is_form(request: &Request) -> bool {
     types.any(|(_, value)| value.to_ascii_lowercase().starts_with(b"application/x-www-form-urlencoded"))
 }
 
-fn form_sorted(request: &Request, bytes: &mut Vec<u8>) {
+fn form_sorted(request: &Request) -> Vec<u8> {
+    let mut bytes = Vec::new();
     if !is_form(request) {
-        return;
+        return bytes;
     }
     let mut fields: Vec<_> = form_urlencoded::parse(&request.body).collect();
     fields.sort();
@@ -67,4 +69,5 @@ fn form_sorted(request: &Request, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(name.as_bytes());
         bytes.extend_from_slice(value.as_bytes());
     }
+    bytes
 }

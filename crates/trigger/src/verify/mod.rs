@@ -6,6 +6,8 @@
 mod content;
 mod signature;
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
@@ -84,24 +86,45 @@ impl Key {
     }
 }
 
+/// What proved a request.
+#[derive(Clone, Debug, Default)]
+pub struct Proven<'a> {
+    /// Which of the keys, counted from 0 as they are written; none where it was a password.
+    pub key: Option<usize>,
+    /// What its signature is over, piece by piece; nothing where there is none.
+    signed: Vec<Cow<'a, [u8]>>,
+}
+
+impl Proven<'_> {
+    /// A hash of what is signed; none where nothing is.
+    #[must_use]
+    pub fn signed_hash(&self) -> Option<[u8; 32]> {
+        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+        self.signed.iter().for_each(|piece| context.update(piece));
+        let mut hash = [0; 32];
+        hash.copy_from_slice(context.finish().as_ref());
+        (!self.signed.is_empty()).then_some(hash)
+    }
+}
+
 /// Checks a request. `url` is the address that the sender was given, with what follows its token and the query; `now` is
-/// the time that signatures are held against. Gives what is signed; nothing where it is no signature that proves it.
+/// the time that signatures are held against. Gives what proved it.
 ///
 /// # Errors
 /// 401, whatever the reason: it is given beside, for the log.
-pub fn verify(
-    proof: &Proof<'_>,
-    request: &Request,
-    url: &str,
+pub fn verify<'a>(
+    proof: &'a Proof<'_>,
+    request: &'a Request,
+    url: &'a str,
     now: Timestamp,
-) -> Result<Vec<u8>, (Rejection, Reason)> {
+) -> Result<Proven<'a>, (Rejection, Reason)> {
     let result = match proof {
-        Proof::Password { user, password } => basic(request, user, password).map(|()| Vec::new()),
+        Proof::Password { user, password } => basic(request, user, password).map(|()| Proven::default()),
         Proof::Keys(verify, keys) => {
-            let keys: Vec<&Key> = keys.iter().filter(|key| key.in_force(now)).collect();
+            let keys: Numbered<'_> = keys.iter().enumerate().filter(|(_, key)| key.in_force(now)).collect();
             match verify {
                 Verify::Signature(rule) => signature::check(rule, &keys, request, url, now),
-                Verify::Token { header, .. } => token(request, header, &keys).map(|()| Vec::new()),
+                Verify::Token { header, .. } => token(request, header, &keys),
                 Verify::Basic { .. } => Err(Reason::Wrong),
             }
         }
@@ -132,11 +155,20 @@ pub enum Reason {
     Late,
 }
 
-fn token(request: &Request, header: &str, keys: &[&Key]) -> Result<(), Reason> {
+/// Keys in force, with their places among all.
+type Numbered<'a> = Vec<(usize, &'a Key)>;
+
+fn token<'a>(request: &Request, header: &str, keys: &Numbered<'_>) -> Result<Proven<'a>, Reason> {
     let sent = single(request, header)?.ok_or(Reason::Missing)?;
     // Every key is compared, and every byte of each.
-    let found = keys.iter().fold(false, |found, key| same(&key.bytes, sent) | found);
-    if found { Ok(()) } else { Err(Reason::Wrong) }
+    let found = keys.iter().fold(
+        None,
+        |found, (index, key)| {
+            if same(&key.bytes, sent) { found.or(Some(*index)) } else { found }
+        },
+    );
+    let key = found.ok_or(Reason::Wrong)?;
+    Ok(Proven { key: Some(key), signed: Vec::new() })
 }
 
 fn basic(request: &Request, user: &str, password: &str) -> Result<(), Reason> {

@@ -1,11 +1,13 @@
 //! Signatures: found in their header, held against every key.
 
+use std::borrow::Cow;
+
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{Algorithm, Format, SignatureRule, TimeUnit, TimestampPlace, TimestampRule};
 use ring::{digest, hmac, signature};
 
 use super::content::{Parts, is_form, signed};
-use super::{Key, MAX_HEADER, Reason, decode, single_text};
+use super::{MAX_HEADER, Numbered, Proven, Reason, decode, same, single_text};
 use crate::webhook::Request;
 
 /// The most signatures of one request that are looked at.
@@ -14,41 +16,36 @@ const MAX_SIGNATURES: usize = 8;
 const AHEAD: SignedDuration = SignedDuration::from_secs(60);
 
 /// Checks a signature, and gives what it is over.
-pub(super) fn check(
-    rule: &SignatureRule,
-    keys: &[&Key],
-    request: &Request,
-    url: &str,
+pub(super) fn check<'a>(
+    rule: &'a SignatureRule,
+    keys: &Numbered<'_>,
+    request: &'a Request,
+    url: &'a str,
     now: Timestamp,
-) -> Result<Vec<u8>, Reason> {
+) -> Result<Proven<'a>, Reason> {
     let headers = found(rule, request)?;
     let texts: Vec<&str> = headers.iter().flat_map(|header| texts(&rule.format, header)).collect();
     if texts.is_empty() || texts.len() > MAX_SIGNATURES {
         return Err(Reason::Form);
     }
     let timestamp = rule.timestamp.as_ref().map(|at| sent_at(at, rule, request, &headers)).transpose()?;
-    let timestamp = timestamp.as_deref();
     let id = rule.id.as_deref().map(|name| single_text(request, name)?.ok_or(Reason::Missing)).transpose()?;
     if id.is_some_and(|id| id.contains('.')) {
         // It could stand for another id and another time.
         return Err(Reason::Form);
     }
-    let message = signed(rule, &Parts { request, url, timestamp, id });
+    let message = signed(rule, &Parts { request, url, timestamp: timestamp.clone(), id });
     let signatures: Vec<Vec<u8>> = texts.iter().filter_map(|text| decode(text, rule.encoding)).collect();
-    let holds = keys.iter().any(|key| {
-        signatures.iter().any(|signature| made_by(rule.algorithm, &key.bytes, &message, signature))
-    });
-    if !holds {
-        return Err(Reason::Wrong);
-    }
+    let made = keys.iter().find(|(_, key)| made_one(rule.algorithm, key.bytes(), &message, &signatures));
+    let (key, _) = made.ok_or(Reason::Wrong)?;
     if let (Some(at), Some(sent)) = (&rule.timestamp, timestamp) {
-        in_time(at, sent, now)?;
+        in_time(at, &sent, now)?;
     }
     match rule.body_digest {
         Some(parameter) if !is_form(request) && !request.body.is_empty() => body_is(request, parameter)?,
         _ => {}
     }
-    Ok(message)
+    Ok(Proven { key: Some(*key), signed: message })
 }
 
 /// The headers that may hold a signature. Of a name with numbers (`x-signature-1`, `x-signature-2`) all do.
@@ -123,8 +120,8 @@ fn in_time(at: &TimestampRule, sent: &str, now: Timestamp) -> Result<(), Reason>
     if age > oldest || -age > AHEAD { Err(Reason::Late) } else { Ok(()) }
 }
 
-/// Whether a key made a signature over a message. Takes as long for a wrong one as for the right one.
-fn made_by(algorithm: Algorithm, key: &[u8], message: &[u8], made: &[u8]) -> bool {
+/// Whether a key made one of these signatures over a message. Takes as long for a wrong one as for the right one.
+fn made_one(algorithm: Algorithm, key: &[u8], message: &[Cow<'_, [u8]>], made: &[Vec<u8>]) -> bool {
     let digest = match algorithm {
         Algorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
         Algorithm::Sha256 => hmac::HMAC_SHA256,
@@ -132,10 +129,14 @@ fn made_by(algorithm: Algorithm, key: &[u8], message: &[u8], made: &[u8]) -> boo
         Algorithm::Sha512 => hmac::HMAC_SHA512,
         Algorithm::Ed25519 => {
             let key = signature::UnparsedPublicKey::new(&signature::ED25519, key);
-            return key.verify(message, made).is_ok();
+            let message = message.concat();
+            return made.iter().any(|made| key.verify(&message, made).is_ok());
         }
     };
-    hmac::verify(&hmac::Key::new(digest, key), message, made).is_ok()
+    let mut context = hmac::Context::with_key(&hmac::Key::new(digest, key));
+    message.iter().for_each(|piece| context.update(piece));
+    let right = context.sign();
+    made.iter().any(|made| same(right.as_ref(), made))
 }
 
 /// Whether a parameter of the query, which is signed with the address, has the body's SHA-256 in hex.

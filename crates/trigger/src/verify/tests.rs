@@ -351,6 +351,10 @@ fn a_key_that_is_over_counts_no_more_and_any_of_those_in_force_does() {
     ] {
         let sent = request(&[("x-hmac-hash", &sign(secret))], BODY);
         assert_eq!(said(&both, SECRET, &sent, URL, now), expected, "{secret} {now}");
+        let proof = Proof::Keys(&both, keys(&both, SECRET));
+        let proven = verify(&proof, &sent, URL, now.parse().expect("an instant"));
+        let place = if secret == "old" { 1 } else { 0 };
+        assert_eq!(proven.ok().map(|proven| proven.key), expected.ok().map(|()| Some(place)));
     }
 }
 
