@@ -25,6 +25,12 @@ pub(crate) enum Error {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] engine::Error),
+    /// Code failed.
+    #[error(transparent)]
+    Code(#[from] script::Error),
+    /// QuickJS, by itself, failed.
+    #[error("QuickJS: {0}")]
+    QuickJs(#[from] rquickjs::Error),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),

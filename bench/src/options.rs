@@ -12,13 +12,15 @@ pub(crate) const HELP: &str = "\
 Usage: bench [--only NAME]... [--connections N] [--quick | --seconds N] [--json FILE]
 
   --only NAME    one group of measurements; may be given again
-                 (acks, synchronous, steps, start, reload, loading)
+                 (acks, synchronous, steps, code, start, reload, loading)
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
   --seconds N    how long each measurement takes (3)
   --quick        one second each, and no project of 10,000 automations
   --json FILE    writes the figures there, too";
 
+/// What makes this program a worker of the pool that is measured.
+pub(crate) const SERVE_CODE: &str = "--serve-code";
 /// How long one measurement takes where nothing else is asked for.
 const SECONDS: f64 = 3.0;
 /// The longest that one may be asked to take.
@@ -31,6 +33,8 @@ pub(crate) enum Command {
     Help,
     /// Be a baseline, with its data in this folder.
     Serve(Kind, PathBuf),
+    /// Be a worker that runs code.
+    Work,
     /// Measure.
     Measure(Options),
 }
@@ -75,6 +79,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             || arguments.next().ok_or_else(|| Error::Usage(format!("`{name}` needs a value behind it")));
         match name.as_str() {
             "--help" | "-h" => return Ok(Command::Help),
+            SERVE_CODE => return Ok(Command::Work),
             "--serve-baseline" => {
                 let kind = value()?;
                 let kind =

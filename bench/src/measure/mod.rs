@@ -1,5 +1,6 @@
 //! What is measured, group by group.
 
+mod code;
 mod contest;
 mod loading;
 mod machine;
@@ -17,7 +18,7 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 6] = ["acks", "synchronous", "steps", "start", "reload", "loading"];
+pub(crate) const GROUPS: [&str; 7] = ["acks", "synchronous", "steps", "code", "start", "reload", "loading"];
 
 /// What every measurement goes by.
 #[derive(Clone, Copy)]
@@ -51,6 +52,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "acks" => requests::acks(terms, report).await?,
             "synchronous" => requests::synchronous(terms, report).await?,
             "steps" => steps::measure(terms, report).await?,
+            "code" => code::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,
             "reload" => size::reload(terms, report).await?,
             _ => loading::measure(terms, report)?,

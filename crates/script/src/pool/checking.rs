@@ -70,6 +70,22 @@ impl Pool {
         }))
     }
 
+    /// Has a worker ready, so that the first run does not wait for one to start. For threads that may block.
+    ///
+    /// # Errors
+    /// None can be started.
+    pub fn warm(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        let mut link = match shared.resting(None) {
+            Some(link) => link,
+            None => shared.keeper.start_blocking().map_err(Error::Start)?,
+        };
+        let within = shared.settings.start_within;
+        link.greeting_blocking(within).map_err(|broken| shared.gone(broken, within))?;
+        shared.put_back(link);
+        Ok(())
+    }
+
     /// As [`Pool::check_blocking`], for a task.
     ///
     /// # Errors
