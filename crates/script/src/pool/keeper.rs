@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -20,10 +20,14 @@ use crate::protocol::{Tag, encode};
 /// How often it looks for workers with nothing to do, while there are any.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
+/// What is done with a worker that was started. A function, since some who ask are tasks and some are threads that block,
+/// maybe within a runtime.
+type Reply = Box<dyn FnOnce(Result<Link, String>) + Send>;
+
 /// What the keeper is asked for.
 pub(super) enum Order {
     /// Start a worker, which gives its orders by the sender.
-    Start(oneshot::Sender<Result<Link, String>>, Sender<Order>),
+    Start(Reply, Sender<Order>),
     /// Wait for a worker that was killed; if it fell in service, start another in its place.
     Bury(Child, Replace),
 }
@@ -49,19 +53,22 @@ impl Keeper {
 
     /// Starts a worker. It is there, but may not be ready yet: see [`Link::greeting`].
     pub(super) async fn start(&self) -> Result<Link, String> {
-        self.order()?.await.map_err(|error| error.to_string())?
+        let (reply, answer) = oneshot::channel();
+        // Whoever asked may have gone: then the worker goes with the answer.
+        self.order(Box::new(move |link| drop(reply.send(link))))?;
+        answer.await.map_err(|error| error.to_string())?
     }
 
     /// As [`Keeper::start`], for a thread that may block.
     pub(super) fn start_blocking(&self) -> Result<Link, String> {
-        self.order()?.blocking_recv().map_err(|error| error.to_string())?
+        let (reply, answer) = sync_channel(1);
+        self.order(Box::new(move |link| drop(reply.send(link))))?;
+        answer.recv().map_err(|error| error.to_string())?
     }
 
-    fn order(&self) -> Result<oneshot::Receiver<Result<Link, String>>, String> {
-        let (reply, answer) = oneshot::channel();
+    fn order(&self, reply: Reply) -> Result<(), String> {
         let orders = self.orders()?;
-        orders.send(Order::Start(reply, orders.clone())).map_err(|error| error.to_string())?;
-        Ok(answer)
+        orders.send(Order::Start(reply, orders.clone())).map_err(|error| error.to_string())
     }
 
     fn orders(&self) -> Result<Sender<Order>, String> {
@@ -89,10 +96,7 @@ impl Thread {
     fn keep(&self, orders: &Receiver<Order>) {
         loop {
             match orders.recv_timeout(LOOK_EVERY) {
-                Ok(Order::Start(reply, sender)) => {
-                    // Whoever asked may have gone: then the worker goes with the answer.
-                    let _ = reply.send(self.start(sender));
-                }
+                Ok(Order::Start(reply, sender)) => reply(self.start(sender)),
                 Ok(Order::Bury(mut child, replace)) => {
                     // It was killed, so this does not last. Not waited for, it would stay a zombie.
                     let _ = child.wait();

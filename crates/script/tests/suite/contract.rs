@@ -247,3 +247,11 @@ fn a_pool_serves_one_runtime_after_another() {
     assert!(pool.check_blocking(&module).expect("it is looked at").is_ok());
     assert_eq!(pool.idle_workers(), 1);
 }
+
+#[tokio::test]
+async fn a_look_that_blocks_may_come_from_within_a_runtime() {
+    let module = script::Module::new("export default () => 1", script::Origin::start_of("x.js"));
+    let pool = pool();
+    pool.warm().expect("a worker starts");
+    assert!(pool.check_blocking(&module).expect("it is looked at").is_ok());
+}
