@@ -150,6 +150,8 @@ def files_of(page: pathlib.Path) -> tuple[list[File], list[str]]:
         earlier = files.pop(file.path, None)
         if earlier:
             earlier.path = earlier.path.replace(".yaml", f"-line-{earlier.line}.yaml")
+            # Two connectors of one name would stand in each other's way.
+            earlier.text = re.sub(r"(?m)^connector: (\w+)$", rf"connector: \1Line{earlier.line}", earlier.text)
             files[earlier.path] = earlier
         files[file.path] = file
     return list(files.values()), problems

@@ -31,6 +31,11 @@ pub trait Action: Send + Sync {
         let _ = (inputs, base);
         None
     }
+
+    /// Whether Debug Request of this action logs credentials, where the settings let it.
+    fn reveals_credentials(&self) -> bool {
+        false
+    }
 }
 
 /// Everything one call is given. It is used up by the call.

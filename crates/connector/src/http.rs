@@ -5,6 +5,7 @@ pub mod guard;
 mod cassette;
 mod debug;
 mod failure;
+mod hosts;
 mod multipart;
 mod request;
 mod resolve;
@@ -15,7 +16,7 @@ mod slots;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub use cassette::{
     Unrecorded,
 };
 pub use guard::AllowList;
+pub use hosts::{HostHealth, OPEN_AFTER, OPEN_AT_MOST, OPEN_FOR, RateLimit};
 pub use multipart::Part;
 pub use request::{Body, Request};
 pub use resolve::{Lookup, SystemLookup};
@@ -157,6 +159,7 @@ pub struct Http {
     client: Option<reqwest::Client>,
     guard: Arc<Guard>,
     slots: slots::Slots,
+    hosts: hosts::Hosts,
     options: HttpOptions,
 }
 
@@ -170,7 +173,7 @@ impl Http {
             Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
         let client = options.transport.is_open().then(|| Self::client(&options, &guard)).transpose()?;
         let slots = slots::Slots::new(options.per_host);
-        Ok(Self { client, guard, slots, options })
+        Ok(Self { client, guard, slots, hosts: hosts::Hosts::default(), options })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]
@@ -195,6 +198,20 @@ impl Http {
     #[must_use]
     pub fn options(&self) -> &HttpOptions {
         &self.options
+    }
+
+    /// How the hosts do that were called: their limits, whom they asked to wait, whether they answer.
+    #[must_use]
+    pub fn health(&self) -> Vec<HostHealth> {
+        self.hosts.health()
+    }
+
+    /// An address of a host that is called by another protocol, judged as those of all requests are.
+    pub(crate) async fn judged(&self, host: &str, port: u16, subject: &str) -> Result<IpAddr, ActionError> {
+        if self.client.is_none() {
+            return Err(failure::nowhere(subject));
+        }
+        self.guard.find(host, port).await.map_err(|error| failure::unfound(subject, host, &error))
     }
 
     pub(crate) fn timer(&self) -> &dyn Timer {
@@ -228,6 +245,10 @@ pub(crate) enum Detail {
 }
 
 impl Context<'_> {
+    fn connection_name(&self) -> Option<&str> {
+        self.connection.map(|connection| connection.name.as_str())
+    }
+
     fn note(&self, text: impl FnOnce() -> String) {
         if self.detail != Detail::Nothing {
             self.log.line(LogLevel::Info, &text());

@@ -13,6 +13,7 @@ pub mod input;
 
 pub mod http;
 
+mod import;
 mod manifest;
 mod native;
 
@@ -23,7 +24,10 @@ pub use connection::{BaseUrl, ConnectionInput, ConnectionType, ConnectionValue, 
 pub use error::Error;
 pub use event::{EventSource, EventSpec, HookedEvent, PolledEvent, Record};
 pub use http::{
-    AllowList, Http, HttpOptions, Lookup, Recording, Tape, Timer, Transport, Unrecorded, install_crypto,
+    AllowList, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Tape, Timer, Transport,
+    Unrecorded, install_crypto,
 };
+pub use import::{ImportOptions, Imported, openapi};
 pub use input::{check_inputs, check_value};
+pub use manifest::{Shown, show};
 pub use registry::{Connector, Registry, manifest_schema};

@@ -1,11 +1,16 @@
 //! Native actions: what needs more than data, in Rust behind the same trait. One file each; the registry lists them.
 
+pub(crate) mod data;
 pub(crate) mod graphql;
+pub(crate) mod hash;
 pub(crate) mod http_request;
 pub(crate) mod log;
+pub(crate) mod mail;
 pub(crate) mod raw_request;
 pub(crate) mod text;
 
+mod pages;
+mod pure;
 mod retry;
 
 use std::sync::Arc;

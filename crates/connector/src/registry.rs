@@ -13,29 +13,36 @@ use crate::manifest::{self, Manifest, Natives};
 use crate::native;
 
 /// The manifests that are shipped, each with the name it is shown under.
-const MANIFESTS: [(&str, &str); 3] = [
+const MANIFESTS: [(&str, &str); 4] = [
     ("connectors/wiki.yaml", include_str!("../manifests/wiki.yaml")),
     ("connectors/http.yaml", include_str!("../manifests/http.yaml")),
     ("connectors/github.yaml", include_str!("../manifests/github.yaml")),
+    ("connectors/mail.yaml", include_str!("../manifests/mail.yaml")),
 ];
 
 /// The native actions that a manifest may switch on.
-const NATIVES: &Natives = &[
+pub(crate) const NATIVES: &Natives = &[
     ("rawRequest", native::raw_request::build),
     ("rawGraphqlRequest", native::graphql::build),
     ("request", native::http_request::build),
+    ("send", native::mail::build),
 ];
 
 /// A connector that is native as a whole: name, title, actions.
 type NativeConnector = (&'static str, &'static str, Vec<Arc<dyn Action>>);
 
 /// The connectors that are native as a whole.
-fn native_connectors() -> [NativeConnector; 2] {
-    [("log", "Log", native::log::actions()), ("text", "Text", vec![native::text::split()])]
+fn native_connectors() -> [NativeConnector; 4] {
+    [
+        ("log", "Log", native::log::actions()),
+        ("text", "Text", native::text::actions()),
+        ("data", "Data", native::data::actions()),
+        ("hash", "Hash", native::hash::actions()),
+    ]
 }
 
 /// Names that a user's connector may not take: they are the engine's own.
-const RESERVED: [&str; 5] = ["log", "text", "http", "state", "events"];
+const RESERVED: [&str; 9] = ["log", "text", "data", "hash", "http", "mail", "files", "state", "events"];
 
 /// The JSON Schema (draft 2020-12) of a connector's manifest, for editors.
 #[must_use]
@@ -78,7 +85,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The connectors that are shipped: `wiki`, `http`, `github`, `log` and `text`.
+    /// The connectors that are shipped.
     ///
     /// # Errors
     /// A manifest that is shipped is wrong, which a test of this crate rules out.

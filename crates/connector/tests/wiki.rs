@@ -116,8 +116,8 @@ fn every_action_says_what_it_gives() {
         .filter(|spec| spec.results == ResultType::Any || spec.result.is_none())
         .map(|spec| spec.name.as_str())
         .collect();
-    // What a query gives is known only to whoever wrote it.
-    assert_eq!(silent, ["wiki.rawGraphqlRequest"]);
+    // What a query gives is known only to whoever wrote it, and what JSON holds to whoever sent it.
+    assert_eq!(silent, ["wiki.rawGraphqlRequest", "data.parseJson"]);
 }
 
 #[tokio::test]
@@ -334,6 +334,41 @@ async fn lists_are_read_to_their_end_at_any_page_size_and_in_both_forms_of_links
 }
 
 #[tokio::test]
+async fn a_list_is_fetched_whole_with_its_filters_through_both_forms_of_links_and_a_limit_on_the_way() {
+    let wiki = Wiki::start().await;
+    let space: u64 = id(DEMO_SPACE_ID).parse().expect("a number");
+    wiki.simulator.seed(|state| {
+        (0..620).for_each(|number| {
+            state.add_page(PageSeed::new(space, &format!("Page {number:03}"))).expect("a page");
+        });
+    });
+    let filters =
+        json!({"spaceId": id(DEMO_SPACE_ID), "sort": "-title", "status": "current", "fetchAll": true});
+    let whole = wiki.call("listPagesInSpace", filters.clone()).await;
+    assert!(titles(&whole).len() >= 620);
+    assert_eq!(whole.get("nextCursor"), Some(Value::Null));
+    let requests = wiki.simulator.requests();
+    assert_eq!(requests.len(), 3, "as many at a time as the wiki gives");
+    for request in &requests {
+        for filter in ["sort=-title", "status=current", "limit=250"] {
+            let (name, value) = filter.split_once('=').expect("a pair");
+            assert!(
+                request.query.contains(&(name.to_owned(), value.to_owned())),
+                "{filter}: {:?}",
+                request.query
+            );
+        }
+    }
+    wiki.simulator.switch(|switches| switches.old_next_links = true);
+    let busy = Fault { status: Some(429), retry_after_seconds: Some(0), times: 1, ..Fault::default() };
+    wiki.simulator.fault(busy).expect("room");
+    assert_eq!(titles(&wiki.call("listPagesInSpace", filters).await), titles(&whole));
+    let some = wiki.call("listPages", json!({"limit": 100, "fetchAll": true, "maxItems": 150})).await;
+    assert_eq!(titles(&some).len(), 200);
+    assert!(!text(&some, "nextCursor").is_empty());
+}
+
+#[tokio::test]
 async fn requests_hold_what_was_given_and_nothing_that_goes_without_saying() {
     let wiki = Wiki::start().await;
     wiki.call("getPage", json!({"pageId": id(DEMO_PAGE_ID)})).await;
@@ -387,7 +422,6 @@ async fn what_the_wiki_refuses_comes_back_with_its_words_code_and_request_id() {
 
 #[tokio::test]
 async fn the_wait_that_the_wiki_asks_for_is_kept() {
-    let wiki = Wiki::start().await;
     let limited = |as_date| Fault {
         status: Some(429),
         retry_after_seconds: Some(7),
@@ -395,11 +429,15 @@ async fn the_wait_that_the_wiki_asks_for_is_kept() {
         ..Fault::default()
     };
     for as_date in [false, true] {
+        let wiki = Wiki::start().await;
         // The answer's own date is the simulator's, whose clock stands still.
         let date = wiki.simulator.now().http_date();
         wiki.simulator.fault(limited(as_date).header("date", &date)).expect("room");
         let error = wiki.fails("listSpaces", json!({})).await;
         assert_eq!((error.status, error.retry_after_ms), (Some(429), Some(7_000)), "as a date: {as_date}");
+        let early = wiki.fails("listPages", json!({})).await;
+        assert!(early.message.contains("it asked to be left alone"), "{}", early.message);
+        assert_eq!(wiki.simulator.requests().len(), 1, "asking again too early makes it longer");
     }
 }
 

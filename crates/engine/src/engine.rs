@@ -259,6 +259,12 @@ impl Engine {
         self.services.catalog.load_full()
     }
 
+    /// How the hosts do that were called.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<connector::HostHealth> {
+        self.services.http.health()
+    }
+
     /// The store, to read lists, events and logs from.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {

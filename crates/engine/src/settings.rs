@@ -21,6 +21,8 @@ pub struct Settings {
     pub keys: KeySource,
     /// What hides the secrets that were read, in the history here and in the log of the process.
     pub redactor: Redactor,
+    /// The folder that `files.*` reads and writes in; without it there are no files.
+    pub files_dir: Option<PathBuf>,
     /// The base of the hook addresses that people are shown, such as `http://127.0.0.1:7070`.
     pub public_url: Option<String>,
     /// Hosts and networks that outgoing calls may reach though they are private.
@@ -84,6 +86,7 @@ impl Settings {
             data_dir: dir.join(".cogwork"),
             dir,
             redactor: Redactor::default(),
+            files_dir: None,
             public_url: None,
             outbound_allow: Vec::new(),
             own_addresses: Vec::new(),

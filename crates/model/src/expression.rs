@@ -22,7 +22,7 @@ use crate::diagnostic::Span;
 use crate::value::Value;
 
 pub use constant::Constant;
-pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE};
+pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE, apply};
 pub use moment::Moment;
 pub use reading::{Link, Reference, Whole};
 

@@ -16,12 +16,13 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork connectors list
   cogwork connectors show wiki
-  cogwork connectors show wiki.createPage";
+  cogwork connectors show wiki.createPage
+  cogwork connectors test shop";
 
 /// The most characters of a default.
 const DEFAULT: usize = 30;
 
-/// Look up connectors: their actions, inputs, connection types
+/// Look up connectors: their actions, inputs, connection types; test their examples
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connectors {
@@ -47,6 +48,15 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Run the examples of connectors as far as their requests, without a network
+    #[command(after_help = "Examples:\n  cogwork connectors test\n  cogwork connectors test shop")]
+    Test {
+        /// A connector; those of the project if not given
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Subcommand for Connectors {
@@ -55,14 +65,68 @@ impl Subcommand for Connectors {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         context.config(&[], Talk::Tool)?;
         // A user's own manifests are part of the project; outside of one there are those that are built in.
-        let catalog = engine::check_project(context.dir(), &[])?.catalog;
-        let registry = catalog.registry();
+        let checked = engine::check_project(context.dir(), &[])?;
+        let registry = checked.catalog.registry();
         match self.what {
             What::List { json } => list(registry, json)?,
             What::Show { name, json } => show(registry, &name, json)?,
+            What::Test { name, json } => return test(&checked, name.as_deref(), json),
         }
         Ok(Exit::Done)
     }
+}
+
+/// Shows what each example sends, and reports the manifests whose examples do not show it.
+fn test(checked: &engine::Checked, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+    let registry = checked.catalog.registry();
+    let of_project = |path: &str| path.starts_with("connectors/");
+    let broken: Vec<_> = checked
+        .reports
+        .iter()
+        .filter(|report| of_project(report.source().path()) && report.has_errors())
+        .filter(|report| {
+            name.is_none_or(|name| report.source().text().contains(&format!("connector: {name}")))
+        })
+        .collect();
+    let wanted = |connector: &&Connector| match name {
+        Some(name) => connector.name == name,
+        None => connector.file.is_some(),
+    };
+    let connectors: Vec<&Connector> = registry.connectors().filter(wanted).collect();
+    if let Some(name) = name.filter(|_| connectors.is_empty() && broken.is_empty()) {
+        let near = nearest(name, registry.connectors().map(|connector| connector.name.as_str()));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        anyhow::bail!("there is no connector `{name}`{near}");
+    }
+    let actions =
+        connectors.iter().flat_map(|connector| &connector.actions).filter_map(|name| registry.action(name));
+    let shown: Vec<_> = actions
+        .filter_map(|action| Some((action.spec().name.as_str(), connector::show(&**action)?)))
+        .collect();
+    let count = shown.len();
+    if json {
+        let row = |(name, shown): &(&str, Result<connector::Shown, String>)| match shown {
+            Ok(shown) => {
+                json!({"action": name, "request": shown.request, "body": shown.body.as_ref().map(model::Value::to_serde)})
+            }
+            Err(words) => json!({"action": name, "error": words}),
+        };
+        output::json(&shown.iter().map(row).collect::<Vec<_>>())?;
+    } else if count > 0 {
+        let mut table = Table::new(&["ACTION", "ITS EXAMPLE SENDS"]);
+        for (name, shown) in &shown {
+            table.row([*name, shown.as_ref().map_or_else(|words| words.as_str(), |shown| &shown.request)]);
+        }
+        table.print()?;
+    }
+    output::reports(broken.iter().copied());
+    let failed = broken.iter().map(|report| report.error_count()).sum::<usize>();
+    output::say(format_args!(
+        "{} right, {}",
+        output::count(count, "example"),
+        output::count(failed, "error")
+    ));
+    Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
 }
 
 fn list(registry: &Registry, json: bool) -> anyhow::Result<()> {

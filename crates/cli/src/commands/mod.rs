@@ -9,6 +9,7 @@ mod completions;
 mod connectors;
 mod events;
 mod executions;
+mod import;
 mod init;
 mod list;
 mod new;
@@ -43,6 +44,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<state::State>(),
     Entry::of::<secrets::Secrets>(),
     Entry::of::<connectors::Connectors>(),
+    Entry::of::<import::Import>(),
     Entry::of::<schema::Schema>(),
     Entry::of::<completions::Completions>(),
     Entry::of::<version::Version>(),

@@ -56,6 +56,7 @@ pub(crate) struct Config {
     pub(crate) public_url: Option<String>,
     pub(crate) store: Option<PathBuf>,
     pub(crate) durability: store::Durability,
+    pub(crate) files_dir: Option<PathBuf>,
     pub(crate) outbound_allow: Vec<String>,
     pub(crate) allow_credential_debug: bool,
     pub(crate) retention: Retention,
@@ -89,6 +90,7 @@ impl Config {
             public_url: None,
             store: None,
             durability: store::Durability::Full,
+            files_dir: None,
             outbound_allow: Vec::new(),
             allow_credential_debug: engine.allow_credential_debug,
             retention: engine.retention.unwrap_or(Retention { days: 14, keep_failed: false }),
@@ -148,6 +150,7 @@ impl Config {
         settings.secrets_dir.clone_from(&self.secrets_dir);
         settings.keys = self.keys();
         settings.redactor = self.redactor.clone();
+        settings.files_dir.clone_from(&self.files_dir);
         settings.public_url.clone_from(&self.public_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);
         settings.allow_credential_debug = self.allow_credential_debug;

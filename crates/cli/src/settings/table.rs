@@ -140,6 +140,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        key: "filesDir",
+        scope: Scope::Run,
+        value: "DIR",
+        list: false,
+        about: "The folder that files.read, files.write and files.list work in; without it they fail",
+        sample: Sample::Example("files"),
+        set: |config, values| values::path(values).map(|path| config.files_dir = Some(path)),
+    },
+    Setting {
         key: "outbound.allow",
         scope: Scope::Run,
         value: "HOST",

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod connectors;
 mod daemon;
 mod diagnostics;
 mod generated;

@@ -168,7 +168,7 @@ fn cut(text: &str, most: usize) -> String {
 
 /// How long the answer asks to wait (RFC 9110, 10.2.3): whole seconds, or a date, which counts from the answer's own
 /// `Date` so that a wrong clock on either side does not matter. At most an hour is believed.
-fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
+pub(super) fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
     let text = response.header("retry-after")?.trim();
     let wait = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
@@ -204,6 +204,16 @@ pub(super) fn refused(reason: &Refused) -> ActionError {
         Refused::Private { .. } | Refused::Own { .. } => ErrorKind::Blocked,
     };
     ActionError::new(kind, reason.to_string())
+}
+
+/// The error for a host that has no address, or one that the guard refuses.
+pub(super) fn unfound(subject: &str, host: &str, error: &io::Error) -> ActionError {
+    match error.get_ref().and_then(|reason| reason.downcast_ref::<Refused>()) {
+        Some(reason) => refused(reason),
+        None => {
+            ActionError::new(ErrorKind::Network, format!("{subject} at `{host}` cannot be reached: {error}"))
+        }
+    }
 }
 
 /// The error for a failure of the HTTP client.

@@ -5,6 +5,7 @@
 //! so that a name cannot point elsewhere between check and use.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use super::resolve::Lookup;
 use crate::error::Error;
 
 /// IPv4 networks that calls may not go to. Source: the IANA registry of special-purpose addresses.
-const BLOCKED_V4: [(Network, &str); 17] = [
+const BLOCKED_V4: [(Network, &str); 18] = [
     (Network::v4([0, 0, 0, 0], 8), "this network"),
     (Network::v4([10, 0, 0, 0], 8), "a private network"),
     (Network::v4([100, 64, 0, 0], 10), "a carrier's shared network"),
@@ -27,6 +28,7 @@ const BLOCKED_V4: [(Network, &str); 17] = [
     (Network::v4([192, 52, 193, 0], 24), "a reserved network"),
     (Network::v4([192, 88, 99, 0], 24), "a 6to4 relay"),
     (Network::v4([192, 168, 0, 0], 16), "a private network"),
+    (Network::v4([192, 175, 48, 0], 24), "a reserved network"),
     (Network::v4([198, 18, 0, 0], 15), "a network for benchmarks"),
     (Network::v4([198, 51, 100, 0], 24), "a network for documentation"),
     (Network::v4([203, 0, 113, 0], 24), "a network for documentation"),
@@ -35,7 +37,7 @@ const BLOCKED_V4: [(Network, &str); 17] = [
 ];
 
 /// IPv6 networks that calls may not go to, among them all that carry an IPv4 address inside.
-const BLOCKED_V6: [(Network, &str); 15] = [
+const BLOCKED_V6: [(Network, &str); 16] = [
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
     (Network::v6([0, 0, 0, 0, 0, 0xffff, 0, 0], 96), "an IPv4 address in disguise"),
     (Network::v6([0, 0, 0, 0, 0, 0, 0, 0], 96), "an IPv4 address in disguise"),
@@ -46,6 +48,7 @@ const BLOCKED_V6: [(Network, &str); 15] = [
     (Network::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23), "a network reserved for protocols"),
     (Network::v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "a network for documentation"),
     (Network::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), "a 6to4 tunnel"),
+    (Network::v6([0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0], 48), "a reserved network"),
     (Network::v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), "a network for documentation"),
     (Network::v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), "a private network"),
     (Network::v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), "the link"),
@@ -211,6 +214,29 @@ impl Guard {
         };
         self.judge(None, literal, |own| own == port)?;
         Ok(InFlight { guard: self, target: None })
+    }
+
+    /// The first address of a host, all of whose addresses have been judged.
+    pub(super) async fn find(&self, host: &str, port: u16) -> io::Result<IpAddr> {
+        let refused = |reason| io::Error::other::<Refused>(reason);
+        let name = match Host::parse(host) {
+            Ok(Host::Ipv4(address)) => return self.judged_literal(address.into(), port).map_err(refused),
+            Ok(Host::Ipv6(address)) => return self.judged_literal(address.into(), port).map_err(refused),
+            Ok(Host::Domain(name)) => name,
+            Err(_) => return Err(refused(Refused::NoHost)),
+        };
+        let addresses = self.lookup.lookup(&name).await?;
+        for address in &addresses {
+            self.judge(Some(&name), *address, |own| own == port).map_err(refused)?;
+        }
+        addresses
+            .first()
+            .copied()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+    }
+
+    fn judged_literal(&self, address: IpAddr, port: u16) -> Result<IpAddr, Refused> {
+        self.judge(None, address, |own| own == port).map(|()| address)
     }
 
     /// Judges one address that a name has. Which of the ports in flight the connection is for is not known here, so

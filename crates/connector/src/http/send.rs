@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use model::{ActionError, ErrorKind};
 use url::Url;
 
+use super::hosts::Outcome;
 use super::request::{Body, Request};
 use super::response::Response;
 use super::{
@@ -25,7 +26,10 @@ impl Http {
         let limit = request.timeout.unwrap_or(self.options.timeout).min(MAX_TIMEOUT);
         match tokio::time::timeout(limit, Box::pin(self.follow(request, context))).await {
             Ok(sent) => sent,
-            Err(_) => Err(failure::timed_out(context.subject, limit)),
+            Err(_) => {
+                self.note(&request.url, context, &Outcome::Failure);
+                Err(failure::timed_out(context.subject, limit))
+            }
         }
     }
 
@@ -79,6 +83,34 @@ impl Http {
     ) -> Sent {
         let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
         let _slot = self.slots.take(url).await;
+        let now = self.timer().now();
+        let wait = self.hosts.admit(url, context.connection_name(), context.subject, now)?;
+        if !wait.is_zero() {
+            self.timer().pause(wait).await;
+        }
+        let sent = self.answer(client, request, url, headers, context).await;
+        match &sent {
+            Ok(response) => self.note(url, context, &Outcome::Answer(response)),
+            Err(error) if matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
+                self.note(url, context, &Outcome::Failure);
+            }
+            Err(_) => {}
+        }
+        sent
+    }
+
+    fn note(&self, url: &Url, context: &Context<'_>, outcome: &Outcome<'_>) {
+        self.hosts.note(url, context.connection_name(), outcome, self.timer().now());
+    }
+
+    async fn answer(
+        &self,
+        client: &reqwest::Client,
+        request: &Request,
+        url: &Url,
+        headers: &HeaderMap,
+        context: &Context<'_>,
+    ) -> Sent {
         let wrong = |error| failure::client(context.subject, url, error);
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {

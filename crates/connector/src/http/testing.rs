@@ -120,14 +120,15 @@ impl Lookup for Names {
     }
 }
 
-/// A clock that stands still and notes the waits that were asked for.
+/// A clock that moves by the waits that are asked for alone, and notes them.
 #[derive(Default)]
 pub(crate) struct Waits(pub(crate) Mutex<Vec<Duration>>);
 
 #[async_trait]
 impl Timer for Waits {
     fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
+        let waited: Duration = self.0.lock().expect("not poisoned").iter().sum();
+        Timestamp::UNIX_EPOCH.checked_add(waited).expect("an instant")
     }
 
     async fn pause(&self, wait: Duration) {

@@ -60,6 +60,32 @@ pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismat
     Ok(())
 }
 
+/// What a call sends, as examples write it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// The request line: method, path and query.
+    pub request: String,
+    /// The body, of a request that has one.
+    pub body: Option<Value>,
+}
+
+/// Calls `action` with the inputs of its example as far as the request; nothing for an action that sends none.
+///
+/// # Errors
+/// The inputs are refused.
+pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
+    let spec = action.spec();
+    let with = spec.example.as_map().cloned().unwrap_or_default();
+    let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
+    let inputs = match check_inputs(spec, &with) {
+        Ok(inputs) => inputs,
+        Err(error) => return Some(Err(error.message)),
+    };
+    let prepared = action.prepare(&inputs, base.as_ref())?;
+    let shown = |request: Request| Shown { request: line_of(&request), body: body_of(&request) };
+    Some(prepared.map(shown).map_err(|error| error.message))
+}
+
 /// The request line as examples write it.
 fn line_of(request: &Request) -> String {
     let query = request.url.query().map(|query| format!("?{query}")).unwrap_or_default();

@@ -4,7 +4,7 @@ use ::http::header::ACCEPT;
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
 
-use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, page};
+use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
 use crate::action::{Action, Call};
 use crate::connection::BaseUrl;
 use crate::http::{Part, Reading, Request, Response, encode};
@@ -22,16 +22,33 @@ impl Action for Rest {
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.definition.spec)?;
         let base = self.head.address(connection.map(|connection| connection.base()))?;
-        let request = self.definition.request(&self.head, base, call.inputs)?;
-        let response = call.send(&request, &self.head.subject, false).await?;
-        if !response.status.is_success() {
-            return Err(self.head.errors.status_error(
-                &self.head.subject,
-                &response,
-                call.http.timer().now(),
-            ));
+        if let Some(paging) = self.definition.paging.as_ref().filter(|_| all::is_wanted(call.inputs)) {
+            return all::fetch(self, paging, &call, base).await;
         }
-        self.definition.result(&self.head, base, &response)
+        let response = self.send(&call, base, call.inputs).await?;
+        let (body, cursor) = self.definition.read(&self.head, base, call.inputs, &response)?;
+        Ok(match cursor {
+            Some(cursor) => page::put_cursor(body, cursor),
+            None => body,
+        })
+    }
+}
+
+impl Rest {
+    /// Sends the request of these inputs; an answer of 4xx or 5xx is an error.
+    pub(super) async fn send(
+        &self,
+        call: &Call<'_>,
+        base: &BaseUrl,
+        inputs: &Map,
+    ) -> Result<Response, ActionError> {
+        let request = self.definition.request(&self.head, base, inputs)?;
+        let subject = &self.head.subject;
+        let response = call.send(&request, subject, false).await?;
+        if response.status.is_success() {
+            return Ok(response);
+        }
+        Err(self.head.errors.status_error(subject, &response, call.http.timer().now()))
     }
 }
 
@@ -140,13 +157,20 @@ impl Definition {
         }
     }
 
-    fn result(&self, head: &Head, base: &BaseUrl, response: &Response) -> Result<Value, ActionError> {
+    /// The body of an answer, and of a list the cursor of its next page.
+    pub(super) fn read(
+        &self,
+        head: &Head,
+        base: &BaseUrl,
+        inputs: &Map,
+        response: &Response,
+    ) -> Result<(Value, Option<Value>), ActionError> {
         let body = response
             .read(self.answer)
             .map_err(|reason| head.errors.not_json(&head.subject, response, &reason))?;
-        let Some(paging) = head.paging.as_ref().filter(|_| self.has_pages) else { return Ok(body) };
-        let cursor = page::next_cursor(paging, head, base, response, &body)?;
-        Ok(page::put_cursor(body, cursor))
+        let Some(paging) = &self.paging else { return Ok((body, None)) };
+        let cursor = page::next_cursor(paging, head, base, inputs, response, &body)?;
+        Ok((body, Some(cursor)))
     }
 }
 

@@ -3,9 +3,10 @@
 //! A manifest holds no logic: no condition, no loop, no template beyond naming an input. Each action is one request
 //! line and the place of each input in it; each carries an example that is checked without a network.
 
+mod all;
 mod example;
 mod interpret;
-mod page;
+pub(crate) mod page;
 mod read;
 mod schema;
 
@@ -20,7 +21,8 @@ use crate::event::EventSpec;
 use crate::http::{ErrorShape, Reading};
 
 pub(crate) use example::Example;
-pub(crate) use read::read;
+pub use example::{Shown, show};
+pub(crate) use read::{examples, read};
 pub(crate) use schema::manifest as schema;
 
 /// A checked manifest.
@@ -54,23 +56,53 @@ pub(crate) struct Head {
 }
 
 /// How lists go on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Paging {
-    /// The input that takes the cursor.
+    /// The input that takes the cursor, the number of the page or the offset.
     pub input: String,
-    /// Where the answer says how to go on, in the order they are tried.
-    pub next: Vec<Next>,
+    pub style: PagingStyle,
+    /// The path of the items in an answer. Without it they are under `results`, or the answer is a list itself.
+    pub items: Option<String>,
+    /// The input that says how many items an answer has at most.
+    pub limit: Option<String>,
+}
+
+/// What the next page is asked for with.
+#[derive(Clone, Debug)]
+pub(crate) enum PagingStyle {
+    /// What an answer says, in the order the places are tried.
+    Cursor(Vec<Next>),
+    /// A count of pages or of items.
+    Counted(Counted),
+}
+
+/// A list whose pages are counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub unit: Unit,
+    /// The path of what is true as long as there are more.
+    pub more: Option<String>,
+    /// The path of how many units there are in all.
+    pub total: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Pages, of which the first has this number.
+    Page { first: i64 },
+    /// Items before the page.
+    Offset,
 }
 
 /// One place where an answer may say how to go on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Next {
     pub source: NextSource,
     /// The query parameter of the link that holds the cursor; without one, what is found is the cursor.
     pub parameter: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum NextSource {
     /// A path in the body.
     Body(String),
@@ -93,7 +125,8 @@ pub(crate) struct Definition {
     pub fixed: Vec<(Place, Value)>,
     pub encoding: Encoding,
     pub answer: Reading,
-    pub has_pages: bool,
+    /// How it goes on, for a list that does.
+    pub paging: Option<Paging>,
 }
 
 /// A piece of a path.

@@ -8,19 +8,30 @@ use std::sync::Arc;
 use model::action::{ObjectType, ResultField, ResultType};
 use model::{ActionError, ErrorKind, Map, Value};
 
-use super::{Head, Next, NextSource, Paging};
+use super::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 use crate::connection::BaseUrl;
 use crate::http::{Response, decode, dig};
 
+/// Where the items of an answer are if nobody says.
+const ITEMS: &str = "results";
+
 /// The cursor of the next page, or `null` on the last.
-pub(super) fn next_cursor(
+pub(crate) fn next_cursor(
     paging: &Paging,
     head: &Head,
     base: &BaseUrl,
+    inputs: &Map,
     response: &Response,
     body: &Value,
 ) -> Result<Value, ActionError> {
-    for next in &paging.next {
+    let places = match &paging.style {
+        PagingStyle::Cursor(places) => places,
+        PagingStyle::Counted(counted) => {
+            let next = counted.next(paging, inputs, body);
+            return Ok(next.map_or(Value::Null, |next| Value::from(next.to_string())));
+        }
+    };
+    for next in places {
         let Some(found) = found(next, response, body) else { continue };
         let Some(parameter) = &next.parameter else { return Ok(Value::from(found)) };
         let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
@@ -33,6 +44,67 @@ pub(super) fn next_cursor(
         }
     }
     Ok(Value::Null)
+}
+
+impl Counted {
+    /// The number of the next page, or how many items are before it. Without `more` and `total` a list ends where a
+    /// page has no items: a page that is not full proves nothing, since services cap what they are asked for.
+    fn next(&self, paging: &Paging, inputs: &Map, body: &Value) -> Option<i64> {
+        let count = items_of(paging, body).map_or(0, |items| items.len());
+        if count == 0 {
+            return None;
+        }
+        if let Some(path) = &self.more
+            && dig(body, path).and_then(|more| more.as_bool()) != Some(true)
+        {
+            return None;
+        }
+        let total = self.total.as_ref().and_then(|path| number(&dig(body, path)?));
+        let at = inputs.get(&paging.input).and_then(number);
+        let (next, end) = match self.unit {
+            Unit::Page { first } => {
+                (at.unwrap_or(first).checked_add(1)?, total.map(|total| total.saturating_add(first)))
+            }
+            Unit::Offset => (at.unwrap_or(0).checked_add(i64::try_from(count).ok()?)?, total),
+        };
+        end.is_none_or(|end| next < end).then_some(next)
+    }
+}
+
+/// A number, also as the text that a cursor is.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// The items of a page.
+pub(crate) fn items_of(paging: &Paging, body: &Value) -> Option<Vec<Value>> {
+    let found = match (body, &paging.items) {
+        (Value::List(_), _) => body.clone(),
+        (_, path) => dig(body, path.as_deref().unwrap_or(ITEMS))?,
+    };
+    found.as_list().map(<[Value]>::to_vec)
+}
+
+/// A page's answer with other items in the place of its own.
+pub(super) fn with_items(paging: &Paging, body: Value, items: Vec<Value>) -> Value {
+    fn put(body: Value, path: &str, items: Value) -> Value {
+        let Value::Map(map) = body else { return body };
+        let mut map = Arc::unwrap_or_clone(map);
+        match path.split_once('.') {
+            Some((key, rest)) => {
+                let inner = map.get(key).cloned().unwrap_or_default();
+                map.insert(key, put(inner, rest, items));
+            }
+            None => {
+                map.insert(path, items);
+            }
+        }
+        Value::from(map)
+    }
+    match body {
+        Value::List(_) => Value::from(items),
+        body => put(body, paging.items.as_deref().unwrap_or(ITEMS), Value::from(items)),
+    }
 }
 
 /// The cursor put into a list's results; a bare list has no room for it, and becomes `results` beside it.

@@ -4,17 +4,18 @@ mod action;
 mod connection;
 mod event;
 mod input;
+mod paging;
 mod types;
 
 use std::sync::Arc;
 
 use ::http::{HeaderName, HeaderValue};
-use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
+use model::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
 use model::yaml::{Field, MapReader, Node, parse};
 use model::{Map, Span, Value};
 
 use super::example::Mismatch;
-use super::{Example, Head, Manifest, NativeSettings, Natives, Next, NextSource, Paging, example};
+use super::{Example, Head, Manifest, NativeSettings, Natives, Shown, example};
 use crate::action::Action;
 use crate::connection::BaseUrl;
 use crate::http::ErrorShape;
@@ -27,6 +28,26 @@ pub(crate) fn read(source: Arc<Source>, natives: &Natives) -> (Option<Manifest>,
     let manifest = parse(&diagnostics).and_then(|node| manifest(&node, natives, &diagnostics));
     let report = diagnostics.into_report();
     (manifest.filter(|_| !report.has_errors()), report)
+}
+
+/// What the actions of a manifest send with the inputs of their examples, whatever else these say.
+///
+/// # Errors
+/// Something else is wrong with the manifest.
+pub(crate) fn examples(
+    source: Arc<Source>,
+    natives: &Natives,
+) -> Result<Vec<(String, Result<Shown, String>)>, String> {
+    let diagnostics = Diagnostics::new(source);
+    let manifest = parse(&diagnostics).and_then(|node| manifest(&node, natives, &diagnostics));
+    let report = diagnostics.into_report();
+    let wrong = |found: &&Diagnostic| found.severity == Severity::Error && found.code != "wrong-example";
+    if let Some(found) = report.diagnostics().iter().find(wrong) {
+        return Err(found.message.clone());
+    }
+    let actions = manifest.map(|manifest| manifest.actions).unwrap_or_default();
+    let name = |action: &Arc<dyn Action>| action.spec().name.split_once('.').map(|(_, name)| name.to_owned());
+    Ok(actions.iter().filter_map(|action| Some((name(action)?, example::show(&**action)?))).collect())
 }
 
 fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option<Manifest> {
@@ -46,7 +67,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
     let required = reader.take("connection").one_of(&[("required", true), ("optional", false)]);
     let declared = input::declared(reader.take("inputs"), diagnostics);
     let types = Types::read(reader.take("types"), diagnostics);
-    let paging = reader.take("paging").map("paging").map(paging);
+    let paging = reader.take("paging").map("paging").map(paging::read);
     let errors = reader.take("errors").map("errors").map_or_else(ErrorShape::default, errors);
     let head = Arc::new(Head {
         connection_types: connections.iter().map(|connection| connection.name.clone()).collect(),
@@ -61,7 +82,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
         paging,
         errors,
     });
-    check_paging(&head, &declared, &reader, diagnostics);
+    paging::check(&head, &declared, &reader, diagnostics);
     let mut actions = action::read(reader.take("actions"), &head, &declared, &types, diagnostics);
     actions.extend(native_actions(reader.take("natives"), &head, natives, diagnostics));
     if actions.is_empty() && !reader.has("actions") && !reader.has("natives") {
@@ -116,39 +137,6 @@ fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(String, Stri
     headers
 }
 
-fn paging(mut reader: MapReader<'_, '_>) -> Paging {
-    let input = reader.required("input").name().unwrap_or_default().to_owned();
-    let mut next = Vec::new();
-    for item in reader.required("next").items().unwrap_or_default() {
-        let Some(mut item) = item.map("a place of the next cursor") else { continue };
-        let source = match item.exactly_one_of(&["body", "link", "header"]) {
-            Some("body") => item.take("body").name().map(|path| NextSource::Body(path.to_owned())),
-            Some("link") => item.take("link").name().map(|relation| NextSource::Link(relation.to_owned())),
-            Some(_) => item.take("header").name().map(|name| NextSource::Header(name.to_owned())),
-            None => None,
-        };
-        let parameter = item.take("parameter").name().map(str::to_owned);
-        if matches!(source, Some(NextSource::Link(_))) && parameter.is_none() {
-            item.required("parameter");
-        }
-        item.finish();
-        next.extend(source.map(|source| Next { source, parameter }));
-    }
-    reader.finish();
-    Paging { input, next }
-}
-
-fn check_paging(head: &Head, declared: &[Declared], reader: &MapReader<'_, '_>, diagnostics: &Diagnostics) {
-    let Some(paging) = &head.paging else { return };
-    if !paging.input.is_empty() && !declared.iter().any(|input| input.spec.name == paging.input) {
-        let message = format!("`{}` is not an input of this connector", paging.input);
-        let span = reader.node().get("paging").and_then(|node| node.get("input")).map(|node| node.span);
-        let names = declared.iter().map(|input| input.spec.name.as_str());
-        let diagnostic = Diagnostic::error("unknown-input", message, span.unwrap_or_default());
-        diagnostics.push(diagnostic.expected_names(&paging.input, names));
-    }
-}
-
 fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
     let mut list = |key| {
         let items = reader.take(key).one_or_more().unwrap_or_default();
@@ -181,7 +169,7 @@ fn native_actions(
         };
         let Some(mut reader) = MapReader::new(&entry.value, "a native action", diagnostics) else { continue };
         let path = reader.take("path").name().map(str::to_owned);
-        let example = reader.required("example").map("an example").map(read_example);
+        let example = reader.required("example").map("an example").map(read_native_example);
         reader.finish();
         let shown = example.as_ref().map_or(Value::Null, |(example, _)| Value::from(example.with.clone()));
         match build(head, &NativeSettings { path, example: shown }) {
@@ -198,7 +186,16 @@ fn native_actions(
 }
 
 /// An example and the node it was read from, for the places of what it gets wrong.
-fn read_example<'n>(mut reader: MapReader<'n, '_>) -> (Example, &'n Node) {
+fn read_example<'n>(reader: MapReader<'n, '_>) -> (Example, &'n Node) {
+    read_any_example(reader, true)
+}
+
+/// As [`read_example`], of an action that may send no request.
+fn read_native_example<'n>(reader: MapReader<'n, '_>) -> (Example, &'n Node) {
+    read_any_example(reader, false)
+}
+
+fn read_any_example<'n>(mut reader: MapReader<'n, '_>, sends: bool) -> (Example, &'n Node) {
     let map = |field: Field<'_, '_>| match field.entries() {
         Some(_) => field
             .node()
@@ -208,7 +205,10 @@ fn read_example<'n>(mut reader: MapReader<'n, '_>) -> (Example, &'n Node) {
     };
     let example = Example {
         with: map(reader.required("with")).unwrap_or_default(),
-        request: reader.required("request").name().unwrap_or_default().to_owned(),
+        request: if sends { reader.required("request") } else { reader.take("request") }
+            .name()
+            .unwrap_or_default()
+            .to_owned(),
         body: reader.take("body").node().map(|node| Value::from_serde(node.to_json())),
         headers: map(reader.take("headers")).unwrap_or_else(Map::new),
     };

@@ -73,7 +73,8 @@ fn definitions() -> Value {
         "action": action(),
         "places": one_or_more(json!({"type": "string", "pattern": PLACE, "examples": ["path", "query", "header", "body"]})),
         "event": event(),
-        "example": example(),
+        "example": example("*request"),
+        "nativeExample": example("request"),
         "type": result_type(&[]),
         "resultField": result_type(&[("optional", flag(), "Whether it may be absent. Default: false.")]),
     })
@@ -157,12 +158,30 @@ fn paging() -> Value {
     let places = ["body", "link", "header"].map(|key| json!({"required": [key]}));
     put(&mut next, "oneOf", json!(places));
     object(&[
-        ("*input", name(), "The input that takes the cursor."),
+        ("*input", name(), "The input that takes the cursor, the number of the page or the offset."),
         (
-            "*next",
-            json!({"type": "array", "items": next}),
-            "Where the next cursor is looked for, in this order.",
+            "style",
+            words(&["cursor", "page", "offset"]),
+            "What the next page is asked for with. Default: cursor.",
         ),
+        (
+            "next",
+            json!({"type": "array", "items": next}),
+            "Where the next cursor is looked for, in this order; for the style `cursor`.",
+        ),
+        ("first", json!({"enum": [0, 1]}), "The number of the first page; for the style `page`. Default: 1."),
+        (
+            "more",
+            text(),
+            "A path in the body to what is true as long as there are more; for `page` and `offset`.",
+        ),
+        ("total", text(), "A path in the body to how many there are: pages for `page`, items for `offset`."),
+        (
+            "items",
+            text(),
+            "A path in the body to the items. Default: `results`, or the body if it is a list.",
+        ),
+        ("limit", name(), "The input that says how many items an answer has at most."),
     ])
 }
 
@@ -196,7 +215,11 @@ fn action() -> Value {
         ("fixed", map_of(json!({})), "Values that are always sent, by place: `body kind: order`."),
         ("encoding", words(&["json", "form", "multipart"]), "How the body is written. Default: json."),
         ("answer", words(&Reading::WORDS), "What the answer is read as. Default: json."),
-        ("paging", flag(), "Whether it is a list that goes on. Default: false."),
+        (
+            "paging",
+            json!({"anyOf": [flag(), object(&[("*items", text(), "A path in the body to its items.")])]}),
+            "Whether it is a list that goes on, or where its items are if not where the head says. Default: false.",
+        ),
         ("effect", words(&["read", "write"]), "What it does outside. Default: by the method."),
         ("results", of("type"), "The type of what it gives: of `steps.<id>.results`."),
         ("*example", of("example"), "A step's inputs, and the request that comes of them. It is checked."),
@@ -257,10 +280,10 @@ fn event() -> Value {
     event
 }
 
-fn example() -> Value {
+fn example(request: &'static str) -> Value {
     object(&[
         ("*with", map_of(json!({})), "The inputs of a step."),
-        ("*request", text(), "The request line that must come of them."),
+        (request, text(), "The request line that must come of them."),
         ("body", json!({}), "The body that must come of them."),
         ("headers", map_of(json!({})), "Headers that must be among those sent."),
     ])
@@ -269,7 +292,11 @@ fn example() -> Value {
 fn native(natives: &Natives) -> Value {
     let settings = object(&[
         ("path", text(), "The path that it calls, for one that always calls the same."),
-        ("*example", of("example"), "A step's inputs, and the request that comes of them. It is checked."),
+        (
+            "*example",
+            of("nativeExample"),
+            "A step's inputs, and the request that comes of them. It is checked.",
+        ),
     ]);
     let names: Map<String, Value> =
         natives.iter().map(|(name, _)| ((*name).to_owned(), settings.clone())).collect();

@@ -1,3 +1,4 @@
+mod paging;
 mod schema;
 mod types;
 
@@ -369,7 +370,7 @@ fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String 
         Response { status: StatusCode::OK, headers: map, body: Bytes::from_static(body.as_bytes()), url };
     let body = response.json().unwrap_or_default();
     let paging = head.paging.as_ref().expect("it has pages");
-    match page::next_cursor(paging, &head, &base, &response, &body) {
+    match page::next_cursor(paging, &head, &base, &Map::new(), &response, &body) {
         Ok(cursor) => cursor.to_json(),
         Err(error) => error.message,
     }

@@ -49,6 +49,11 @@ impl Action for RawGraphqlRequest {
         &self.spec
     }
 
+    /// As it is specified, unlike every other action.
+    fn reveals_credentials(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
     }

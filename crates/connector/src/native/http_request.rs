@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use ::http::Method;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputType, Map, Value};
+use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
 use url::Url;
 
+use super::pages::{self, Pages};
 use super::{
     add_headers, check_credentials, choice, defaulted, entries_of, envelope, input_error, map_of, optional,
     required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call};
 use crate::connection::BaseUrl;
-use crate::http::{Body, Part, Reading, Request};
+use crate::http::{Body, Part, Reading, Request, Response};
 use crate::manifest::{Head, NativeSettings};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
@@ -44,6 +45,12 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
             optional("query", map_of(InputType::Any), "Parameters of the query; a list repeats its parameter."),
             optional("body", InputType::Any, "The body: a map or list is sent as JSON, text and files as they are."),
             optional("form", map_of(InputType::Any), "Fields of a form, sent in parts if one of them is a file."),
+            optional(
+                "multipart",
+                map_of(InputType::Any),
+                "Parts of a form, `multipart/form-data`: a file with its name and type, a list or map as JSON.",
+            ),
+            pages::input(),
             defaulted(
                 "responseType",
                 choice(&Reading::WORDS),
@@ -72,19 +79,48 @@ impl Action for HttpRequest {
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.spec)?;
-        let request = self.request(call.inputs, connection.map(|connection| connection.base()))?;
+        let base = connection.map(|connection| connection.base());
+        let mut request = self.request(call.inputs, base)?;
         check_credentials(&request, connection)?;
         let subject = format!("`{}`", request.url.host_str().unwrap_or_default());
-        let response = call.send(&request, &subject, false).await?;
-        if !response.status.is_success() {
-            return Err(self.head.errors.status_error(&subject, &response, call.http.timer().now()));
+        let Some(mut pages) = Pages::of(call.inputs, &request)? else {
+            return self.once(&call, &request, &subject).await.map(|(_, result)| result);
+        };
+        loop {
+            let (response, result) = self.once(&call, &request, &subject).await?;
+            let body = result.get("body").unwrap_or_default();
+            if !pages.take(&self.head, &subject, &response, &body, &mut request)? {
+                let mut whole = result.as_map().cloned().unwrap_or_default();
+                whole.insert("body", pages.into_items());
+                return Ok(Value::from(whole));
+            }
+            if let Some(base) = base.filter(|base| !base.holds(&request.url)) {
+                let message = format!("{subject} says that the list goes on outside of `{base}`");
+                return Err(ActionError::new(ErrorKind::Response, message));
+            }
         }
-        let reading = Reading::of(text_of(call.inputs, "responseType"));
-        response.envelope(reading).map_err(|reason| self.head.errors.not_json(&subject, &response, &reason))
     }
 }
 
 impl HttpRequest {
+    /// Sends the request; the answer, and the result that it makes.
+    async fn once(
+        &self,
+        call: &Call<'_>,
+        request: &Request,
+        subject: &str,
+    ) -> Result<(Response, Value), ActionError> {
+        let response = call.send(request, subject, false).await?;
+        if !response.status.is_success() {
+            return Err(self.head.errors.status_error(subject, &response, call.http.timer().now()));
+        }
+        let reading = Reading::of(text_of(call.inputs, "responseType"));
+        let result = response
+            .envelope(reading)
+            .map_err(|reason| self.head.errors.not_json(subject, &response, &reason))?;
+        Ok((response, result))
+    }
+
     fn request(&self, inputs: &Map, base: Option<&BaseUrl>) -> Result<Request, ActionError> {
         let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
             .map_err(|_| input_error("`method` is not a method"))?;
@@ -94,23 +130,33 @@ impl HttpRequest {
         if let Some(parameters) = inputs.get("query").and_then(Value::as_map) {
             request.merge_query(parameters);
         }
-        let body = inputs.get("body").filter(|body| !body.is_null());
-        let fields: Vec<(String, Value)> =
-            entries_of(inputs, "form").map(|(name, value)| (name.to_string(), value.clone())).collect();
-        match body {
-            Some(_) if !fields.is_empty() => {
-                return Err(input_error("`body` and `form` cannot be given together"));
-            }
-            Some(body) => request.set_value(body),
-            None if fields.iter().any(|(_, value)| value.as_file().is_some()) => {
-                let parts = fields.iter().map(|(name, value)| Part::of(name, value));
-                request.body = Body::Multipart(parts.collect());
-            }
-            None if !fields.is_empty() => request.set_form(&fields),
-            None => {}
-        }
+        set_body(&mut request, inputs)?;
         Ok(request)
     }
+}
+
+/// Sets the body that the inputs give, in one of its three forms.
+fn set_body(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
+    let body = inputs.get("body").filter(|body| !body.is_null());
+    let fields = |name| -> Vec<(String, Value)> {
+        entries_of(inputs, name).map(|(name, value)| (name.to_string(), value.clone())).collect()
+    };
+    let (form, parts) = (fields("form"), fields("multipart"));
+    let given = [body.is_some(), !form.is_empty(), !parts.is_empty()];
+    if given.iter().filter(|given| **given).count() > 1 {
+        return Err(input_error("only one of `body`, `form` and `multipart` can be given"));
+    }
+    let has_file = form.iter().any(|(_, value)| value.as_file().is_some());
+    match body {
+        Some(body) => request.set_value(body),
+        None if !parts.is_empty() || has_file => {
+            let parts = parts.iter().chain(&form).map(|(name, value)| Part::of(name, value));
+            request.body = Body::Multipart(parts.collect());
+        }
+        None if !form.is_empty() => request.set_form(&form),
+        None => {}
+    }
+    Ok(())
 }
 
 /// The address to call. Credentials are bound to the connection's address, so with a connection nothing else is.

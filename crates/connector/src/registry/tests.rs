@@ -93,7 +93,7 @@ fn the_inputs_are_those_of_the_specification() {
         deleteContentPropertyForPage: pageId! propertyId!
         deletePage: pageId! purge=false draft=false
         getAttachment: attachmentId! queryParameters
-        getAttachmentsForPage: pageId! limit=25 cursor queryParameters
+        getAttachmentsForPage: pageId! limit=25 cursor queryParameters fetchAll maxItems
         getContentPropertiesForCustomContent: customContentId! propertyId!
         getContentPropertyForAttachment: attachmentId! propertyId!
         getContentPropertyForPage: pageId! propertyId!
@@ -101,13 +101,13 @@ fn the_inputs_are_those_of_the_specification() {
             includeOperations=false includeLikes=false includeVersions=false includeVersion=true \
             includeFavoritedByCurrentUserStatus=false
         getSpace: spaceId! queryParameters
-        listAttachments: limit=25 cursor queryParameters
-        listContentPropertiesForAttachments: attachmentId! limit=25 cursor sort queryParameters
-        listContentPropertiesForCustomContent: customContentId! limit=25 cursor sort queryParameters
-        listContentPropertiesForPage: pageId! limit=25 cursor sort queryParameters
-        listPages: limit=25 cursor id spaceId sort status title bodyFormat
-        listPagesInSpace: spaceId! depth sort status title bodyFormat limit=25 cursor
-        listSpaces: limit=25 cursor queryParameters
+        listAttachments: limit=25 cursor queryParameters fetchAll maxItems
+        listContentPropertiesForAttachments: attachmentId! limit=25 cursor sort queryParameters fetchAll maxItems
+        listContentPropertiesForCustomContent: customContentId! limit=25 cursor sort queryParameters fetchAll maxItems
+        listContentPropertiesForPage: pageId! limit=25 cursor sort queryParameters fetchAll maxItems
+        listPages: limit=25 cursor id spaceId sort status title bodyFormat fetchAll maxItems
+        listPagesInSpace: spaceId! depth sort status title bodyFormat limit=25 cursor fetchAll maxItems
+        listSpaces: limit=25 cursor queryParameters fetchAll maxItems
         updateContentPropertyForAttachment: attachmentId! propertyId! bodyData!
         updateContentPropertyForCustomContent: customContentId! propertyId! bodyData!
         updateContentPropertyForPage: pageId! propertyId! bodyData!

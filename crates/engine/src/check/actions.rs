@@ -93,6 +93,11 @@ fn check_call(
         return;
     };
     let spec = action.spec();
+    if call.debug && action.reveals_credentials() {
+        let message = format!("with `debug: true`, `{}` writes its credentials into the log", spec.name);
+        let help = "take `debug` away once the fault is found; the setting `allowCredentialDebug: false` keeps them out";
+        found.push(Diagnostic::warning("credentials-in-log", message, call.action.span).help(help));
+    }
     let wants =
         Wants { name: &spec.name, connections: &spec.connections, required: spec.connection_required };
     check_connection(call, &wants, unread, around, found);

@@ -5,6 +5,7 @@
 
 mod code_state;
 mod events;
+mod files;
 mod state;
 mod values;
 
@@ -24,6 +25,7 @@ pub use values::{StateScope, StateValue};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Native {
     State(state::Verb),
+    Files(files::Verb),
     Emit,
 }
 
@@ -31,18 +33,21 @@ pub(crate) enum Native {
 pub(crate) fn add(registry: Registry) -> Registry {
     let actions =
         |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
-    registry.with_native("state", "State", actions(state::specs()).collect()).with_native(
-        "events",
-        "Events",
-        actions(events::specs()).collect(),
-    )
+    registry
+        .with_native("files", "Files", actions(files::specs()).collect())
+        .with_native("state", "State", actions(state::specs()).collect())
+        .with_native("events", "Events", actions(events::specs()).collect())
 }
 
 /// The engine's action of this name.
 pub(crate) fn find(name: &str) -> Option<Native> {
     match name {
         "events.emit" => Some(Native::Emit),
-        name => state::Verb::find(name.strip_prefix("state.")?).map(Native::State),
+        name => match name.split_once('.')? {
+            ("state", verb) => state::Verb::find(verb).map(Native::State),
+            ("files", verb) => files::Verb::find(verb).map(Native::Files),
+            _ => None,
+        },
     }
 }
 
@@ -51,6 +56,7 @@ impl Run {
     pub(crate) async fn native(&self, native: Native, inputs: &Map, key: &str) -> Result<Value, Exit> {
         match native {
             Native::State(verb) => self.state_action(verb, inputs).await,
+            Native::Files(verb) => self.files_action(verb, inputs).await,
             Native::Emit => self.emit_action(inputs, key).await,
         }
     }

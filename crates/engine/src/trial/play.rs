@@ -135,7 +135,9 @@ impl<'a> Scene<'a> {
         let clock = ManualClock::new(now(case, deployed));
         let automation = &deployed.automation.id;
         let desk = Arc::new(Desk::new(props, case, automation, clock.clone(), still.clone()));
-        let settings = Settings { watch: false, background: false, ..Settings::new(folder.path()) };
+        let files_dir = Some(folder.path().join("files"));
+        let settings =
+            Settings { watch: false, background: false, files_dir, ..Settings::new(folder.path()) };
         let http = http(props, &clock)?;
         let services = Services::on(Foundation {
             settings,

@@ -15,6 +15,7 @@ mod corpus;
 mod durability;
 mod events;
 mod executions;
+mod files;
 mod flow;
 mod forecast;
 mod hiding;

@@ -10,6 +10,7 @@ mod executions;
 mod extract;
 mod follow;
 mod history;
+mod hosts;
 mod notices;
 mod plan;
 mod polls;

@@ -12,8 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connectors, executions, follow, notices, plan, polls, problem, secrets, state,
-    status, subscriptions, waiting,
+    Api, Problem, automations, connectors, executions, follow, hosts, notices, plan, polls, problem, secrets,
+    state, status, subscriptions, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -78,6 +78,7 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(connectors::list))
         .routes(routes!(connectors::show))
         .routes(routes!(connectors::connections))
+        .routes(routes!(hosts::list))
         .routes(routes!(description))
         .split_for_parts();
     env!("CARGO_PKG_VERSION").clone_into(&mut api.info.version);

@@ -10,8 +10,8 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::action::Trace;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
-use crate::http::testing::{Answer, Lines, Names, Server, answer, http, local};
-use crate::http::{AllowList, Detail, HttpOptions};
+use crate::http::testing::{Answer, Lines, Names, Server, Waits, answer, http, local};
+use crate::http::{AllowList, Detail, HttpOptions, Timer as _};
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
 const ZEROS: &str = "H4sIAAAAAAACA+3BAQEAAACAkP6v7ggKAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAauuOl9cAAAEA";
@@ -324,4 +324,38 @@ async fn debug_logs_the_exchange_without_credentials() {
     assert!(out.starts_with("Info → POST http://127.0.0.1") && out.ends_with("\n\na body"), "{out}");
     assert!(out.contains("authorization: ***") && out.contains("?token=***"), "{out}");
     assert!(back.contains("set-cookie: ***") && back.ends_with("an answer with *** inside"), "{back}");
+}
+
+#[tokio::test]
+async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
+    let server = Server::start(|count, _| match count {
+        0..20 => answer("503 Service Unavailable", b""),
+        _ => answer("200 OK", b"up"),
+    })
+    .await;
+    let waits = Arc::new(Waits::default());
+    let http = http(HttpOptions { timer: waits.clone(), ..local() });
+    let request = request(Method::GET, &server.url("/"));
+    let lines = Lines::default();
+    let context = || Context {
+        subject: "the other",
+        connection: None,
+        idempotency_key: "",
+        detail: Detail::Nothing,
+        log: &lines,
+        trace: None,
+    };
+    for _ in 0..20 {
+        assert_eq!(http.send(&request, &context()).await.expect("an answer").status, 503);
+    }
+    check(
+        http.send(&request, &context()).await,
+        ErrorKind::Network,
+        "is not called: the last 20 calls got no answer",
+    );
+    assert_eq!(server.requests().len(), 20, "nothing was sent");
+    assert_eq!(http.health()[0].failures, 20);
+    waits.pause(Duration::from_secs(30)).await;
+    assert_eq!(http.send(&request, &context()).await.expect("an answer").status, 200);
+    assert_eq!(http.health()[0].failures, 0);
 }

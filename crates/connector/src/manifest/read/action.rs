@@ -13,7 +13,7 @@ use super::{check_example, check_identifier, read_example};
 use crate::action::Action;
 use crate::http::{Reading, decode};
 use crate::manifest::interpret::fits_text;
-use crate::manifest::{Definition, Encoding, Head, Piece, Place, Rest, Wire, page};
+use crate::manifest::{Definition, Encoding, Head, Paging, Piece, Place, Rest, Wire, all, page};
 
 /// The methods that a request line may have.
 const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
@@ -50,21 +50,25 @@ fn action(
         ("multipart", Encoding::Multipart),
     ]);
     let answer = reader.take("answer").choice(&Reading::WORDS).map_or(Reading::Json, Reading::of);
-    let has_pages = reader.take("paging").bool().unwrap_or(false);
+    let pages = pages(reader.take("paging"), head, diagnostics);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
     let (results, result) = types.results(reader.take("results")).unzip();
     let mut results = results.unwrap_or_else(|| answered(answer));
     let example = reader.required("example").map("an example").map(read_example);
     let line_span = reader.key_span("request");
-    if has_pages {
-        check_pages(head, &wired, reader.key_span("paging"), diagnostics);
+    if let Some(paging) = &pages {
+        check_pages(paging, &wired, reader.key_span("paging"), diagnostics);
         results = page::with_cursor(results);
     }
     reader.finish();
     let line = line?;
     check_places(&line, line_span, &mut wired, &fixed, diagnostics);
     let is_read = matches!(line.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let (specs, wires) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
+    let (mut specs, wires): (Vec<_>, _) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
+    if pages.is_some() {
+        let own = all::inputs().into_iter().filter(|own| !specs.iter().any(|spec| spec.name == own.name));
+        specs.extend(own.collect::<Vec<_>>());
+    }
     let spec = ActionSpec {
         name: format!("{}.{}", head.name, entry.key),
         title,
@@ -86,7 +90,7 @@ fn action(
         fixed,
         encoding: encoding.unwrap_or(Encoding::Json),
         answer,
-        has_pages,
+        paging: pages,
     };
     let action: Arc<dyn Action> = Arc::new(Rest { head: head.clone(), definition });
     // Of an action with other mistakes the example would only repeat them.
@@ -334,12 +338,30 @@ fn check_places(
     }
 }
 
-fn check_pages(head: &Head, wired: &[Wired], span: Span, diagnostics: &Diagnostics) {
+/// How the action goes on: `true` as the head says, a mapping with its own place of the items.
+fn pages(field: Field<'_, '_>, head: &Head, diagnostics: &Diagnostics) -> Option<Paging> {
+    let node = field.node()?;
+    let items = if node.as_map().is_some() {
+        let mut reader = MapReader::new(node, "paging", diagnostics)?;
+        let items = reader.required("items").name().map(str::to_owned);
+        reader.finish();
+        items
+    } else {
+        if !field.bool()? {
+            return None;
+        }
+        None
+    };
     let Some(paging) = &head.paging else {
         let message = "this connector does not say how its lists go on";
-        diagnostics.push(Diagnostic::error("missing-paging", message, span).help("add `paging` at the head"));
-        return;
+        let diagnostic = Diagnostic::error("missing-paging", message, field.span().unwrap_or_default());
+        diagnostics.push(diagnostic.help("add `paging` at the head"));
+        return None;
     };
+    Some(Paging { items: items.or_else(|| paging.items.clone()), ..paging.clone() })
+}
+
+fn check_pages(paging: &Paging, wired: &[Wired], span: Span, diagnostics: &Diagnostics) {
     if !wired.iter().any(|input| input.spec.name == paging.input) {
         let message = format!("a list that goes on takes the input `{}`", paging.input);
         let help = format!("add `{}: query …` to the `inputs` of the action", paging.input);

@@ -100,7 +100,11 @@ fn the_reader_allows_exactly_the_keys_of_the_schema() {
         "/$defs/resultField/anyOf/1",
         "types: {B: {type: object, fields: {c: {type: TYPE, zzz: 1}}}}",
     );
-    check("/properties/paging", &["paging: {zzz: 1}"]);
+    check("/properties/paging", &["paging: {zzz: 1}", "paging: {style: page, zzz: 1}"]);
+    check(
+        "/$defs/action/properties/paging/anyOf/1",
+        &["paging: {input: a, next: []}\nactions: {a: {paging: {zzz: 1}}}"],
+    );
     check("/properties/paging/properties/next/items", &["paging: {next: [{zzz: 1}]}"]);
     check("/properties/errors", &["errors: {zzz: 1}"]);
     check("/$defs/action", &["actions: {a: {zzz: 1}}"]);

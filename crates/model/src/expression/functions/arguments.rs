@@ -52,6 +52,15 @@ impl<'a> Arguments<'a> {
         Ok(Self { function, values })
     }
 
+    /// What was given by name.
+    pub(super) fn named(function: &'a Function, given: &[(&str, &Value)]) -> Self {
+        let value = |parameter: &&str| {
+            let found = given.iter().find(|(name, value)| name == parameter && !value.is_null());
+            found.map(|(_, value)| (*value).clone())
+        };
+        Self { function, values: function.parameters.iter().map(value).collect() }
+    }
+
     /// All that was given.
     pub(super) fn given(&self) -> impl Iterator<Item = &Value> {
         self.values.iter().flatten()

@@ -193,6 +193,24 @@ pub(super) fn register(environment: &mut Environment<'static>) {
     }
 }
 
+/// Calls a function outside of expressions, with its arguments by their names; one that is `null` is left out.
+///
+/// # Errors
+/// There is no such function, it depends on where it is evaluated, or what it was given is not what it takes.
+pub fn apply(name: &str, arguments: &[(&str, &Value)]) -> Result<Value, String> {
+    let function = TABLE.iter().find(|function| function.name == name);
+    let Some((function, Run::Pure(run))) = function.map(|function| (function, &function.run)) else {
+        return Err(format!("there is no function `{name}` of values alone"));
+    };
+    let mut work = Work { left: MAX_WORK };
+    for (_, value) in arguments {
+        work.charge(value)?;
+    }
+    let result = run(&Arguments::named(function, arguments))?;
+    work.charge(&result)?;
+    Ok(result)
+}
+
 fn call(
     function: &'static Function,
     state: &mut State<'_, '_>,

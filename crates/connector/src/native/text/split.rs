@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, InputType, Map, ResultType, Value};
 
-use super::{defaulted, input_error, optional, pure_spec, required, text_of};
+use super::super::{defaulted, input_error, optional, pure_spec, required, text_of};
 use crate::action::{Action, Call};
 
 struct Split {
@@ -13,7 +13,7 @@ struct Split {
 }
 
 /// The action.
-pub(crate) fn split() -> Arc<dyn Action> {
+pub(super) fn split() -> Arc<dyn Action> {
     let inputs = vec![
         required("text", InputType::Text, "The text to split."),
         defaulted("separator", InputType::Text, "/", "What stands between the pieces."),

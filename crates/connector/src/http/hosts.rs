@@ -1,0 +1,354 @@
+//! What is remembered of the hosts that are called: whom they asked to wait, how many calls they still take, and whether
+//! they answer at all.
+//!
+//! A host that asks to be left alone (429, or `Retry-After`) is left alone, by every call with the same connection: asking
+//! again too early makes it longer. A host that does not answer is not asked again and again: after some failures in a row
+//! its circuit is open, calls fail at once, and one in a while is let through to see.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ::http::HeaderMap;
+use jiff::Timestamp;
+use model::{ActionError, ErrorKind};
+use serde::Serialize;
+use url::Url;
+
+use super::failure;
+use super::response::Response;
+
+/// Above this many hosts those that were called longest ago are forgotten.
+const MAX_HOSTS: usize = 1024;
+/// How many failures in a row open the circuit.
+pub const OPEN_AFTER: u32 = 20;
+/// How long the circuit is open at first; twice as long after each call that was let through and failed.
+pub const OPEN_FOR: Duration = Duration::from_secs(30);
+/// The longest time that the circuit is open.
+pub const OPEN_AT_MOST: Duration = Duration::from_secs(300);
+/// A wait up to this long is waited for by the call itself; with a longer one it fails, and the step's `retry` waits.
+const WAITED_FOR: Duration = Duration::from_secs(5);
+/// How long a host is left alone that says 429 and not how long; twice as long after each further one.
+const LEFT_ALONE: Duration = Duration::from_secs(1);
+/// The longest such time.
+const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
+/// The most characters that are kept of a header.
+const MAX_WORDS: usize = 80;
+
+/// How a host that is called does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostHealth {
+    /// Scheme, host and port.
+    pub host: String,
+    /// The connection it is called with, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+    /// When it last answered or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_at: Option<Timestamp>,
+    /// The status of its last answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// How many calls have failed in a row: no answer, 502, 503, 504.
+    pub failures: u32,
+    /// Until when no call is made because it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_until: Option<Timestamp>,
+    /// Until when it asked to be left alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<Timestamp>,
+    /// What it last said of how many calls it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
+}
+
+/// What a host says of how many calls it takes: `X-RateLimit-…` or `RateLimit-…`, as they came. A reset is seconds, an
+/// instant or a count of seconds since 1970, depending on the service, so it stays a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RateLimit {
+    /// How many it takes in a window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// How many are left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<String>,
+    /// When the window ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset: Option<String>,
+    /// Why a call was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What is remembered beside the health.
+#[derive(Default)]
+struct Host {
+    health: HostHealth,
+    /// How often in a row it has said 429 without saying how long.
+    refusals: u32,
+    /// How often the circuit has opened since the last success.
+    openings: u32,
+    /// Whether a call was let through the open circuit to see.
+    is_probed: bool,
+}
+
+/// The hosts, by origin and connection.
+#[derive(Default)]
+pub(super) struct Hosts(Mutex<HashMap<(String, String), Host>>);
+
+/// What became of a call.
+pub(super) enum Outcome<'a> {
+    Answer(&'a Response),
+    Failure,
+}
+
+impl Hosts {
+    /// Whether the host may be called now, and after which short wait.
+    pub(super) fn admit(
+        &self,
+        url: &Url,
+        connection: Option<&str>,
+        subject: &str,
+        now: Timestamp,
+    ) -> Result<Duration, ActionError> {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(host) = hosts.get_mut(&key(url, connection)) else { return Ok(Duration::ZERO) };
+        if let Some(until) = host.health.open_until {
+            if let Some(wait) = left(until, now) {
+                return Err(open(subject, url, host.health.failures, wait));
+            }
+            // This call is let through to see. Should nobody ever hear how it went, the next one is after as long.
+            host.health.open_until = now.checked_add(OPEN_FOR).ok();
+            host.is_probed = true;
+        }
+        match host.health.held_until.and_then(|until| left(until, now)) {
+            Some(wait) if wait > WAITED_FOR => Err(held(subject, wait)),
+            wait => Ok(wait.unwrap_or_default()),
+        }
+    }
+
+    /// Remembers what became of a call.
+    pub(super) fn note(&self, url: &Url, connection: Option<&str>, outcome: &Outcome<'_>, now: Timestamp) {
+        let key = key(url, connection);
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() >= MAX_HOSTS && !hosts.contains_key(&key) {
+            let oldest =
+                hosts.iter().min_by_key(|(_, host)| host.health.called_at).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| hosts.remove(&oldest));
+        }
+        let (origin, name) = key.clone();
+        let host = hosts.entry(key).or_insert_with(|| {
+            let connection = Some(name).filter(|name| !name.is_empty());
+            Host {
+                health: HostHealth { host: origin, connection, ..HostHealth::default() },
+                ..Host::default()
+            }
+        });
+        host.health.called_at = Some(now);
+        match outcome {
+            Outcome::Answer(response) => host.answered(response, now),
+            Outcome::Failure => host.failed(now),
+        }
+    }
+
+    /// How the hosts do, by name.
+    pub(super) fn health(&self) -> Vec<HostHealth> {
+        let hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<HostHealth> = hosts.values().map(|host| host.health.clone()).collect();
+        all.sort_by(|one, other| (&one.host, &one.connection).cmp(&(&other.host, &other.connection)));
+        all
+    }
+}
+
+impl Host {
+    fn answered(&mut self, response: &Response, now: Timestamp) {
+        let status = response.status.as_u16();
+        self.health.status = Some(status);
+        self.health.rate_limit = RateLimit::of(&response.headers).or(self.health.rate_limit.take());
+        let asked = failure::retry_after(response, now);
+        let wait = match (status, asked) {
+            (429 | 503, Some(wait)) => Some(wait),
+            (429, None) => {
+                let wait = LEFT_ALONE.saturating_mul(2_u32.saturating_pow(self.refusals));
+                self.refusals = self.refusals.saturating_add(1);
+                Some(wait.min(LEFT_ALONE_AT_MOST))
+            }
+            _ => {
+                self.refusals = 0;
+                None
+            }
+        };
+        self.health.held_until = wait.and_then(|wait| now.checked_add(wait).ok());
+        if matches!(status, 502..=504) {
+            return self.failed(now);
+        }
+        self.health.failures = 0;
+        self.health.open_until = None;
+        self.openings = 0;
+        self.is_probed = false;
+    }
+
+    fn failed(&mut self, now: Timestamp) {
+        self.health.failures = self.health.failures.saturating_add(1);
+        // What was under way when the circuit opened says nothing new.
+        let is_open = self.health.open_until.is_some() && !self.is_probed;
+        if self.health.failures < OPEN_AFTER || is_open {
+            return;
+        }
+        self.is_probed = false;
+        let wait = OPEN_FOR.saturating_mul(2_u32.saturating_pow(self.openings)).min(OPEN_AT_MOST);
+        self.openings = self.openings.saturating_add(1);
+        self.health.open_until = now.checked_add(wait).ok();
+    }
+}
+
+impl RateLimit {
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let first = |names: &[&str]| {
+            let text = names.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
+            Some(text.chars().take(MAX_WORDS).collect::<String>())
+        };
+        let found = Self {
+            limit: first(&["x-ratelimit-limit", "ratelimit-limit"]),
+            remaining: first(&["x-ratelimit-remaining", "ratelimit-remaining"]),
+            reset: first(&["x-ratelimit-reset", "ratelimit-reset"]),
+            reason: first(&["ratelimit-reason"]),
+        };
+        (found != Self::default()).then_some(found)
+    }
+}
+
+fn key(url: &Url, connection: Option<&str>) -> (String, String) {
+    (url.origin().ascii_serialization(), connection.unwrap_or_default().to_owned())
+}
+
+fn left(until: Timestamp, now: Timestamp) -> Option<Duration> {
+    Duration::try_from(until.duration_since(now)).ok().filter(|wait| !wait.is_zero())
+}
+
+fn held(subject: &str, wait: Duration) -> ActionError {
+    let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
+    let message = format!("{subject} is not called: it asked to be left alone for another {shown}");
+    ActionError::new(ErrorKind::Status, message).with_status(429).with_retry_after(wait)
+}
+
+fn open(subject: &str, url: &Url, failures: u32, wait: Duration) -> ActionError {
+    let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
+    let host = url.host_str().unwrap_or_default();
+    let message = format!(
+        "{subject} at `{host}` is not called: the last {failures} calls got no answer; it is tried again in {shown}"
+    );
+    ActionError::new(ErrorKind::Network, message).with_retry_after(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use ::http::{HeaderValue, StatusCode};
+    use bytes::Bytes;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn url() -> Url {
+        Url::parse("https://shop.example/a").expect("a URL")
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("an instant")
+    }
+
+    fn answer(status: u16, headers: &[(&'static str, &'static str)]) -> Response {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value)));
+        let status = StatusCode::from_u16(status).expect("a status");
+        Response { status, headers: headers.collect(), body: Bytes::new(), url: url() }
+    }
+
+    fn note(hosts: &Hosts, seconds: i64, response: &Response) {
+        hosts.note(&url(), Some("main"), &Outcome::Answer(response), at(seconds));
+    }
+
+    fn admit(hosts: &Hosts, seconds: i64) -> Result<u64, String> {
+        let admitted = hosts.admit(&url(), Some("main"), "the shop", at(seconds));
+        admitted.map(|wait| wait.as_secs()).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn a_host_that_asks_to_be_left_alone_is_left_alone() {
+        let hosts = Hosts::default();
+        note(&hosts, 0, &answer(429, &[("retry-after", "60")]));
+        let expected = "the shop is not called: it asked to be left alone for another 50s";
+        assert_eq!(admit(&hosts, 10), Err(expected.to_owned()));
+        assert_eq!(admit(&hosts, 57), Ok(3), "a short wait is waited for");
+        assert_eq!(admit(&hosts, 60), Ok(0));
+        let other = hosts.admit(&url(), Some("other"), "the shop", at(10));
+        assert_eq!(other.expect("limits go by connection"), Duration::ZERO);
+        let error = hosts.admit(&url(), Some("main"), "the shop", at(10)).expect_err("held");
+        assert_eq!((error.status, error.retry_after_ms), (Some(429), Some(50_000)));
+    }
+
+    #[test]
+    fn a_host_that_does_not_say_how_long_is_left_alone_longer_each_time() {
+        let hosts = Hosts::default();
+        let waits = [0, 100, 200, 300, 400, 500].map(|seconds| {
+            note(&hosts, seconds, &answer(429, &[]));
+            let held = hosts.health()[0].held_until.expect("held");
+            held.duration_since(at(seconds)).as_secs()
+        });
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30]);
+        note(&hosts, 600, &answer(200, &[]));
+        assert_eq!(hosts.health()[0].held_until, None);
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_is_asked_once_in_a_while() {
+        let hosts = Hosts::default();
+        for _ in 0..OPEN_AFTER {
+            assert_eq!(admit(&hosts, 0), Ok(0));
+            hosts.note(&url(), Some("main"), &Outcome::Failure, at(0));
+        }
+        // What was under way when it opened changes nothing.
+        hosts.note(&url(), Some("main"), &Outcome::Failure, at(1));
+        let words = admit(&hosts, 10).expect_err("open");
+        assert!(words.contains("the last 21 calls got no answer; it is tried again in 20s"), "{words}");
+        assert_eq!(admit(&hosts, 30), Ok(0), "one is let through");
+        assert!(admit(&hosts, 31).is_err(), "and one alone");
+        hosts.note(&url(), Some("main"), &Outcome::Failure, at(31));
+        assert!(admit(&hosts, 90).is_err(), "twice as long after it failed");
+        assert_eq!(admit(&hosts, 91), Ok(0));
+        note(&hosts, 91, &answer(404, &[]));
+        assert_eq!(admit(&hosts, 91), Ok(0), "any answer closes the circuit");
+        assert_eq!(hosts.health()[0].failures, 0);
+    }
+
+    #[test]
+    fn what_a_host_says_of_its_limits_is_kept() {
+        let hosts = Hosts::default();
+        let headers = [
+            ("x-ratelimit-limit", "100"),
+            ("x-ratelimit-remaining", "3"),
+            ("x-ratelimit-reset", "2026-11-21T10:00:00Z"),
+        ];
+        note(&hosts, 5, &answer(200, &headers));
+        note(&hosts, 6, &answer(200, &[]));
+        let health = serde_json::to_value(&hosts.health()[0]).expect("JSON");
+        let expected = serde_json::json!({
+            "host": "https://shop.example", "connection": "main", "calledAt": "1970-01-01T00:00:06Z", "status": 200,
+            "failures": 0, "rateLimit": {"limit": "100", "remaining": "3", "reset": "2026-11-21T10:00:00Z"}
+        });
+        assert_eq!(health, expected);
+    }
+
+    #[test]
+    fn the_hosts_that_are_remembered_are_bounded() {
+        let hosts = Hosts::default();
+        for number in 0..2 * i64::try_from(MAX_HOSTS).expect("small") {
+            let url = Url::parse(&format!("https://h{number}.example/")).expect("a URL");
+            hosts.note(&url, None, &Outcome::Failure, at(number));
+        }
+        assert_eq!(hosts.health().len(), MAX_HOSTS);
+    }
+}

@@ -1,0 +1,112 @@
+//! An OpenAPI document: its references, its addresses, the words in it.
+
+use serde_json::Value;
+
+/// How many references follow one another at most.
+const MAX_HOPS: usize = 16;
+
+/// A document.
+pub(super) struct Document<'a> {
+    pub root: &'a Value,
+    /// Whether it is of version 2.0, where much stands elsewhere.
+    pub is_v2: bool,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(root: &'a Value) -> Result<Self, String> {
+        let version = |key: &str| root[key].as_str().unwrap_or_default();
+        let is_v2 = version("swagger").starts_with("2.");
+        if !is_v2 && !version("openapi").starts_with("3.") {
+            return Err(
+                "this is not an OpenAPI document: it says neither `openapi: 3.…` nor `swagger: \"2.0\"`"
+                    .to_owned(),
+            );
+        }
+        Ok(Self { root, is_v2 })
+    }
+
+    /// What stands at the end of a reference, or the value itself. References to other files lead nowhere.
+    pub(super) fn resolve<'v>(&self, value: &'v Value) -> &'v Value
+    where
+        'a: 'v,
+    {
+        let mut value = value;
+        for _ in 0..MAX_HOPS {
+            let Some(target) = value["$ref"].as_str().and_then(|target| target.strip_prefix('#')) else {
+                return value;
+            };
+            match self.root.pointer(&crate::http::decode(target)) {
+                Some(found) => value = found,
+                None => return &Value::Null,
+            }
+        }
+        &Value::Null
+    }
+
+    /// The address of the service, if it is one for everybody.
+    pub(super) fn address(&self) -> Option<String> {
+        let address = if self.is_v2 {
+            let host = self.root["host"].as_str()?;
+            let scheme = self.root["schemes"].as_array().and_then(|schemes| {
+                let has = |wanted: &str| schemes.iter().any(|scheme| scheme == wanted);
+                (!has("https") && has("http")).then_some("http")
+            });
+            let path = self.root["basePath"].as_str().unwrap_or_default();
+            format!("{}://{host}{path}", scheme.unwrap_or("https"))
+        } else {
+            self.root["servers"][0]["url"].as_str()?.to_owned()
+        };
+        let is_whole = address.starts_with("https://") || address.starts_with("http://");
+        let parsed = crate::connection::BaseUrl::parse(&address, None).is_ok();
+        (is_whole && parsed && !address.contains('{')).then(|| address.trim_end_matches('/').to_owned())
+    }
+
+    /// The ways to say who calls, by name.
+    pub(super) fn security(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let place = if self.is_v2 {
+            &self.root["securityDefinitions"]
+        } else {
+            &self.root["components"]["securitySchemes"]
+        };
+        place.as_object().into_iter().flatten()
+    }
+}
+
+/// A name in camelCase, of letters and digits: `issues/list-for_repo` is `issuesListForRepo`.
+pub(super) fn camel(text: &str) -> String {
+    let mut name = String::new();
+    for word in text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        let is_first = name.is_empty();
+        let shouts = word.chars().all(|c| !c.is_ascii_lowercase());
+        let mut letters = word.chars();
+        let first = letters.next().into_iter();
+        match (is_first, shouts) {
+            (true, true) => name.push_str(&word.to_ascii_lowercase()),
+            (true, false) => name.extend(first.map(|c| c.to_ascii_lowercase()).chain(letters)),
+            (false, _) => name.extend(first.map(|c| c.to_ascii_uppercase()).chain(letters)),
+        }
+    }
+    match name.chars().next() {
+        Some(first) if first.is_ascii_lowercase() => name,
+        Some(_) => format!("n{name}"),
+        None => "unnamed".to_owned(),
+    }
+}
+
+/// A name for a type: in camelCase with a capital first.
+pub(super) fn pascal(text: &str) -> String {
+    let name = camel(text);
+    let mut letters = name.chars();
+    letters.next().into_iter().map(|first| first.to_ascii_uppercase()).chain(letters).collect()
+}
+
+/// The first paragraph in one line, shortened.
+pub(super) fn one_line(text: &str, most: usize) -> String {
+    let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= most {
+        return line;
+    }
+    let kept: String = line.chars().take(most - 1).collect();
+    format!("{}…", kept.trim_end())
+}

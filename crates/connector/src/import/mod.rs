@@ -1,0 +1,240 @@
+//! From an OpenAPI document (2.0, 3.0, 3.1) to a manifest that a person can trim.
+//!
+//! What is made is read by the same reader as every manifest, and each example is written by the interpreter itself, so
+//! it shows what the action does. What has no form in a manifest is left out and told.
+
+mod document;
+mod operation;
+mod sample;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use model::diagnostic::Source;
+use serde_json::{Map, Value, json};
+
+use crate::manifest;
+use crate::registry::NATIVES;
+use document::{Document, camel, one_line};
+use operation::Operations;
+
+/// The methods that a manifest has.
+const METHODS: [&str; 7] = ["get", "head", "options", "post", "put", "patch", "delete"];
+
+/// What of a document is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The connector's name; made of the title if not given.
+    pub name: Option<String>,
+    /// Only operations with one of these tags; all if empty.
+    pub tags: Vec<String>,
+    /// Only these operations, by the name of the action or their `operationId`; all if empty.
+    pub operations: Vec<String>,
+}
+
+/// A manifest that was made.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The connector's name.
+    pub name: String,
+    /// The manifest, ready to be written as YAML.
+    pub manifest: Value,
+    /// How many actions it has.
+    pub actions: usize,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// Makes a manifest of a document.
+///
+/// # Errors
+/// It is no OpenAPI document, nothing of it is wanted, or the manifest would be no good, in words for a person.
+pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, String> {
+    let document = Document::new(document)?;
+    let info = |key: &str| document.root["info"][key].as_str().unwrap_or_default().trim().to_owned();
+    let title = Some(info("title")).filter(|title| !title.is_empty()).unwrap_or_else(|| "Service".to_owned());
+    let name = options.name.clone().unwrap_or_else(|| camel(&title));
+    let mut operations = Operations::new(&document);
+    for (path, item) in document.root["paths"].as_object().into_iter().flatten() {
+        let item = document.resolve(item);
+        for method in METHODS {
+            if let Some(operation) =
+                item.get(method).filter(|operation| is_wanted(operation, method, path, options))
+            {
+                operations.add(path, item, method, operation);
+            }
+        }
+    }
+    if operations.actions.is_empty() {
+        let tags = tags(&document);
+        return Err(format!(
+            "the document has no operation that is asked for; its tags are: {}",
+            tags.join(", ")
+        ));
+    }
+    let mut head = Map::new();
+    head.insert("connector".into(), json!(name));
+    head.insert("title".into(), json!(one_line(&title, 80)));
+    head.insert(
+        "version".into(),
+        json!(Some(info("version")).filter(|version| !version.is_empty()).unwrap_or_else(|| "1".into())),
+    );
+    let about = one_line(&info("description"), 300);
+    if !about.is_empty() {
+        head.insert("description".into(), json!(about));
+    }
+    connections(&document, &mut head, &mut operations.notes);
+    head.insert("inputs".into(), Value::Object(operations.inputs.clone()));
+    if !operations.results.types.is_empty() {
+        head.insert("types".into(), Value::Object(operations.results.types.clone()));
+    }
+    head.insert("actions".into(), Value::Object(operations.actions.clone()));
+    prove(name, head, operations.notes)
+}
+
+fn is_wanted(operation: &Value, method: &str, path: &str, options: &ImportOptions) -> bool {
+    let of = |wanted: &[String], found: &dyn Fn(&str) -> bool| {
+        wanted.is_empty() || wanted.iter().any(|one| found(one))
+    };
+    let tagged =
+        |tag: &str| operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|one| one == tag));
+    let named =
+        |name: &str| operation["operationId"] == name || operation::name(operation, method, path) == name;
+    of(&options.tags, &tagged) && of(&options.operations, &named)
+}
+
+fn tags(document: &Document<'_>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let items = document.root["paths"].as_object().into_iter().flat_map(|paths| paths.values());
+    for operation in items.flat_map(|item| METHODS.iter().filter_map(|method| item.get(method))) {
+        for tag in operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !found.iter().any(|one| one == tag) {
+                found.push(tag.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The address, and the types of connections: one for each way to say who calls.
+fn connections(document: &Document<'_>, head: &mut Map<String, Value>, notes: &mut Vec<String>) {
+    let address = document.address();
+    let mut types = Map::new();
+    for (name, scheme) in document.security() {
+        let scheme = document.resolve(scheme);
+        let (kind, way) =
+            (scheme["type"].as_str().unwrap_or_default(), scheme["scheme"].as_str().unwrap_or_default());
+        let place = scheme["in"].as_str().unwrap_or_default();
+        let secret =
+            |about: &str| json!({"type": "text", "required": true, "secret": true, "description": about});
+        let (title, inputs, auth) = match (kind, way.to_ascii_lowercase().as_str(), place) {
+            ("basic", ..) | ("http", "basic", _) => (
+                "User name and password",
+                json!({"username": {"type": "text", "required": true}, "password": secret("The password.")}),
+                json!({"basic": {"user": "username", "password": "password"}}),
+            ),
+            ("http", "bearer", _) => {
+                ("Token", json!({"token": secret("The token.")}), json!({"bearer": "token"}))
+            }
+            ("apiKey", _, "header") => (
+                "Key in a header",
+                json!({"apiKey": secret("The key.")}),
+                json!({"header": {"name": scheme["name"], "value": "apiKey"}}),
+            ),
+            ("oauth2" | "openIdConnect", ..) => {
+                notes.push(format!(
+                    "`{name}` is OAuth: the connection takes a token that you have got elsewhere"
+                ));
+                ("Access token", json!({"token": secret("The access token.")}), json!({"bearer": "token"}))
+            }
+            _ => {
+                notes.push(format!(
+                    "`{name}` is a way to say who calls that manifests do not have; it is left out"
+                ));
+                continue;
+            }
+        };
+        types.insert(free(&types, &camel(name)), connection(title, inputs, auth, address.is_none()));
+    }
+    match address {
+        Some(address) => _ = head.insert("baseUrl".into(), json!(address)),
+        None if types.is_empty() => {
+            types.insert("server".into(), connection("A server", json!({}), json!({"none": true}), true));
+        }
+        None => {}
+    }
+    if types.is_empty() {
+        return;
+    }
+    if document.root["security"].as_array().is_none_or(Vec::is_empty) && head.contains_key("baseUrl") {
+        head.insert("connection".into(), json!("optional"));
+    }
+    head.insert("connections".into(), Value::Object(types));
+}
+
+fn connection(title: &str, inputs: Value, auth: Value, asks_address: bool) -> Value {
+    let mut all = Map::new();
+    if asks_address {
+        all.insert(
+            "baseUrl".into(),
+            json!({"type": "text", "required": true, "description": "The address of the service."}),
+        );
+    }
+    all.extend(inputs.as_object().cloned().unwrap_or_default());
+    let mut made = json!({"title": title, "inputs": all});
+    if asks_address {
+        made["baseUrl"] = json!({"input": "baseUrl"});
+    }
+    made["auth"] = auth;
+    made
+}
+
+/// A name that is not taken, this one or one like it.
+fn free(taken: &Map<String, Value>, name: &str) -> String {
+    let mut free = name.to_owned();
+    let mut count = 2;
+    while taken.contains_key(&free) {
+        free = format!("{name}{count}");
+        count += 1;
+    }
+    free
+}
+
+/// Reads what was made, has the interpreter write the examples, and leaves out what does not come to a good one.
+fn prove(name: String, mut head: Map<String, Value>, mut notes: Vec<String>) -> Result<Imported, String> {
+    let source = |head: &Map<String, Value>| {
+        Arc::new(Source::new("the manifest", Value::Object(head.clone()).to_string()))
+    };
+    let examples = manifest::examples(source(&head), NATIVES)
+        .map_err(|words| format!("{words}; choose what you need with `--tag` or `--operation`"))?;
+    let Some(actions) = head.get_mut("actions").and_then(Value::as_object_mut) else {
+        return Err("the document has no operation".to_owned());
+    };
+    for (action, example) in examples {
+        match example {
+            Ok(shown) => {
+                let example = &mut actions[&action]["example"];
+                example["request"] = json!(shown.request);
+                if let Some(body) = shown.body {
+                    example["body"] = body.to_serde();
+                }
+            }
+            Err(words) => {
+                actions.remove(&action);
+                notes.push(format!("`{action}` is left out: {words}"));
+            }
+        }
+    }
+    let count = actions.len();
+    if count == 0 {
+        return Err(format!("no operation could be made an action: {}", notes.join("; ")));
+    }
+    let (manifest, report) = manifest::read(source(&head), NATIVES);
+    if manifest.is_none() {
+        let first = report.entries().into_iter().map(|entry| entry.message).next().unwrap_or_default();
+        return Err(format!("the manifest would not be a good one: {first}"));
+    }
+    Ok(Imported { name, manifest: Value::Object(head), actions: count, notes })
+}

@@ -1,0 +1,160 @@
+//! Three documents of different styles, written for these tests after the manner of well-known public ones: version 2.0
+//! with forms and references (a pet store), 3.0 with shared parameters and links (a code host), 3.1 with form bodies and
+//! merged schemas (a payment service).
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::registry::Registry;
+
+const PETS: &str = include_str!("tests/pets.json");
+const TRACKER: &str = include_str!("tests/tracker.json");
+const PAYMENTS: &str = include_str!("tests/payments.json");
+
+fn import(text: &str, options: &ImportOptions) -> Imported {
+    let document: Value = serde_json::from_str(text).expect("JSON");
+    openapi(&document, options).unwrap_or_else(|words| panic!("{words}"))
+}
+
+/// The example of an action, as its request line and body.
+fn example(imported: &Imported, action: &str) -> (String, Value) {
+    let example = &imported.manifest["actions"][action]["example"];
+    (example["request"].as_str().unwrap_or_default().to_owned(), example["body"].clone())
+}
+
+#[test]
+fn what_is_made_is_a_manifest_that_a_project_loads() {
+    for text in [PETS, TRACKER, PAYMENTS] {
+        let imported = import(text, &ImportOptions::default());
+        let source = Arc::new(Source::new("connectors/made.yaml", imported.manifest.to_string()));
+        let registry = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
+        let (registry, reports) = registry.with_manifests(vec![source]);
+        let said: String = reports.iter().map(|report| report.render(false)).collect();
+        assert_eq!(said, "", "{}", imported.name);
+        let connector = registry.connector(&imported.name).expect("it is there");
+        assert_eq!(connector.actions.len(), imported.actions);
+    }
+}
+
+#[test]
+fn a_document_of_version_2_with_forms_and_references() {
+    let pets = import(PETS, &ImportOptions::default());
+    assert_eq!((pets.name.as_str(), pets.actions), ("petStore", 6));
+    assert_eq!(pets.manifest["baseUrl"], "https://pets.example.com/v2");
+    assert_eq!(
+        pets.manifest["connections"]["apiKey"]["auth"],
+        json!({"header": {"name": "api_key", "value": "apiKey"}})
+    );
+    assert_eq!(
+        example(&pets, "addPet"),
+        ("POST /pet".to_owned(), json!({"name": "doggie", "photoUrls": ["photoUrl"]}))
+    );
+    assert_eq!(example(&pets, "findPetsByStatus").0, "GET /pet/findByStatus?status=available");
+    assert_eq!(example(&pets, "uploadFile"), ("POST /pet/1/uploadImage".to_owned(), json!({"file": "file"})));
+    let types = &pets.manifest["types"];
+    assert_eq!(types["Pet"]["fields"]["category"]["type"], "Category");
+    assert_eq!(
+        types["Category"]["fields"]["parent"]["type"], "any",
+        "a type that comes to itself has no end"
+    );
+    assert_eq!(
+        pets.manifest["actions"]["findPetsByStatus"]["results"],
+        json!({"type": "list", "items": "Pet"})
+    );
+    assert_eq!(
+        pets.manifest["actions"]["getInventory"]["results"],
+        json!({"type": "map", "values": "integer"})
+    );
+    assert!(pets.notes[0].contains("OAuth"), "{:?}", pets.notes);
+}
+
+#[test]
+fn a_document_of_version_3_with_shared_parameters() {
+    let tracker = import(TRACKER, &ImportOptions::default());
+    let list = &tracker.manifest["actions"]["issuesListForRepo"];
+    assert_eq!(list["title"], "List repository issues");
+    assert_eq!(list["request"], "GET /repos/{owner}/{repo}/issues");
+    assert_eq!(list["inputs"]["perPage"], "query per_page");
+    assert_eq!(list["results"], json!({"type": "list", "items": "Issue"}));
+    assert_eq!(tracker.manifest["inputs"]["labels"]["join"], ",");
+    assert_eq!(
+        tracker.manifest["actions"]["issuesCreate"]["inputs"]["labels"]["use"], "labels2",
+        "of another type"
+    );
+    assert_eq!(tracker.manifest["inputs"]["state"]["default"], "open");
+    assert_eq!(example(&tracker, "issuesListForRepo").0, "GET /repos/owner/repo/issues");
+    assert_eq!(
+        example(&tracker, "issuesLock"),
+        ("PUT /repos/owner/repo/issues/1/lock".to_owned(), json!({}))
+    );
+    assert_eq!(tracker.manifest["actions"]["issuesLock"]["results"], "null");
+    assert_eq!(tracker.manifest["actions"]["markdownRenderRaw"]["answer"], "text");
+    assert_eq!(tracker.manifest["types"]["Issue"]["fields"]["user"]["type"], "NullableSimpleUser");
+    assert_eq!(tracker.manifest["types"]["NullableSimpleUser"]["nullable"], true);
+}
+
+#[test]
+fn a_document_of_version_3_1_with_forms_and_merged_schemas() {
+    let payments =
+        import(PAYMENTS, &ImportOptions { name: Some("pay".to_owned()), ..ImportOptions::default() });
+    assert_eq!(payments.name, "pay");
+    let basic = &payments.manifest["connections"]["basicAuth"];
+    assert_eq!(basic["baseUrl"], json!({"input": "baseUrl"}), "an address with blanks is the connection's");
+    assert_eq!(
+        example(&payments, "postCharges"),
+        ("POST /charges".to_owned(), json!("amount=1&currency=eur"))
+    );
+    assert_eq!(payments.manifest["actions"]["getReceipt"]["answer"], "binary");
+    let charge = &payments.manifest["types"]["Charge"]["fields"];
+    assert_eq!(charge["failure_code"], json!({"type": "text", "nullable": true, "optional": true}));
+    assert_eq!(charge["id"], json!({"type": "text"}));
+    let left_out: Vec<bool> = ["`created`", "`cookieAuth`"]
+        .iter()
+        .map(|name| payments.notes.iter().any(|note| note.contains(name)))
+        .collect();
+    assert_eq!(left_out, [true, true], "{:?}", payments.notes);
+}
+
+#[test]
+fn only_what_is_asked_for_is_taken() {
+    let store = import(PETS, &ImportOptions { tags: vec!["store".to_owned()], ..ImportOptions::default() });
+    assert_eq!(store.actions, 1);
+    let operations = vec!["getPetById".to_owned()];
+    let one = import(PETS, &ImportOptions { operations, ..ImportOptions::default() });
+    assert_eq!((one.actions, one.manifest["inputs"].as_object().map(Map::len)), (1, Some(1)));
+    let none = ImportOptions { tags: vec!["stores".to_owned()], ..ImportOptions::default() };
+    let document: Value = serde_json::from_str(PETS).expect("JSON");
+    let words = openapi(&document, &none).expect_err("nothing");
+    assert_eq!(words, "the document has no operation that is asked for; its tags are: pet, store");
+    assert!(openapi(&json!({"a": 1}), &none).expect_err("no document").contains("not an OpenAPI document"));
+}
+
+#[test]
+fn a_damaged_document_is_never_a_panic() {
+    let whole: Value = serde_json::from_str(TRACKER).expect("JSON");
+    for pointer in [
+        "/paths/~1repos~1{owner}~1{repo}~1issues/parameters",
+        "/paths/~1repos~1{owner}~1{repo}~1issues/get/responses",
+        "/components/schemas/issue/properties",
+        "/components/parameters/owner",
+        "/components/securitySchemes/token",
+        "/servers/0/url",
+        "/info",
+    ] {
+        for damage in [
+            json!(null),
+            json!(7),
+            json!([[]]),
+            json!({"$ref": "#/nowhere"}),
+            json!({"$ref": "#/info"}),
+            json!("{"),
+        ] {
+            let mut document = whole.clone();
+            *document.pointer_mut(pointer).expect(pointer) = damage;
+            if let Ok(imported) = openapi(&document, &ImportOptions::default()) {
+                assert!(imported.actions > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `fetchAll`: a list to its end, page by page, within bounds.
+//!
+//! Every page is the same request with another cursor, so the filters of the first hold for all of them. What is kept of
+//! a page is its items; of a list that is too long the author learns where it goes on.
+
+use std::time::Duration;
+
+use ::http::Method;
+use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel, Map, Value};
+
+use super::{Paging, Rest, page};
+use crate::action::Call;
+use crate::connection::BaseUrl;
+
+/// The input that asks for all pages.
+const FETCH_ALL: &str = "fetchAll";
+/// The input that says after how many items no further page is asked for.
+const MAX_ITEMS: &str = "maxItems";
+/// The most items if nobody says.
+const DEFAULT_ITEMS: usize = 10_000;
+/// The most items that can be asked for.
+const MOST_ITEMS: i64 = 100_000;
+/// The most pages, so that a list of empty ones comes to an end.
+const MOST_PAGES: usize = 10_000;
+/// The most bytes of all pages together: no step may have a larger result.
+const MOST_BYTES: usize = 16 << 20;
+/// How often one page is asked for before the call fails.
+const TRIES: u32 = 4;
+/// The longest wait between two tries of a page; for longer ones the step's own `retry` is the place.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The inputs that every list has besides those of its manifest.
+pub(super) fn inputs() -> Vec<InputSpec> {
+    let all = InputSpec {
+        name: FETCH_ALL.to_owned(),
+        kind: InputType::Boolean,
+        required: false,
+        default: None,
+        description: Some(
+            "Whether to follow the list to its end, with the same filters, and give all items at once."
+                .into(),
+        ),
+    };
+    let most = InputSpec {
+        name: MAX_ITEMS.to_owned(),
+        kind: InputType::Integer { min: Some(1), max: Some(MOST_ITEMS) },
+        required: false,
+        default: None,
+        description: Some(
+            "With `fetchAll`: no further page once there are as many; `nextCursor` then says where it goes on. \
+             10000 if not given."
+                .into(),
+        ),
+    };
+    vec![all, most]
+}
+
+/// Whether the inputs ask for all pages.
+pub(super) fn is_wanted(inputs: &Map) -> bool {
+    inputs.get(FETCH_ALL).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// All pages as one answer: the last one, with the items of all.
+pub(super) async fn fetch(
+    rest: &Rest,
+    paging: &Paging,
+    call: &Call<'_>,
+    base: &BaseUrl,
+) -> Result<Value, ActionError> {
+    let subject = &rest.head.subject;
+    let most = call.inputs.get(MAX_ITEMS).and_then(Value::as_i64);
+    let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(DEFAULT_ITEMS);
+    let mut inputs = first_inputs(rest, paging, call.inputs);
+    let (mut items, mut bytes) = (Vec::new(), 0_usize);
+    for _ in 0..MOST_PAGES {
+        let response = patiently(rest, call, base, &inputs).await?;
+        bytes = bytes.saturating_add(response.body.len());
+        if bytes > MOST_BYTES {
+            let size = model::units::format_size(MOST_BYTES as u64);
+            let message =
+                format!("the list of {subject} is larger than {size}; filter it, or set `{MAX_ITEMS}`");
+            return Err(ActionError::new(ErrorKind::Limit, message));
+        }
+        let (body, cursor) = rest.definition.read(&rest.head, base, &inputs, &response)?;
+        let Some(found) = page::items_of(paging, &body) else {
+            let at = paging.items.as_deref().unwrap_or("results");
+            let message = format!("{subject} answered without a list at `{at}`");
+            return Err(rest.head.errors.about(ErrorKind::Response, message, &response));
+        };
+        items.extend(found);
+        let cursor = cursor.unwrap_or_default();
+        if cursor.is_null() || items.len() >= most {
+            return Ok(page::put_cursor(page::with_items(paging, body, items), cursor));
+        }
+        if inputs.get(&paging.input).is_some_and(|before| before.to_text() == cursor.to_text()) {
+            let message = format!("{subject} says that the list goes on where it already was");
+            return Err(rest.head.errors.about(ErrorKind::Response, message, &response));
+        }
+        inputs.insert(paging.input.as_str(), cursor);
+    }
+    let message = format!("the list of {subject} does not end within {MOST_PAGES} pages");
+    Err(ActionError::new(ErrorKind::Limit, message))
+}
+
+/// The inputs of the first page: as many items at a time as can be had, unless the author asks for another number.
+fn first_inputs(rest: &Rest, paging: &Paging, given: &Map) -> Map {
+    let mut inputs = given.clone();
+    let spec = paging.limit.as_ref().and_then(|limit| rest.definition.spec.input(limit));
+    if let Some(spec) = spec
+        && let InputType::Integer { max: Some(max), .. } = spec.kind
+        && given.get(&spec.name) == spec.default.as_ref()
+    {
+        inputs.insert(spec.name.as_str(), max);
+    }
+    inputs
+}
+
+/// Asks for one page, again if the other side has no time for it: the pages before it need not be asked for again.
+async fn patiently(
+    rest: &Rest,
+    call: &Call<'_>,
+    base: &BaseUrl,
+    inputs: &Map,
+) -> Result<crate::http::Response, ActionError> {
+    let mut tries = 1;
+    loop {
+        let error = match rest.send(call, base, inputs).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        let grown = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(tries - 1));
+        let wait = error.retry_after().unwrap_or(grown);
+        if tries == TRIES || wait > LONGEST_WAIT || !is_passing(&error, &rest.definition.method) {
+            return Err(error);
+        }
+        let shown = model::units::format_duration(wait);
+        call.log.line(LogLevel::Warn, &format!("a page failed: {error}; it is asked for again in {shown}"));
+        call.http.timer().pause(wait).await;
+        tries += 1;
+    }
+}
+
+/// Whether the same request may do better later (wiki-api facts, 4). After a 429 nothing was done; after the rest
+/// something may have been, which matters unless the method says that it does not.
+fn is_passing(error: &ActionError, method: &Method) -> bool {
+    let repeats = matches!(*method, Method::GET | Method::HEAD);
+    match (error.kind, error.status) {
+        (ErrorKind::Status, Some(429)) => true,
+        (ErrorKind::Status, Some(502..=504)) | (ErrorKind::Network | ErrorKind::Timeout, _) => repeats,
+        _ => false,
+    }
+}

@@ -1,0 +1,143 @@
+//! Lists by page, by offset, and to their end.
+
+use std::sync::Arc;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::http::HttpOptions;
+use crate::http::testing::{Answer, Waits};
+
+/// A list of items a, b, c, … as one service serves it.
+fn listing(paging: &str, answer: &str) -> String {
+    format!(
+        "connector: shop
+title: Shop
+version: 1.0.0
+baseUrl: https://shop.example/v1
+paging: {paging}
+inputs:
+  state: {{type: text}}
+  limit: {{type: integer, min: 1, max: 100, default: 10}}
+  at: {{type: text}}
+actions:
+  list:
+    title: List
+    request: GET /items
+    inputs: {{at: query at, state: query state, limit: query limit}}
+    paging: {answer}
+    example: {{with: {{}}, request: GET /items?limit=10}}
+"
+    )
+}
+
+/// What the list gives for these inputs, with the request lines that were sent and the waits between them.
+async fn list(
+    text: &str,
+    inputs: &str,
+    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+) -> (Result<Value, ActionError>, Vec<String>, Vec<u64>) {
+    let server = Server::start(respond).await;
+    let text = text.replace("https://shop.example/v1", &server.url("/v1"));
+    let (manifest, errors) = read_text(&text);
+    let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
+    let waits = Arc::new(Waits::default());
+    let http = testing::http(HttpOptions { timer: waits.clone(), ..testing::local() });
+    let inputs = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+    let inputs = check_inputs(action.spec(), inputs.as_map().expect("a map")).expect("inputs");
+    let result = action.call(testing::call(&http, &inputs, None, &Lines::default())).await;
+    let lines = server.requests().into_iter().map(|request| {
+        let line = request.lines().next().unwrap_or_default();
+        line.trim_start_matches("GET /v1/items?").trim_end_matches(" HTTP/1.1").to_owned()
+    });
+    let waited = waits.0.lock().expect("not poisoned").iter().map(std::time::Duration::as_secs).collect();
+    (result, lines.collect(), waited)
+}
+
+fn ok(body: &str) -> Answer {
+    testing::answer("200 OK\r\ncontent-type: application/json", body.as_bytes())
+}
+
+fn shown(result: Result<Value, ActionError>) -> String {
+    result.map_or_else(|error| error.message, |value| value.to_json())
+}
+
+#[tokio::test]
+async fn a_list_by_page_numbers_goes_on_until_a_page_is_empty() {
+    let text = listing("{input: at, style: page, limit: limit, items: data.items}", "true");
+    let pages = |count: usize, _: &str| {
+        ok([
+            "{\"data\":{\"items\":[\"a\",\"b\"]}}",
+            "{\"data\":{\"items\":[\"c\"]}}",
+            "{\"data\":{\"items\":[]}}",
+        ][count])
+    };
+    let (one, _, _) = list(&text, r#"{"state": "open"}"#, pages).await;
+    assert_eq!(shown(one), r#"{"data":{"items":["a","b"]},"nextCursor":"2"}"#);
+    let (all, lines, _) = list(&text, r#"{"state": "open", "fetchAll": true}"#, pages).await;
+    assert_eq!(shown(all), r#"{"data":{"items":["a","b","c"]},"nextCursor":null}"#);
+    assert_eq!(lines, ["state=open&limit=100", "at=2&state=open&limit=100", "at=3&state=open&limit=100"]);
+}
+
+#[tokio::test]
+async fn a_list_says_in_its_own_way_that_it_ends() {
+    let more = listing("{input: at, style: page, first: 0, more: hasMore, items: list}", "true");
+    let pages = |count: usize, _: &str| {
+        ok(["{\"list\":[1],\"hasMore\":true}", "{\"list\":[2],\"hasMore\":false}"][count])
+    };
+    let (all, lines, _) = list(&more, r#"{"fetchAll": true, "limit": 5}"#, pages).await;
+    assert_eq!(shown(all), r#"{"list":[1,2],"hasMore":false,"nextCursor":null}"#);
+    assert_eq!(lines, ["limit=5", "at=1&limit=5"], "the author's own limit is kept");
+
+    let total = listing("{input: at, style: offset, total: total}", "{items: rows}");
+    let pages =
+        |count: usize, _: &str| ok(["{\"rows\":[1,2],\"total\":3}", "{\"rows\":[3],\"total\":3}"][count]);
+    let (all, lines, _) = list(&total, r#"{"fetchAll": true}"#, pages).await;
+    assert_eq!(shown(all), r#"{"rows":[1,2,3],"total":3,"nextCursor":null}"#);
+    assert_eq!(lines, ["limit=10", "at=2&limit=10"]);
+}
+
+const CURSOR: &str = "{input: at, next: [{body: next}]}";
+
+#[tokio::test]
+async fn no_further_page_is_asked_for_once_there_are_enough_items() {
+    let text = listing(CURSOR, "true");
+    let pages = |count: usize, _: &str| ok(&format!("{{\"results\":[1,2],\"next\":\"n{count}\"}}"));
+    let (some, lines, _) = list(&text, r#"{"fetchAll": true, "maxItems": 3}"#, pages).await;
+    assert_eq!(shown(some), r#"{"results":[1,2,1,2],"next":"n1","nextCursor":"n1"}"#);
+    assert_eq!(lines.len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_that_turns_in_a_circle_or_has_no_items_is_an_error() {
+    let text = listing(CURSOR, "true");
+    let (circle, lines, _) =
+        list(&text, r#"{"fetchAll": true}"#, |_, _| ok(r#"{"results":[1],"next":"same"}"#)).await;
+    assert_eq!(shown(circle), "Shop says that the list goes on where it already was");
+    assert_eq!(lines.len(), 2);
+    let (none, _, _) = list(&text, r#"{"fetchAll": true}"#, |_, _| ok(r#"{"rows":[1]}"#)).await;
+    assert_eq!(shown(none), "Shop answered without a list at `results`");
+}
+
+#[tokio::test]
+async fn a_page_that_fails_is_asked_for_again_and_the_others_are_not() {
+    let text = listing(CURSOR, "true");
+    let pages = |count: usize, _: &str| match count {
+        0 => ok(r#"{"results":[1],"next":"b"}"#),
+        1 => testing::answer("429 Too Many Requests\r\nretry-after: 7", b""),
+        2 => testing::answer("503 Service Unavailable", b""),
+        _ => ok(r#"{"results":[2]}"#),
+    };
+    let (all, lines, waits) = list(&text, r#"{"fetchAll": true}"#, pages).await;
+    assert_eq!(shown(all), r#"{"results":[1,2],"nextCursor":null}"#);
+    assert_eq!(lines, ["limit=10", "at=b&limit=10", "at=b&limit=10", "at=b&limit=10"]);
+    assert_eq!(waits, [7, 2]);
+
+    let refuses = |_: usize, _: &str| testing::answer("429 Too Many Requests\r\nretry-after: 600", b"");
+    let (error, lines, waits) = list(&text, r#"{"fetchAll": true}"#, refuses).await;
+    assert_eq!(error.expect_err("too long a wait").retry_after_ms, Some(600_000));
+    assert_eq!((lines.len(), waits.len()), (1, 0));
+    let (error, lines, _) =
+        list(&text, r#"{"fetchAll": true}"#, |_, _| testing::answer("500 Oops", b"")).await;
+    assert_eq!((error.expect_err("an error").status, lines.len()), (Some(500), 1));
+}

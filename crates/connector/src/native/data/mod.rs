@@ -1,0 +1,170 @@
+//! `data.*`: JSON, XML and CSV, from text to values and back.
+
+mod xml;
+
+use std::sync::Arc;
+
+use model::{InputSpec, InputType, Map, ResultType, Value};
+use serde_json::json;
+
+use super::pure::{Declared, flag, function};
+use super::{defaulted, optional, required};
+use crate::action::Action;
+
+/// The largest text that is made, in bytes: no step may have a larger result.
+const MAX_OUTPUT: usize = 16 << 20;
+
+/// The actions.
+pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
+    let declared = [parse_json(), to_json(), parse_xml(), to_xml(), parse_csv(), to_csv()];
+    declared.into_iter().map(Declared::action).collect()
+}
+
+fn parse_json() -> Declared {
+    Declared {
+        name: "data.parseJson",
+        title: "Make values of JSON",
+        about: Some("Numbers keep all their digits."),
+        inputs: vec![document("The JSON: text, or a file.")],
+        gives: ("what the JSON holds", ResultType::Any),
+        example: json!({"data": "{\"orderId\": \"17\", \"quantity\": 2}"}),
+        run: |inputs| function("parseJson", inputs),
+    }
+}
+
+fn to_json() -> Declared {
+    Declared {
+        name: "data.toJson",
+        title: "Make JSON of values",
+        about: None,
+        inputs: vec![
+            required("value", InputType::Any, "What to write; a file becomes its text, or base64."),
+            defaulted(
+                "pretty",
+                InputType::Boolean,
+                false,
+                "Whether it is written over several lines, for people.",
+            ),
+        ],
+        gives: ("the JSON, as text", ResultType::Text),
+        example: json!({"value": {"orderId": "17", "quantity": 2}, "pretty": true}),
+        run: |inputs| {
+            let value = inputs.get("value").cloned().unwrap_or_default();
+            if !flag(inputs, "pretty") {
+                return bounded(value.to_json());
+            }
+            serde_json::to_string_pretty(&value.to_serde())
+                .map_err(|error| error.to_string())
+                .and_then(bounded)
+        },
+    }
+}
+
+fn parse_xml() -> Declared {
+    Declared {
+        name: "data.parseXml",
+        title: "Make values of XML",
+        about: Some(
+            "The document is a map with the name of its root. An element is its text; with attributes or children it is a \
+             map: attributes under `@name`, children under their names, text under `#text`. Children of one name become a \
+             list. Entities are not expanded, and nothing is fetched.",
+        ),
+        inputs: vec![
+            document("The XML: text, or a file."),
+            optional(
+                "lists",
+                InputType::List { items: Box::new(InputType::Text) },
+                "Names of elements that are a list even where there is one alone.",
+            ),
+        ],
+        gives: ("the document as a map", ResultType::map(ResultType::Any)),
+        example: json!({"data": "<order id=\"17\"><item>pen</item></order>", "lists": ["item"]}),
+        run: |inputs| function("parseXml", inputs),
+    }
+}
+
+fn to_xml() -> Declared {
+    Declared {
+        name: "data.toXml",
+        title: "Make XML of values",
+        about: Some(
+            "Takes what `data.parseXml` gives: a map with one root; `@name` is an attribute, `#text` text, a list repeats its element.",
+        ),
+        inputs: vec![
+            required(
+                "value",
+                InputType::Map { values: Box::new(InputType::Any) },
+                "The document: a map with one entry, its root.",
+            ),
+            defaulted("declaration", InputType::Boolean, true, "Whether it begins with `<?xml …?>`."),
+        ],
+        gives: ("the XML, as text", ResultType::Text),
+        example: json!({"value": {"order": {"@id": "17", "item": ["pen", "ink"]}}}),
+        run: |inputs| {
+            let empty = Map::new();
+            let value = inputs.get("value").and_then(Value::as_map).unwrap_or(&empty);
+            xml::render(value, flag(inputs, "declaration")).map(Value::from)
+        },
+    }
+}
+
+fn parse_csv() -> Declared {
+    Declared {
+        name: "data.parseCsv",
+        title: "Make values of CSV",
+        about: Some("All cells are texts: what `007` means is known to you alone."),
+        inputs: vec![
+            document("The CSV: text, or a file."),
+            defaulted(
+                "header",
+                InputType::Boolean,
+                true,
+                "Whether the first row names the columns; if not, a row is a list.",
+            ),
+            delimiter(),
+        ],
+        gives: (
+            "a list of maps by column; without a header a list of lists",
+            ResultType::list(ResultType::Any),
+        ),
+        example: json!({"data": "id,quantity\n17,2\n18,5\n"}),
+        run: |inputs| function("parseCsv", inputs),
+    }
+}
+
+fn to_csv() -> Declared {
+    let texts = InputType::List { items: Box::new(InputType::Text) };
+    Declared {
+        name: "data.toCsv",
+        title: "Make CSV of values",
+        about: None,
+        inputs: vec![
+            required(
+                "rows",
+                InputType::List { items: Box::new(InputType::Any) },
+                "The rows: maps, or lists.",
+            ),
+            optional("columns", texts, "The columns, in order; all there are if not given."),
+            defaulted("header", InputType::Boolean, true, "Whether the first row names the columns."),
+            delimiter(),
+        ],
+        gives: ("the CSV, as text", ResultType::Text),
+        example: json!({"rows": [{"id": "17", "quantity": 2}, {"id": "18", "quantity": 5}]}),
+        run: |inputs| function("toCsv", inputs),
+    }
+}
+
+fn document(about: &str) -> InputSpec {
+    required("data", InputType::Any, about)
+}
+
+fn delimiter() -> InputSpec {
+    defaulted("delimiter", InputType::Text, ",", "What stands between two cells: one character.")
+}
+
+fn bounded(text: String) -> Result<Value, String> {
+    if text.len() > MAX_OUTPUT {
+        return Err(format!("the text is larger than {} MiB", MAX_OUTPUT >> 20));
+    }
+    Ok(Value::from(text))
+}

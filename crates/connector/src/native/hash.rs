@@ -1,0 +1,53 @@
+//! `hash.digest` and `hash.hmac`: digests, with a key and without.
+
+use std::sync::Arc;
+
+use model::{InputSpec, InputType, ResultType};
+use serde_json::json;
+
+use super::pure::{Declared, function};
+use super::{choice, defaulted, required};
+use crate::action::Action;
+
+/// The actions.
+pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
+    let digest = Declared {
+        name: "hash.digest",
+        title: "Make the digest of text or a file",
+        about: Some("`sha1` and `md5` are there for systems that ask for them; they protect nothing."),
+        inputs: vec![data(), algorithm(), encoding()],
+        gives: ("the digest", ResultType::Text),
+        example: json!({"data": "order 17", "algorithm": "sha256"}),
+        run: |inputs| function("hash", inputs),
+    };
+    let hmac = Declared {
+        name: "hash.hmac",
+        title: "Make the keyed digest (HMAC) of text or a file",
+        about: Some(
+            "It proves to whoever has the key that the data is yours. Keep the key in a secret: \
+             `configVars` with `secret: true` brings it here.",
+        ),
+        inputs: vec![
+            data(),
+            required("key", InputType::Any, "The key: text, or a file."),
+            algorithm(),
+            encoding(),
+        ],
+        gives: ("the digest", ResultType::Text),
+        example: json!({"data": "order 17", "key": "the shared key"}),
+        run: |inputs| function("hmac", inputs),
+    };
+    vec![digest.action(), hmac.action()]
+}
+
+fn data() -> InputSpec {
+    required("data", InputType::Any, "The text or file.")
+}
+
+fn algorithm() -> InputSpec {
+    defaulted("algorithm", choice(&["sha256", "sha512", "sha1", "md5"]), "sha256", "The algorithm.")
+}
+
+fn encoding() -> InputSpec {
+    defaulted("encoding", choice(&["hex", "base64"]), "hex", "How the digest is written.")
+}

@@ -1,0 +1,175 @@
+//! The pages of `http.request`: a list of any service to its end.
+
+use ::http::Method;
+use model::{ActionError, ErrorKind, InputSpec, InputType, Map, Value};
+use url::Url;
+
+use super::{choice, defaulted, input_error, optional, text_of};
+use crate::connection::BaseUrl;
+use crate::http::{Request, Response};
+use crate::manifest::page;
+use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
+
+/// The most items if nobody says.
+const DEFAULT_ITEMS: i64 = 10_000;
+/// The most items that can be asked for.
+const MOST_ITEMS: i64 = 100_000;
+/// The most pages, so that a list of empty ones comes to an end.
+const MOST_PAGES: usize = 10_000;
+/// The most bytes of all pages together: no step may have a larger result.
+const MOST_BYTES: usize = 16 << 20;
+
+/// The input `paging`.
+pub(super) fn input() -> InputSpec {
+    let fields = vec![
+        defaulted(
+            "style",
+            choice(&["link", "cursor", "page", "offset"]),
+            "link",
+            "How it goes on: by the `Link` header, by a cursor in the answer, by page numbers, by how many items went before.",
+        ),
+        optional("items", InputType::Text, "A path in the body to the items; the body itself if not given."),
+        optional(
+            "next",
+            InputType::Text,
+            "Of `cursor`: a path in the body to the cursor, or to the address of the next page.",
+        ),
+        optional(
+            "parameter",
+            InputType::Text,
+            "The parameter of the query that takes the cursor, page or offset; `page` or `offset` if not given.",
+        ),
+        defaulted(
+            "maxItems",
+            InputType::Integer { min: Some(1), max: Some(MOST_ITEMS) },
+            DEFAULT_ITEMS,
+            "No further page once there are as many.",
+        ),
+    ];
+    optional(
+        "paging",
+        InputType::Object { fields },
+        "How a list goes on; then `body` is the items of all its pages.",
+    )
+}
+
+/// What is collected of the pages so far.
+pub(super) struct Pages {
+    paging: Paging,
+    /// Whether what is found is the address of the next page itself.
+    by_address: bool,
+    most: usize,
+    items: Vec<Value>,
+    bytes: usize,
+    count: usize,
+}
+
+impl Pages {
+    /// The pages that the input asks for, if it is given.
+    pub(super) fn of(inputs: &Map, request: &Request) -> Result<Option<Self>, ActionError> {
+        let Some(wanted) = inputs.get("paging").and_then(Value::as_map) else { return Ok(None) };
+        if request.method != Method::GET {
+            return Err(input_error("`paging` follows the pages of a GET only"));
+        }
+        let some = |name| Some(text_of(wanted, name).to_owned()).filter(|text| !text.is_empty());
+        let (parameter, next) = (some("parameter"), some("next"));
+        let counted = |unit| PagingStyle::Counted(Counted { unit, more: None, total: None });
+        let by_cursor = |source| PagingStyle::Cursor(vec![Next { source, parameter: None }]);
+        let (style, usual) = match (text_of(wanted, "style"), next) {
+            ("page", _) => (counted(Unit::Page { first: 1 }), "page"),
+            ("offset", _) => (counted(Unit::Offset), "offset"),
+            ("cursor", Some(next)) => (by_cursor(NextSource::Body(next)), ""),
+            ("cursor", None) => return Err(input_error("`paging.next` must say where the cursor is")),
+            _ => (by_cursor(NextSource::Link("next".to_owned())), ""),
+        };
+        let by_address = matches!(style, PagingStyle::Cursor(_)) && parameter.is_none();
+        let input = parameter.unwrap_or_else(|| usual.to_owned());
+        let most = wanted.get("maxItems").and_then(Value::as_i64).unwrap_or(DEFAULT_ITEMS);
+        let paging = Paging { input, style, items: some("items"), limit: None };
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(Some(Self { paging, by_address, most, items: Vec::new(), bytes: 0, count: 0 }))
+    }
+
+    /// Takes a page in, and turns the request to the next one; whether there is one.
+    pub(super) fn take(
+        &mut self,
+        head: &Head,
+        subject: &str,
+        response: &Response,
+        body: &Value,
+        request: &mut Request,
+    ) -> Result<bool, ActionError> {
+        let wrong = |kind, message: String| Err(head.errors.about(kind, message, response));
+        let list = match &self.paging.items {
+            Some(_) => page::items_of(&self.paging, body),
+            None => body.as_list().map(<[Value]>::to_vec),
+        };
+        let Some(list) = list else {
+            let at = self
+                .paging
+                .items
+                .as_deref()
+                .map_or_else(|| "as its body".to_owned(), |path| format!("at `{path}`"));
+            return wrong(ErrorKind::Response, format!("{subject} answered without a list {at}"));
+        };
+        let is_empty = list.is_empty();
+        self.items.extend(list);
+        self.bytes = self.bytes.saturating_add(response.body.len());
+        self.count += 1;
+        if self.bytes > MOST_BYTES || self.count == MOST_PAGES {
+            let size = model::units::format_size(MOST_BYTES as u64);
+            let words = format!(
+                "the list of {subject} is larger than {size} or {MOST_PAGES} pages; set `paging.maxItems`"
+            );
+            return Err(ActionError::new(ErrorKind::Limit, words));
+        }
+        if self.items.len() >= self.most || is_empty && matches!(self.paging.style, PagingStyle::Counted(_)) {
+            return Ok(false);
+        }
+        let Ok(base) = BaseUrl::parse(&request.url.origin().ascii_serialization(), None) else {
+            return Ok(false);
+        };
+        let next = page::next_cursor(&self.paging, head, &base, &parameters(&request.url), response, body)?;
+        let Some(next) = next.as_str() else { return Ok(false) };
+        let before = request.url.clone();
+        if self.by_address {
+            request.url = self.address(subject, &base, response, next)?;
+        } else {
+            request.merge_query(&Map::from_iter([(self.paging.input.as_str(), next)]));
+        }
+        if request.url == before {
+            return wrong(
+                ErrorKind::Response,
+                format!("{subject} says that the list goes on where it already was"),
+            );
+        }
+        Ok(true)
+    }
+
+    /// The address of the next page. It is on the same host, or it would get credentials that are not for it.
+    fn address(
+        &self,
+        subject: &str,
+        base: &BaseUrl,
+        response: &Response,
+        next: &str,
+    ) -> Result<Url, ActionError> {
+        let url = response.url.join(next).ok().filter(|url| base.same_origin(url));
+        let mut url = url.ok_or_else(|| {
+            let message = format!("{subject} says that the list goes on at another address than its own");
+            ActionError::new(ErrorKind::Response, message)
+        })?;
+        url.set_fragment(None);
+        Ok(url)
+    }
+
+    /// The items of all pages.
+    pub(super) fn into_items(self) -> Value {
+        Value::from(self.items)
+    }
+}
+
+/// The parameters of an address; page numbers are counted on from them.
+fn parameters(url: &Url) -> Map {
+    url.query_pairs().map(|(name, value)| (name.into_owned(), Value::from(value.into_owned()))).collect()
+}

@@ -1,0 +1,173 @@
+//! `http.request`: its bodies, and lists to their end. `data.*`, `hash.*`, `text.*` as steps call them.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn shown(result: Result<Value, ActionError>) -> String {
+    result.map_or_else(|error| error.message, |value| value.to_json())
+}
+
+#[tokio::test]
+async fn a_body_goes_in_the_form_that_was_asked_for() {
+    let server = Server::start(|_, _| answer(JSON, b"{}")).await;
+    let sent = async |body: &str| {
+        let inputs = format!(r#"{{"url": "{}", "method": "POST", {body}}}"#, server.url("/x"));
+        call("http.request", &inputs, None).await.expect("an answer");
+        server.requests().last().expect("a request").clone()
+    };
+    let json = sent(r#""body": {"a": [1]}"#).await;
+    assert!(json.contains("content-type: application/json") && json.ends_with("{\"a\":[1]}"), "{json}");
+    let text = sent(r#""body": "hello", "headers": {"content-type": "text/x-own"}"#).await;
+    assert!(text.contains("content-type: text/x-own") && text.ends_with("\r\n\r\nhello"), "{text}");
+    let form = sent(r#""form": {"a": "1 2", "b": ["x", "y"]}"#).await;
+    assert!(
+        form.contains("application/x-www-form-urlencoded") && form.ends_with("a=1%202&b=x&b=y"),
+        "{form}"
+    );
+    let parts = sent(r#""multipart": {"a": "1", "b": {"c": 2}}"#).await;
+    assert!(
+        parts.contains("multipart/form-data; boundary=")
+            && parts.contains("name=\"b\"\r\nContent-Type: application/json\r\n\r\n{\"c\":2}"),
+        "{parts}"
+    );
+    let both =
+        format!(r#"{{"url": "{}", "method": "POST", "body": 1, "multipart": {{"a": 1}}}}"#, server.url("/x"));
+    assert_eq!(
+        shown(call("http.request", &both, None).await),
+        "only one of `body`, `form` and `multipart` can be given"
+    );
+}
+
+/// The body that all pages make, and the request lines.
+async fn pages(
+    paging: &str,
+    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+) -> (String, Vec<String>) {
+    let server = Server::start(respond).await;
+    let inputs =
+        format!(r#"{{"url": "{}", "query": {{"state": "open"}}, "paging": {paging}}}"#, server.url("/items"));
+    let result = call("http.request", &inputs, None).await;
+    let body = result.map(|result| result.get("body").unwrap_or_default());
+    let lines = server.requests().into_iter().map(|request| {
+        request
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("GET ")
+            .trim_end_matches(" HTTP/1.1")
+            .to_owned()
+    });
+    (shown(body), lines.collect())
+}
+
+fn json(body: &str) -> Answer {
+    answer(JSON, body.as_bytes())
+}
+
+#[tokio::test]
+async fn a_list_is_followed_in_every_style() {
+    let linked = |count: usize, _: &str| match count {
+        0 => answer(&format!("{JSON}\r\nlink: </items?state=open&after=9>; rel=\"next\""), b"[1,2]"),
+        _ => json("[3]"),
+    };
+    assert_eq!(
+        pages("{}", linked).await,
+        ("[1,2,3]".to_owned(), vec!["/items?state=open".to_owned(), "/items?state=open&after=9".to_owned()])
+    );
+    let cursor = |count: usize, _: &str| {
+        json([r#"{"data":{"rows":[1]},"next":"a=="}"#, r#"{"data":{"rows":[2]},"next":null}"#][count])
+    };
+    assert_eq!(
+        pages(r#"{"style": "cursor", "next": "next", "parameter": "after", "items": "data.rows"}"#, cursor)
+            .await,
+        (
+            "[1,2]".to_owned(),
+            vec!["/items?state=open".to_owned(), "/items?state=open&after=a%3D%3D".to_owned()]
+        )
+    );
+    let counted = |count: usize, _: &str| json(["[1,2]", "[3]", "[]"][count]);
+    assert_eq!(
+        pages(r#"{"style": "offset"}"#, counted).await,
+        (
+            "[1,2,3]".to_owned(),
+            vec![
+                "/items?state=open".to_owned(),
+                "/items?state=open&offset=2".to_owned(),
+                "/items?state=open&offset=3".to_owned()
+            ]
+        )
+    );
+    let (few, lines) = pages(r#"{"style": "page", "maxItems": 2}"#, counted).await;
+    assert_eq!((few.as_str(), lines.len()), ("[1,2]", 1));
+}
+
+#[tokio::test]
+async fn a_list_never_leads_elsewhere_nor_in_a_circle() {
+    let away = |_: usize, _: &str| answer(&format!("{JSON}\r\nlink: <http://10.0.0.1/x>; rel=next"), b"[1]");
+    let (words, lines) = pages("{}", away).await;
+    assert!(words.ends_with("says that the list goes on at another address than its own"), "{words}");
+    assert_eq!(lines.len(), 1);
+    let circle =
+        |_: usize, _: &str| answer(&format!("{JSON}\r\nlink: </items?state=open>; rel=next"), b"[1]");
+    let (words, _) = pages("{}", circle).await;
+    assert!(words.ends_with("says that the list goes on where it already was"), "{words}");
+    let (words, _) = pages(r#"{"items": "rows"}"#, |_, _| json("[1]")).await;
+    assert_eq!(words, "[1]", "a bare list is its own items");
+    let (words, _) = pages(r#"{"items": "rows"}"#, |_, _| json("{}")).await;
+    assert!(words.ends_with("answered without a list at `rows`"), "{words}");
+}
+
+#[tokio::test]
+async fn values_are_made_of_values() {
+    for (action, inputs, expected) in [
+        ("data.parseJson", r#"{"data": "{\"id\": 9007199254740993}"}"#, r#"{"id":9007199254740993}"#),
+        ("data.toJson", r#"{"value": [1, null]}"#, r#""[1,null]""#),
+        ("data.toJson", r#"{"value": [1], "pretty": true}"#, r#""[\n  1\n]""#),
+        ("data.parseXml", r#"{"data": "<a><b>1</b></a>", "lists": ["b"]}"#, r#"{"a":{"b":["1"]}}"#),
+        (
+            "data.toXml",
+            r#"{"value": {"a": {"b": ["1", "2"]}}, "declaration": false}"#,
+            r#""<a><b>1</b><b>2</b></a>""#,
+        ),
+        ("data.parseCsv", r#"{"data": "id;n\n17;2\n", "delimiter": ";"}"#, r#"[{"id":"17","n":"2"}]"#),
+        ("data.toCsv", r#"{"rows": [{"id": "17", "n": 2}], "columns": ["n", "id"]}"#, r#""n,id\n2,17\n""#),
+        ("hash.digest", r#"{"data": "abc", "algorithm": "md5"}"#, r#""900150983cd24fb0d6963f7d28e17f72""#),
+        (
+            "hash.hmac",
+            r#"{"data": "what do ya want for nothing?", "key": "Jefe"}"#,
+            r#""5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843""#,
+        ),
+        ("text.join", r#"{"items": ["a", "", 7], "separator": "/", "skipEmpty": true}"#, r#""a/7""#),
+        ("text.replace", r#"{"text": "a.b", "find": ".", "with": "-"}"#, r#""a-b""#),
+        ("data.parseJson", r#"{"data": "{"}"#, ""),
+        (
+            "data.toXml",
+            r#"{"value": {}}"#,
+            "`data.toXml`: `value` must have exactly one entry: the root element",
+        ),
+        ("hash.hmac", r#"{"data": "x", "key": ""}"#, "`hash.hmac`: `key` is empty"),
+    ] {
+        let made = shown(call(action, inputs, None).await);
+        if expected.is_empty() {
+            assert!(made.starts_with(&format!("`{action}`: ")), "{made}");
+        } else {
+            assert_eq!(made, expected, "{action}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_examples_of_pure_actions_give_what_is_declared() {
+    let registry = builtin();
+    let mut tried = 0;
+    for action in registry.actions().filter(|action| action.spec().effect == model::Effect::Pure) {
+        let spec = action.spec();
+        let with = spec.example.as_map().cloned().unwrap_or_default();
+        let (result, _, _) = call_with(local(), &spec.name, with, None, false).await;
+        let result = result.unwrap_or_else(|error| panic!("{}: {error}", spec.name));
+        assert_eq!(spec.results.misfits(&result), Vec::<String>::new(), "{}", spec.name);
+        tried += 1;
+    }
+    assert!(tried >= 16, "{tried}");
+}
