@@ -31,6 +31,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "state",
         "secrets",
         "connectors",
+        "import",
         "schema",
         "completions",
         "version",
@@ -50,9 +51,10 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     for command in ["list", "set", "remove", "rotate"] {
         check(&format!("secrets_{command}"), &["secrets", command]);
     }
-    for command in ["list", "show"] {
+    for command in ["list", "show", "test"] {
         check(&format!("connectors_{command}"), &["connectors", command]);
     }
+    check("import_openapi", &["import", "openapi"]);
 }
 
 #[test]
