@@ -30,14 +30,14 @@ pub(crate) fn read(source: Arc<Source>, natives: &Natives) -> (Option<Manifest>,
     (manifest.filter(|_| !report.has_errors()), report)
 }
 
+/// An action by its name, and what its example sends or why it sends nothing.
+type NamedExample = (String, Result<Shown, String>);
+
 /// What the actions of a manifest send with the inputs of their examples, whatever else these say.
 ///
 /// # Errors
 /// Something else is wrong with the manifest.
-pub(crate) fn examples(
-    source: Arc<Source>,
-    natives: &Natives,
-) -> Result<Vec<(String, Result<Shown, String>)>, String> {
+pub(crate) fn examples(source: Arc<Source>, natives: &Natives) -> Result<Vec<NamedExample>, String> {
     let diagnostics = Diagnostics::new(source);
     let manifest = parse(&diagnostics).and_then(|node| manifest(&node, natives, &diagnostics));
     let report = diagnostics.into_report();
