@@ -2,6 +2,7 @@
 
 mod base;
 
+use std::fmt;
 use std::sync::Arc;
 
 use ::http::{HeaderName, HeaderValue};
@@ -12,6 +13,7 @@ use model::{ActionError, ErrorKind, InputSpec, Map, Secret, Value};
 use serde::Serialize;
 
 use crate::input;
+use crate::oauth::{Flow, Gateway, OAuthClient, OAuthRule, TokenSource};
 
 pub use base::{BaseUrl, BaseUrlError};
 
@@ -32,6 +34,19 @@ pub struct ConnectionType {
     pub(crate) base: Base,
     #[serde(skip)]
     pub(crate) auth: Auth,
+    /// The call that shows whether a connection works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) test: Option<ConnectionTest>,
+}
+
+/// A call that shows whether a connection works: an action of its connector, with inputs.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConnectionTest {
+    /// The full name of the action, such as `wiki.listSpaces`.
+    pub action: String,
+    /// Its inputs.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub with: Map,
 }
 
 /// One input of a connection type.
@@ -61,6 +76,7 @@ pub(crate) enum Auth {
     Basic { user: Vec<String>, password: Vec<String> },
     Bearer { token: Vec<String> },
     Header { name: AuthHeader, value: Vec<String>, prefix: String },
+    OAuth(Box<OAuthRule>),
 }
 
 /// The name of the header that carries a credential.
@@ -82,6 +98,20 @@ pub struct ResolvedConnection {
     base: BaseUrl,
     /// Marked sensitive, so that their `Debug` hides them too.
     credentials: Vec<(HeaderName, HeaderValue)>,
+    /// What gives its tokens, for one of a type with OAuth 2.0.
+    oauth: Option<Arc<OAuthClient>>,
+    gateway: Option<Gateway>,
+    tokens: Option<Tokens>,
+}
+
+/// What gives the token of each request.
+#[derive(Clone)]
+struct Tokens(Arc<dyn TokenSource>);
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
 }
 
 /// A value of a connection.
@@ -98,6 +128,41 @@ impl ResolvedConnection {
     #[must_use]
     pub fn base(&self) -> &BaseUrl {
         &self.base
+    }
+
+    /// What gives its tokens, for one of a type with OAuth 2.0.
+    #[must_use]
+    pub fn oauth(&self) -> Option<&Arc<OAuthClient>> {
+        self.oauth.as_ref()
+    }
+
+    /// The connection with tokens, and where its requests go to another address than the gateway's, with that.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Arc<dyn TokenSource>, base: Option<BaseUrl>) -> Self {
+        self.tokens = Some(Tokens(tokens));
+        if let Some(base) = base {
+            self.base = base;
+        }
+        self
+    }
+
+    pub(crate) fn tokens(&self) -> Option<&dyn TokenSource> {
+        self.tokens.as_ref().map(|tokens| &*tokens.0)
+    }
+
+    /// The address and the path for what a site has at `path`: behind a gateway some paths have another name.
+    pub(crate) fn place<'p>(&'p self, path: &'p str) -> (&'p BaseUrl, &'p str) {
+        let moved = self.gateway.as_ref().and_then(|gateway| {
+            let (_, there) = gateway.paths.iter().find(|(here, _)| here == path)?;
+            Some((&gateway.base, there.as_str()))
+        });
+        moved.unwrap_or((&self.base, path))
+    }
+
+    /// Whether its credentials come in this header.
+    pub(crate) fn sets(&self, header: &HeaderName) -> bool {
+        let bearer = self.tokens.is_some() && header == ::http::header::AUTHORIZATION;
+        bearer || self.credentials.iter().any(|(name, _)| name == header)
     }
 
     /// The headers that carry the credentials; only the request builder asks for them.
@@ -121,12 +186,30 @@ impl ConnectionType {
         self.inputs.iter().find(|input| input.spec.name == name)
     }
 
+    /// The manifest's cheap call that shows whether a connection of this type works.
+    #[must_use]
+    pub fn test(&self) -> Option<&ConnectionTest> {
+        self.test.as_ref()
+    }
+
+    /// Whether its connections are given tokens, which change while they are used.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        matches!(&self.auth, Auth::OAuth(_))
+    }
+
+    /// Whether somebody has to consent before a connection of this type can be used.
+    #[must_use]
+    pub fn needs_login(&self) -> bool {
+        matches!(&self.auth, Auth::OAuth(rule) if rule.flow == Flow::AuthorizationCode)
+    }
+
     /// The inputs of which at least one must be given although none is required by itself, such as `apiToken` and
     /// `password`; empty if there are no such.
     #[must_use]
     pub fn needs_one_of(&self) -> &[String] {
         let lists = match &self.auth {
-            Auth::None => return &[],
+            Auth::None | Auth::OAuth(_) => return &[],
             Auth::Basic { password, .. } => password,
             Auth::Bearer { token } => token,
             Auth::Header { value, .. } => value,
@@ -156,6 +239,13 @@ impl ConnectionType {
             }
         };
         let credentials = self.credentials(&checked).map_err(refuse)?;
+        let (oauth, gateway) = match &self.auth {
+            Auth::OAuth(rule) => {
+                let client = rule.client(name, &checked, &base).map_err(refuse)?;
+                (Some(Arc::new(client)), rule.gateway(&base))
+            }
+            _ => (None, None),
+        };
         let values = checked.into_iter().map(|(key, value)| {
             let is_secret = self.input(&key).is_some_and(|input| input.secret);
             let value = match value {
@@ -165,7 +255,16 @@ impl ConnectionType {
             (key, value)
         });
         let (name, kind) = (name.to_owned(), self.name.clone());
-        Ok(ResolvedConnection { name, kind, values: values.collect(), base, credentials })
+        Ok(ResolvedConnection {
+            name,
+            kind,
+            values: values.collect(),
+            base,
+            credentials,
+            oauth,
+            gateway,
+            tokens: None,
+        })
     }
 
     fn credentials(&self, inputs: &Map) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
@@ -178,7 +277,7 @@ impl ConnectionType {
             })
         };
         let (name, value) = match &self.auth {
-            Auth::None => return Ok(Vec::new()),
+            Auth::None | Auth::OAuth(_) => return Ok(Vec::new()),
             Auth::Basic { user, password } => {
                 let (user, password) = (first(user)?, first(password)?);
                 // RFC 7617, section 2: the first colon ends the user's name.
@@ -244,6 +343,7 @@ mod tests {
                 user: vec!["email".to_owned()],
                 password: vec!["apiToken".to_owned(), "password".to_owned()],
             },
+            test: None,
         }
     }
 

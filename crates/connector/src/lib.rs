@@ -12,6 +12,7 @@ pub mod event;
 pub mod input;
 
 pub mod http;
+pub mod oauth;
 
 mod import;
 mod manifest;
@@ -20,7 +21,9 @@ mod native;
 pub mod registry;
 
 pub use action::{Action, Call, LogSink, TRACE_HEADER, Trace};
-pub use connection::{BaseUrl, ConnectionInput, ConnectionType, ConnectionValue, ResolvedConnection};
+pub use connection::{
+    BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
+};
 pub use error::Error;
 pub use event::{EventSource, EventSpec, HookedEvent, PolledEvent, Record};
 pub use http::{

@@ -127,8 +127,8 @@ fn add_headers(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
 /// Refuses a header of the author that the connection's credentials would silently replace.
 fn check_credentials(request: &Request, connection: Option<&ResolvedConnection>) -> Result<(), ActionError> {
     let Some(connection) = connection else { return Ok(()) };
-    match connection.credentials().iter().find(|(name, _)| request.headers.contains_key(name)) {
-        Some((name, _)) => Err(input_error(format!(
+    match request.headers.keys().find(|name| connection.sets(name)) {
+        Some(name) => Err(input_error(format!(
             "the header `{name}` comes from the connection `{}`; leave it out",
             connection.name
         ))),

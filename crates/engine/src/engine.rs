@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::catalog::{Catalog, Look, Reload};
 use crate::clock::Clock;
+use crate::connections::Connections;
 use crate::doubles::Doubles;
 use crate::hooks::Desk;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
@@ -50,6 +51,8 @@ pub(crate) struct Services {
     pub(crate) secrets: Secrets,
     /// The sealed secrets; none where nothing outside is called.
     pub(crate) vault: Option<Arc<Vault>>,
+    /// Tokens, consents and the health of connections.
+    pub(crate) connections: Connections,
     /// The key of this store, for what must be unguessable and the same again.
     pub(crate) secret: Secret,
     /// Who writes a value of the state, one at a time.
@@ -514,6 +517,7 @@ impl Services {
                 doubles.clone(),
             ),
             vault,
+            connections: Connections::default(),
             secret,
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),

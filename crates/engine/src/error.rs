@@ -18,6 +18,14 @@ pub enum Error {
         /// The nearest one there is.
         nearest: Option<String>,
     },
+    /// There is no such connection.
+    #[error("there is no connection `{name}`{}", did_you_mean(.nearest.as_deref()))]
+    NoSuchConnection {
+        /// What was asked for.
+        name: String,
+        /// The nearest one there is.
+        nearest: Option<String>,
+    },
     /// The Automation is switched off.
     #[error("automation `{0}` is disabled; set `enabled: true` in its file")]
     Disabled(AutomationId),

@@ -18,6 +18,7 @@ mod poll;
 mod schemas;
 mod validate;
 
+mod connections;
 mod intake;
 mod native;
 mod reload;
@@ -38,6 +39,9 @@ pub mod trial;
 pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
+pub use connections::{
+    ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
+};
 pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
 pub use forecast::{Forecast, forecast_project};

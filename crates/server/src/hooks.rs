@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use model::HttpResponse;
 use tokio_util::sync::CancellationToken;
 
+use crate::callback;
 use crate::net::{self, Budget, Refusal, Respond, Seen};
 use crate::options::{Deadlines, Limits};
 use crate::resume::{self, Resume};
@@ -50,6 +51,7 @@ impl Respond for Hooks {
                 answer
             }
             Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body).await,
+            Ok(Route::Callback) => callback::answer(&self.engine, &head).await,
             Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
             Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
             Ok(Route::Ready) => probe(&head.method, StatusCode::SERVICE_UNAVAILABLE, "not accepting"),
@@ -124,6 +126,7 @@ impl Hooks {
 enum Route<'p> {
     Trigger { token: &'p str, fragment: &'p str },
     Resume { token: &'p str, step: Option<&'p str> },
+    Callback,
     Health,
     Ready,
     Unknown,
@@ -147,6 +150,7 @@ fn route(path: &str) -> Result<Route<'_>, Refusal> {
             plain_segment(token)?;
             Ok(Route::Resume { token, step })
         }
+        ("oauth", Some("callback")) => Ok(Route::Callback),
         ("healthz", None) => Ok(Route::Health),
         ("readyz", None) => Ok(Route::Ready),
         _ => Ok(Route::Unknown),

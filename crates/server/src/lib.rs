@@ -12,6 +12,7 @@ mod options;
 mod net;
 
 mod admin;
+mod callback;
 mod hooks;
 mod resume;
 

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::clock::Moment;
 use super::error::ApiError;
@@ -84,6 +87,8 @@ type GrantKey = (String, String);
 struct Code {
     grant: GrantKey,
     redirect_uri: String,
+    /// Of a verifier that whoever exchanges the code has to know (RFC 7636, S256).
+    challenge: Option<String>,
     expires_at: Moment,
 }
 
@@ -144,10 +149,19 @@ impl OAuth {
             return Err(bad("'scope' is required"));
         }
         let account_id = account_id.ok_or_else(|| bad("'login_hint' names no user"))?;
+        let challenge = match (query.get("code_challenge"), query.get("code_challenge_method")) {
+            (None, _) => None,
+            (Some(challenge), Some("S256")) => Some(challenge.to_owned()),
+            (Some(_), _) => return Err(bad("'code_challenge_method' must be 'S256'")),
+        };
         let outcome = if denied {
             ("error", "access_denied".to_owned())
         } else {
-            ("code", self.consent(client_id, account_id, scopes, redirect_uri, now))
+            let code = self.consent(client_id, account_id, scopes, redirect_uri, now);
+            if let Some(code) = self.codes.get_mut(&code) {
+                code.challenge = challenge;
+            }
+            ("code", code)
         };
         target.query_pairs_mut().append_pair(outcome.0, &outcome.1);
         if let Some(state) = query.get("state") {
@@ -168,7 +182,10 @@ impl OAuth {
         self.grants.insert(grant.clone(), Grant { scopes, granted_at: now, revoked: false });
         let code = self.secret("code");
         let expires_at = now.plus(self.lifetimes.code);
-        self.codes.insert(code.clone(), Code { grant, redirect_uri: redirect_uri.to_owned(), expires_at });
+        self.codes.insert(
+            code.clone(),
+            Code { grant, redirect_uri: redirect_uri.to_owned(), challenge: None, expires_at },
+        );
         code
     }
 
@@ -214,17 +231,25 @@ impl OAuth {
         match field("grant_type") {
             Some("authorization_code") => {
                 let code = field("code").ok_or_else(|| invalid_request("'code' is required"))?;
-                self.exchange(client_id, code, field("redirect_uri"), now)
+                self.exchange(client_id, code, field("redirect_uri"), field("code_verifier"), now)
             }
             Some("refresh_token") => {
                 let token =
                     field("refresh_token").ok_or_else(|| invalid_request("'refresh_token' is required"))?;
                 self.refresh(client_id, token, now)
             }
+            // The real service has none; connectors of others do.
+            Some("client_credentials") => {
+                let scopes = field("scope").unwrap_or_default().split_whitespace().map(str::to_owned);
+                let scopes = scopes.filter(|scope| scope != "offline_access").collect();
+                let key = (client_id.to_owned(), String::new());
+                self.grants.insert(key.clone(), Grant { scopes, granted_at: now, revoked: false });
+                Ok(self.issue(key, now))
+            }
             Some(_) => Err(ApiError::oauth(
                 StatusCode::BAD_REQUEST,
                 "unsupported_grant_type",
-                "The grant type is neither authorization_code nor refresh_token",
+                "The grant type is none of authorization_code, refresh_token and client_credentials",
             )),
             None => Err(invalid_request("'grant_type' is required")),
         }
@@ -235,6 +260,7 @@ impl OAuth {
         client_id: &str,
         code: &str,
         redirect_uri: Option<&str>,
+        verifier: Option<&str>,
         now: Moment,
     ) -> Result<Tokens, ApiError> {
         // Taken before it is judged: a code is good for one try.
@@ -243,6 +269,7 @@ impl OAuth {
             code.grant.0 == client_id
                 && Some(code.redirect_uri.as_str()) == redirect_uri
                 && now < code.expires_at
+                && code.challenge.as_deref().is_none_or(|challenge| proves(verifier, challenge))
         });
         match good {
             Some(code) => Ok(self.issue(code.grant, now)),
@@ -332,6 +359,12 @@ pub(super) fn accessible_resources(sites: &[Site], base_url: &str, who: &Who) ->
         })
     };
     sites.iter().enumerate().map(entry).collect()
+}
+
+/// Whether a challenge was made of this verifier.
+fn proves(verifier: Option<&str>, challenge: &str) -> bool {
+    let digest = |verifier: &str| URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
+    verifier.is_some_and(|verifier| digest(verifier) == challenge)
 }
 
 fn denied() -> ApiError {

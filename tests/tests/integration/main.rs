@@ -8,6 +8,7 @@
 
 mod site;
 
+mod canary;
 mod failures;
 mod github;
 mod pauses;

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 
 mod completions;
+mod connections;
 mod connectors;
 mod events;
 mod executions;
@@ -42,6 +43,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<polls::Polls>(),
     Entry::of::<subscriptions::Subscriptions>(),
     Entry::of::<state::State>(),
+    Entry::of::<connections::Connections>(),
     Entry::of::<secrets::Secrets>(),
     Entry::of::<connectors::Connectors>(),
     Entry::of::<import::Import>(),

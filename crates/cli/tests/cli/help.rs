@@ -29,6 +29,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "polls",
         "subscriptions",
         "state",
+        "connections",
         "secrets",
         "connectors",
         "import",
@@ -47,6 +48,9 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
     }
     for command in ["list", "get", "set", "delete"] {
         check(&format!("state_{command}"), &["state", command]);
+    }
+    for command in ["list", "test", "login"] {
+        check(&format!("connections_{command}"), &["connections", command]);
     }
     for command in ["list", "set", "remove", "rotate"] {
         check(&format!("secrets_{command}"), &["secrets", command]);

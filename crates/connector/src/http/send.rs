@@ -1,9 +1,9 @@
 //! Sending: guard, slot, one exchange, and redirects followed by our own rules.
 
-use ::http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
+use ::http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::{Bytes, BytesMut};
-use model::{ActionError, ErrorKind};
+use model::{ActionError, ErrorKind, Secret};
 use url::Url;
 
 use super::hosts::Outcome;
@@ -23,8 +23,24 @@ const HARMLESS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
 impl Http {
     /// Sends a request once and gives the answer, whatever its status. Redirects of GET and HEAD are followed.
     pub(crate) async fn send(&self, request: &Request, context: &Context<'_>) -> Sent {
+        let Some(tokens) = context.connection.and_then(|connection| connection.tokens()) else {
+            return self.send_with(request, context, None).await;
+        };
+        let token = tokens.token().await?;
+        let response = self.send_with(request, context, Some(&token)).await?;
+        if !crate::oauth::refuses_token(&response) {
+            return Ok(response);
+        }
+        match tokens.another(&token).await? {
+            // Nothing was done by what was refused, so it may be sent again, whatever it does.
+            Some(fresh) => self.send_with(request, context, Some(&fresh)).await,
+            None => Ok(response),
+        }
+    }
+
+    async fn send_with(&self, request: &Request, context: &Context<'_>, token: Option<&Secret>) -> Sent {
         let limit = request.timeout.unwrap_or(self.options.timeout).min(MAX_TIMEOUT);
-        match tokio::time::timeout(limit, Box::pin(self.follow(request, context))).await {
+        match tokio::time::timeout(limit, Box::pin(self.follow(request, context, token))).await {
             Ok(sent) => sent,
             Err(_) => {
                 self.note(&request.url, context, &Outcome::Failure);
@@ -33,9 +49,12 @@ impl Http {
         }
     }
 
-    async fn follow(&self, request: &Request, context: &Context<'_>) -> Sent {
+    async fn follow(&self, request: &Request, context: &Context<'_>, token: Option<&Secret>) -> Sent {
         let mut url = request.url.clone();
         let mut headers = headers(request, context);
+        if let Some(token) = token {
+            headers.insert(AUTHORIZATION, bearer(token)?);
+        }
         for _ in 0..=MAX_REDIRECTS {
             let response = self.exchange(request, &url, &headers, context).await?;
             let Some(next) = redirect(&request.method, &response, context.subject)? else {
@@ -175,6 +194,14 @@ impl Http {
             }
         }
     }
+}
+
+fn bearer(token: &Secret) -> Result<HeaderValue, ActionError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(|_| {
+        ActionError::new(ErrorKind::Connection, "the token that was issued cannot be sent in a header")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 trait RetainHarmless {

@@ -100,6 +100,11 @@ fn connection() -> Value {
         ("basic", basic, "User name and password (RFC 7617)."),
         ("bearer", of("inputNames"), "The input with the token (RFC 6750)."),
         ("header", header, "A header with the key."),
+        (
+            "oauth2",
+            oauth(),
+            "Tokens that somebody consents to, or that the client gets by itself (OAuth 2.0).",
+        ),
         ("none", json!({"default": true}), "No credentials."),
     ]);
     put(&mut auth, "minProperties", json!(1));
@@ -114,6 +119,60 @@ fn connection() -> Value {
         ("*inputs", named(of("connectionInput")), "What it is given."),
         ("baseUrl", address, "Where the address comes from, if the connector has none."),
         ("*auth", auth, "How credentials are sent."),
+        (
+            "test",
+            object(&[
+                ("*action", name(), "An action of this connector that changes nothing."),
+                ("with", json!({"type": "object"}), "Its inputs."),
+            ]),
+            "A cheap call that shows whether a connection works.",
+        ),
+    ])
+}
+
+fn oauth() -> Value {
+    let sites = object(&[
+        ("*list", text(), "The path of the list of sites at the connection's address."),
+        (
+            "*choice",
+            name(),
+            "The input with the name or the address of the site that is meant; the first one without it.",
+        ),
+        ("*slug", name(), "The input with the product's word in paths: `/ex/<slug>/<id>`."),
+        ("*product", name(), "The input with the product's word in scopes."),
+        ("*word", text(), "The word in the default scopes that the product's own takes the place of."),
+        (
+            "paths",
+            map_of(text()),
+            "Paths of a site that have another name at the connection's address itself.",
+        ),
+    ]);
+    object(&[
+        (
+            "*grant",
+            words(&["authorizationCode", "clientCredentials"]),
+            "Whether a person consents, or the client's own credentials are enough.",
+        ),
+        ("server", name(), "The input with the base of the identity provider, for the two paths."),
+        ("authorizePath", text(), "The path where consent is asked for."),
+        ("tokenPath", text(), "The path where tokens are issued."),
+        ("authorizeUrl", name(), "The input with the whole address where consent is asked for."),
+        ("tokenUrl", name(), "The input with the whole address where tokens are issued."),
+        ("*clientId", name(), "The input with the client's id."),
+        ("*clientSecret", name(), "The input with the client's secret."),
+        ("scopes", name(), "The input with the scopes, apart by spaces."),
+        (
+            "moreScopes",
+            object(&[
+                ("*input", name(), "The input that is true or false."),
+                ("*scopes", text(), "The scopes, apart by spaces."),
+            ]),
+            "What is asked for too where an input is true.",
+        ),
+        ("audience", name(), "The input with the address of which the host is the `audience`."),
+        ("parameters", map_of(text()), "Further parameters of the address where consent is asked for."),
+        ("request", words(&["form", "json"]), "How tokens are asked for. Default: form."),
+        ("sites", sites, "Where one token opens several sites behind a gateway."),
     ])
 }
 

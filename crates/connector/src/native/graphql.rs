@@ -55,13 +55,16 @@ impl Action for RawGraphqlRequest {
     }
 
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
-        Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
+        Some(self.head.address(base).and_then(|base| self.request(inputs, base, &self.path)))
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.spec)?;
-        let base = self.head.address(connection.map(|connection| connection.base()))?;
-        let request = self.request(call.inputs, base)?;
+        let (base, path) = match connection {
+            Some(connection) => connection.place(&self.path),
+            None => (self.head.address(None)?, self.path.as_str()),
+        };
+        let request = self.request(call.inputs, base, path)?;
         check_credentials(&request, connection)?;
         let subject = &self.head.subject;
         let response = call.send(&request, subject, true).await?;
@@ -73,9 +76,8 @@ impl Action for RawGraphqlRequest {
 }
 
 impl RawGraphqlRequest {
-    fn request(&self, inputs: &Map, base: &BaseUrl) -> Result<Request, ActionError> {
-        let url =
-            base.join(&self.path).map_err(|error| input_error(format!("the endpoint's path {error}")))?;
+    fn request(&self, inputs: &Map, base: &BaseUrl, path: &str) -> Result<Request, ActionError> {
+        let url = base.join(path).map_err(|error| input_error(format!("the endpoint's path {error}")))?;
         let mut request = Request::new(Method::POST, url);
         request.set_header("accept", &Value::from("application/json"))?;
         add_headers(&mut request, inputs)?;

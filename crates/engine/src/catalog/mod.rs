@@ -165,6 +165,27 @@ impl Catalog {
         self.connections.values()
     }
 
+    /// The ids of the Automations of which a step names this connection, in order.
+    #[must_use]
+    pub fn users_of(&self, connection: &str) -> Vec<String> {
+        let names = |step: &model::Step| match &step.verb {
+            model::automation::Verb::Action(call) => {
+                call.connection.as_ref().is_some_and(|named| named.name == connection)
+            }
+            _ => false,
+        };
+        let mut users = Vec::new();
+        for deployed in self.automations() {
+            let mut uses = false;
+            deployed.automation.walk(&mut |step| uses |= names(step));
+            if uses {
+                users.push(deployed.automation.id.to_string());
+            }
+        }
+        users.sort_unstable();
+        users
+    }
+
     /// The connection called `name`.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<&Arc<Connection>> {

@@ -40,7 +40,7 @@ impl Run {
             // A double has no use for credentials, and a test need not have them.
             Some(name) if double.is_none() => {
                 self.journal.reads_secrets();
-                Some(self.services.secrets.resolve(&catalog, &name.name).map_err(failed)?)
+                Some(self.services.connect(&catalog, &name.name).await.map_err(failed)?)
             }
             _ => None,
         };
@@ -76,6 +76,11 @@ impl Run {
         };
         let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
         let result = if takes_time { self.bounded(step, context, future).await? } else { future.await };
+        if let Some(connection) = &connection {
+            let now = self.services.clock.now();
+            let error = result.as_ref().err().map(|error| self.journal.hidden_error(error.clone()));
+            self.services.connections.note(&connection.name, now, error.as_ref());
+        }
         let value = result.map_err(failed)?;
         self.within_limit(value)
     }

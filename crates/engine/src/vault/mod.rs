@@ -36,7 +36,6 @@ pub(crate) enum Family {
     /// What people keep, read as `secrets.<name>`.
     Secret,
     /// What a connection was given when it was connected: its tokens.
-    #[cfg_attr(not(test), allow(dead_code, reason = "connections with tokens come next"))]
     Connection,
 }
 
@@ -85,6 +84,8 @@ pub struct Vault {
     ring: RwLock<Option<KeyRing>>,
     /// One write at a time.
     writing: tokio::sync::Mutex<()>,
+    /// Whether another process has the store, so that nothing can be kept here.
+    read_only: bool,
 }
 
 struct Row {
@@ -112,6 +113,7 @@ impl Vault {
             rows: RwLock::default(),
             ring: RwLock::new(ring),
             writing: tokio::sync::Mutex::default(),
+            read_only: false,
         };
         vault.read_rows().await?;
         let unreadable = vault.secrets().iter().filter(|secret| !secret.readable).count();
@@ -123,6 +125,16 @@ impl Vault {
             );
         }
         Ok(vault)
+    }
+
+    /// The same where another process has the store: nothing is asked for that would have to be kept.
+    #[must_use]
+    pub fn for_reading(self) -> Self {
+        Self { read_only: true, ..self }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// The secrets that people keep, by name.

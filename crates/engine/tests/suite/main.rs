@@ -7,6 +7,7 @@
 )]
 
 mod common;
+mod connections;
 
 mod calls;
 mod checking;

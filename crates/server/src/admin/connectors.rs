@@ -1,4 +1,4 @@
-//! What automations can call, and with which connections. Never a value of a connection.
+//! What automations can call.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -53,28 +53,6 @@ pub(crate) struct ConnectorDetail {
     /// The file it comes from, for a user's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-}
-
-/// A connection: what it is, never what it holds.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Connection)]
-struct ConnectionView {
-    name: String,
-    /// The type, such as `wiki.basic`.
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    /// The file, relative to the project folder.
-    path: String,
-}
-
-/// The connections.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Connections {
-    connections: Vec<ConnectionView>,
 }
 
 /// The connectors
@@ -137,20 +115,4 @@ pub(crate) async fn show(
 
 fn plain(declared: &impl Serialize) -> serde_json::Value {
     serde_json::to_value(declared).unwrap_or_default()
-}
-
-/// The connections
-#[utoipa::path(
-    get, path = "/api/v1/connections", tag = "connectors",
-    responses((status = 200, description = "By name, without any value", body = Connections)),
-)]
-pub(crate) async fn connections(State(api): Shared) -> Answer<Connections> {
-    let catalog = api.engine.catalog();
-    let connections = catalog.connections().map(|connection| ConnectionView {
-        name: connection.name.clone(),
-        kind: connection.kind.clone(),
-        description: connection.description.clone(),
-        path: connection.source.path().to_owned(),
-    });
-    Answer::ok(Connections { connections: connections.collect() })
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod automations;
+mod connections;
 mod connectors;
 mod executions;
 mod extract;

@@ -12,7 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connectors, executions, follow, hosts, notices, plan, polls, problem, secrets,
+    Api, Problem, automations, connections, connectors, executions, follow, hosts, notices, plan, polls, problem,
+    secrets,
     state, status, subscriptions, waiting,
 };
 
@@ -77,7 +78,9 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(secrets::rotate))
         .routes(routes!(connectors::list))
         .routes(routes!(connectors::show))
-        .routes(routes!(connectors::connections))
+        .routes(routes!(connections::list))
+        .routes(routes!(connections::test))
+        .routes(routes!(connections::begin_login, connections::login_state))
         .routes(routes!(hosts::list))
         .routes(routes!(description))
         .split_for_parts();

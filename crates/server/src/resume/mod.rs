@@ -293,6 +293,11 @@ fn failed(fault: &Fault, as_page: bool) -> Reply {
     Reply::Json(fault.status, serde_json::json!({ "error": fault.message, "code": fault.code }))
 }
 
+/// A page that tells something and asks nothing.
+pub(crate) fn notice(status: StatusCode, heading: &str, text: &str) -> Answer {
+    answer(Reply::Page(status, page::notice(heading, text)))
+}
+
 fn answer(reply: Reply) -> Answer {
     let (status, kind, body) = match reply {
         Reply::Page(status, markup) => (status, "text/html; charset=utf-8", markup.into_string()),

@@ -76,6 +76,11 @@ pub(super) fn fault(fault: &Fault) -> Markup {
     document(heading, None, &content)
 }
 
+/// A page that tells something and asks nothing.
+pub(super) fn notice(heading: &str, text: &str) -> Markup {
+    document(heading, None, &html! { h1 { (heading) } p { (words::ticked(text)) } })
+}
+
 fn title(scene: &Scene, focus: &Focus<'_>) -> String {
     let what = match focus {
         Focus::Open(open) if open.len() == 1 => match &open[0].on {

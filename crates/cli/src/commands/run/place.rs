@@ -61,8 +61,10 @@ impl Place {
     /// They cannot be read.
     pub(super) async fn vault(&self, config: &Config) -> anyhow::Result<Vault> {
         let elsewhere = if self.temporary.is_empty() { None } else { history::open(config)? };
-        let store = elsewhere.unwrap_or_else(|| self.store.clone());
-        Ok(Vault::open(Arc::new(store), config.keys()).await?)
+        match elsewhere {
+            Some(store) => Ok(Vault::open(Arc::new(store), config.keys()).await?.for_reading()),
+            None => Ok(Vault::open(Arc::new(self.store.clone()), config.keys()).await?),
+        }
     }
 
     /// A folder that holds only this automation, with the connections and connectors of the project.

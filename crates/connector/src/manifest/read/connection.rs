@@ -1,12 +1,16 @@
 //! The connection types of a manifest.
 
+mod oauth;
+
+use std::sync::Arc;
+
 use ::http::HeaderName;
 use model::diagnostic::{Diagnostic, Diagnostics};
 use model::yaml::{Field, MapReader};
-use model::{InputType, Span};
+use model::{InputType, Map, Span, Value};
 
 use super::{check_identifier, input};
-use crate::connection::{Auth, AuthHeader, Base, BaseUrl, ConnectionInput, ConnectionType};
+use crate::connection::{Auth, AuthHeader, Base, BaseUrl, ConnectionInput, ConnectionTest, ConnectionType};
 
 /// The `connections` of a manifest.
 pub(super) fn read(
@@ -28,6 +32,7 @@ pub(super) fn read(
         let base = address(&mut reader, &check, base);
         let auth = reader.required("auth").map("auth").map_or(Auth::None, |reader| auth(reader, &check));
         check_secrets(&auth, &check, reader.key_span("auth"));
+        let test = reader.take("test").map("test").and_then(|reader| test(reader, connector));
         reader.finish();
         let Some(base) = base else { continue };
         types.push(ConnectionType {
@@ -37,6 +42,7 @@ pub(super) fn read(
             inputs,
             base,
             auth,
+            test,
         });
     }
     types
@@ -77,7 +83,7 @@ fn address(reader: &mut MapReader<'_, '_>, check: &Check<'_>, fixed: Option<&Bas
 }
 
 fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
-    let auth = match reader.exactly_one_of(&["basic", "bearer", "header", "none"]) {
+    let auth = match reader.exactly_one_of(&["basic", "bearer", "header", "oauth2", "none"]) {
         Some("basic") => reader.take("basic").map("basic").map(|mut basic| {
             let user = check.inputs(basic.required("user"));
             let password = check.inputs(basic.required("password"));
@@ -96,6 +102,11 @@ fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
             header.finish();
             Some(Auth::Header { name: name?, value, prefix })
         }),
+        Some("oauth2") => reader
+            .take("oauth2")
+            .map("oauth2")
+            .and_then(|reader| oauth::read(reader, check))
+            .map(|rule| Auth::OAuth(Box::new(rule))),
         _ => None,
     };
     reader.finish();
@@ -116,9 +127,10 @@ fn header_name(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Header
 fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
     let names = match auth {
         Auth::None => return,
-        Auth::Basic { password, .. } => password,
+        Auth::Basic { password, .. } => password.as_slice(),
         Auth::Bearer { token } => token,
         Auth::Header { value, .. } => value,
+        Auth::OAuth(rule) => std::slice::from_ref(&rule.client_secret),
     };
     let open = check.inputs.iter().filter(|input| names.contains(&input.spec.name) && !input.secret);
     for input in open {
@@ -126,6 +138,18 @@ fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
         let diagnostic = Diagnostic::error("open-secret", message, span);
         check.diagnostics.push(diagnostic.help(format!("add `secret: true` to `{}`", input.spec.name)));
     }
+}
+
+/// The call that shows whether a connection works.
+fn test(mut reader: MapReader<'_, '_>, connector: &str) -> Option<ConnectionTest> {
+    let action = reader.required("action").name().map(|name| format!("{connector}.{name}"));
+    let with = reader.take("with").node().map(|node| Value::from_serde(node.to_json()));
+    reader.finish();
+    let with = match with {
+        Some(Value::Map(map)) => Arc::unwrap_or_clone(map),
+        _ => Map::new(),
+    };
+    Some(ConnectionTest { action: action?, with })
 }
 
 /// Resolves names of inputs.

@@ -1,0 +1,266 @@
+//! `cogwork connections`
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand as Choice};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, STRONG, Table, cut, paint, plain};
+use crate::settings::{Config, Flags, PLACE};
+use crate::{daemon, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork connections list
+  cogwork connections test mainWiki
+  cogwork connections login mainWiki
+
+`test` and `login` need the daemon. `login` opens the address where somebody consents, and waits for
+the answer, which comes to `/oauth/callback` at the public address of the daemon.";
+
+/// How often the spinner turns.
+const TURN: Duration = Duration::from_millis(100);
+/// The most characters of an error in a table.
+const ERROR: usize = 60;
+
+/// List connections with how they are doing, test them, connect them by consent (OAuth 2.0)
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Connections {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Choice, Debug)]
+enum What {
+    List(List),
+    Test(Test),
+    Login(Login),
+}
+
+/// How it is shown, and where it is.
+#[derive(Args, Debug)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// List the connections: type, who uses them, how they are doing
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork connections list\n  cogwork connections list --json | jq -r '.connections[] | select(.state == \"failing\") | .name'"
+)]
+struct List {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Make the cheap call that shows whether a connection works
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  cogwork connections test mainWiki")]
+struct Test {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Connect by consent: open the provider's page and wait until somebody has consented
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  cogwork connections login mainWiki\n  cogwork connections login mainWiki --no-open"
+)]
+struct Login {
+    /// Its name
+    name: String,
+    /// Print the address and open no browser
+    #[arg(long)]
+    no_open: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A connection as the API lists it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    used_by: Vec<String>,
+    state: Option<String>,
+    last_error: Option<String>,
+    last_success_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+}
+
+impl Subcommand for Connections {
+    const NAME: &'static str = "connections";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let common = match &self.what {
+            What::List(List { common })
+            | What::Test(Test { common, .. })
+            | What::Login(Login { common, .. }) => common,
+        };
+        let config = context.config(common.settings.given(), Talk::Tool)?;
+        let runtime = daemon::runtime()?;
+        match &self.what {
+            What::List(what) => runtime.block_on(list(&config, what)),
+            What::Test(what) => runtime.block_on(test(&config, what)),
+            What::Login(what) => runtime.block_on(login(&config, what)),
+        }
+    }
+}
+
+async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
+    let told: Value = match daemon::get(config, "/api/v1/connections").await? {
+        Some(told) => told,
+        None => without_daemon(config)?,
+    };
+    if what.common.json {
+        output::json(&told)?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Row> = serde_json::from_value(told["connections"].clone())?;
+    if rows.is_empty() {
+        output::say("no connection; `cogwork connectors list` shows what there is to connect to");
+        return Ok(Exit::Done);
+    }
+    let mut table =
+        Table::new(&["NAME", "TYPE", "STATE", "USED BY", "LAST WELL", "TOKEN ENDS", "LAST ERROR"]);
+    for row in &rows {
+        table.row([
+            row.name.as_str(),
+            &row.kind,
+            row.state.as_deref().unwrap_or("no daemon runs"),
+            &row.used_by.join(", "),
+            &row.last_success_at.map(time::local).unwrap_or_default(),
+            &row.expires_at.map(time::local).unwrap_or_default(),
+            &cut(row.last_error.as_deref().unwrap_or_default(), ERROR),
+        ]);
+    }
+    table.print()?;
+    Ok(Exit::Done)
+}
+
+/// The connections of the files, where no daemon knows how they are doing.
+fn without_daemon(config: &Config) -> anyhow::Result<Value> {
+    let catalog = engine::check_project(&config.dir, &[])?.catalog;
+    let rows: Vec<Value> = catalog
+        .connections()
+        .map(|connection| {
+            let mut row = json!({
+                "name": connection.name,
+                "type": connection.kind,
+                "path": connection.source.path(),
+                "usedBy": catalog.users_of(&connection.name),
+            });
+            if let Some(description) = &connection.description {
+                row["description"] = description.as_str().into();
+            }
+            row
+        })
+        .collect();
+    Ok(json!({ "connections": rows }))
+}
+
+async fn test(config: &Config, what: &Test) -> anyhow::Result<Exit> {
+    let told: Value = daemon::post(config, &path(&what.name, "test"), &json!({})).await?;
+    let works = told["works"] == true;
+    if what.common.json {
+        output::json(&told)?;
+    } else if works {
+        let (action, took) = (told["action"].as_str().unwrap_or_default(), &told["tookMs"]);
+        output::say(format_args!("`{}` works: {action} answered within {took} ms", what.name));
+    } else {
+        let message = told["error"]["message"].as_str().unwrap_or("it does not work");
+        output::error(plain(message));
+    }
+    Ok(if works { Exit::Done } else { Exit::Failed })
+}
+
+async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
+    let begun: Value = daemon::post(config, &path(&what.name, "login"), &json!({})).await?;
+    let url = begun["url"].as_str().context("the daemon gave no address")?;
+    if what.common.json {
+        output::json(&begun)?;
+    } else {
+        output::say(format_args!("open this address and consent:\n\n  {}\n", paint(STRONG, plain(url))));
+        let redirect = begun["redirectUrl"].as_str().unwrap_or_default();
+        output::say(format_args!("the provider sends you back to {redirect}, which its set-up has to name"));
+    }
+    if !what.no_open && output::talks_to_a_person() {
+        open(url);
+    }
+    let spinner = spinner();
+    let state = wait(config, &what.name).await;
+    spinner.finish_and_clear();
+    let state = state?;
+    match state["state"].as_str() {
+        Some("connected") => {
+            output::say(format_args!("`{}` is connected", what.name));
+            Ok(Exit::Done)
+        }
+        Some("failed") => {
+            output::error(plain(state["reason"].as_str().unwrap_or("it came to nothing")));
+            Ok(Exit::Failed)
+        }
+        _ => {
+            output::error("nobody has consented in time; begin again");
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+/// Waits for the end of a consent, as long as the daemon does.
+async fn wait(config: &Config, name: &str) -> anyhow::Result<Value> {
+    // Twenty-one times half a minute is a little longer than a consent may take.
+    for _ in 0..21 {
+        let state: Option<Value> = daemon::get(config, &format!("{}?wait=30", path(name, "login"))).await?;
+        let state = state.context("the daemon has stopped; begin again when it runs")?;
+        if state["state"] != "waiting" {
+            return Ok(state);
+        }
+    }
+    Ok(json!({ "state": "waiting" }))
+}
+
+fn spinner() -> ProgressBar {
+    let target =
+        if output::talks_to_a_person() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let spinner = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} waiting for consent ({elapsed})") {
+        spinner.set_style(style);
+    }
+    spinner.enable_steady_tick(TURN);
+    spinner
+}
+
+/// Opens an address in the browser of the desktop, if there is one. Where that fails, the address is on the screen.
+fn open(url: &str) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opened = Command::new(program)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    drop(opened);
+}
+
+fn path(name: &str, what: &str) -> String {
+    format!("/api/v1/connections/{}/{what}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+}

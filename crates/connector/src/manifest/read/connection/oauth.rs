@@ -1,0 +1,67 @@
+//! `oauth2` of a connection type.
+
+use model::yaml::{Field, MapReader};
+
+use super::Check;
+use crate::oauth::{Flow, OAuthRule, SitesRule};
+
+pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<OAuthRule> {
+    let flow = reader.required("grant").one_of(&[
+        ("authorizationCode", Flow::AuthorizationCode),
+        ("clientCredentials", Flow::ClientCredentials),
+    ]);
+    let input = |reader: &mut MapReader<'_, '_>, key: &'static str| {
+        if reader.has(key) { check.input(reader.take(key)) } else { None }
+    };
+    let server = input(&mut reader, "server");
+    let authorize_url = input(&mut reader, "authorizeUrl");
+    let token_url = input(&mut reader, "tokenUrl");
+    let scopes = input(&mut reader, "scopes");
+    let more_scopes = reader.take("moreScopes").map("moreScopes").and_then(|mut reader| {
+        let name = check.input(reader.required("input"));
+        let scopes = reader.required("scopes").string().map(str::to_owned);
+        reader.finish();
+        Some((name?, scopes?))
+    });
+    let audience = input(&mut reader, "audience");
+    let authorize_path = reader.take("authorizePath").name().map(str::to_owned);
+    let token_path = reader.take("tokenPath").name().map(str::to_owned);
+    let client_id = check.input(reader.required("clientId"));
+    let client_secret = check.input(reader.required("clientSecret"));
+    let parameters = pairs(reader.take("parameters"));
+    let json = reader.take("request").one_of(&[("form", false), ("json", true)]).unwrap_or(false);
+    let sites = reader.take("sites").map("sites").and_then(|reader| sites(reader, check));
+    reader.finish();
+    Some(OAuthRule {
+        flow: flow?,
+        server,
+        authorize_path,
+        token_path,
+        authorize_url,
+        token_url,
+        client_id: client_id?,
+        client_secret: client_secret?,
+        scopes,
+        more_scopes,
+        audience,
+        parameters,
+        json,
+        sites,
+    })
+}
+
+fn sites(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<SitesRule> {
+    let list = reader.required("list").name().map(str::to_owned);
+    let choice = check.input(reader.required("choice"));
+    let slug = check.input(reader.required("slug"));
+    let product = check.input(reader.required("product"));
+    let word = reader.required("word").name().map(str::to_owned);
+    let paths = pairs(reader.take("paths"));
+    reader.finish();
+    Some(SitesRule { list: list?, choice: choice?, slug: slug?, product: product?, word: word?, paths })
+}
+
+fn pairs(field: Field<'_, '_>) -> Vec<(String, String)> {
+    let entries = field.entries().into_iter().flat_map(|map| map.iter());
+    entries.filter_map(|entry| Some((entry.key.to_string(), entry.value.as_str()?.to_owned()))).collect()
+}

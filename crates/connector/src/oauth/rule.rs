@@ -1,0 +1,172 @@
+//! What a manifest says of a connection type with OAuth 2.0, and the client that comes of it with a connection's inputs.
+
+use model::{Map, Secret, Value};
+use url::Url;
+
+use super::sites::Sites;
+use super::{Flow, Gateway, OAuthClient};
+use crate::connection::{BaseUrl, BaseUrlError};
+
+/// `oauth2` of a manifest. What is called an input is the name of one.
+#[derive(Clone, Debug)]
+pub(crate) struct OAuthRule {
+    pub(crate) flow: Flow,
+    /// The input with the base of the identity provider, below which the paths are.
+    pub(crate) server: Option<String>,
+    pub(crate) authorize_path: Option<String>,
+    pub(crate) token_path: Option<String>,
+    /// Inputs that give the whole addresses instead.
+    pub(crate) authorize_url: Option<String>,
+    pub(crate) token_url: Option<String>,
+    pub(crate) client_id: String,
+    pub(crate) client_secret: String,
+    pub(crate) scopes: Option<String>,
+    /// An input that is true or false, and what is asked for too where it is true.
+    pub(crate) more_scopes: Option<(String, String)>,
+    /// The input of which the bare host is the `audience`.
+    pub(crate) audience: Option<String>,
+    /// Further parameters of the address of consent.
+    pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) json: bool,
+    pub(crate) sites: Option<SitesRule>,
+}
+
+/// `sites` of a manifest.
+#[derive(Clone, Debug)]
+pub(crate) struct SitesRule {
+    /// The path of the list at the gateway, which is the connection's address.
+    pub(crate) list: String,
+    /// The input with the name or the address of the site that is meant.
+    pub(crate) choice: String,
+    /// The input with the word for the product in paths: `/ex/<slug>/<id>`.
+    pub(crate) slug: String,
+    /// The input with the word for the product in scopes, and the word that stands for it in the default scopes.
+    pub(crate) product: String,
+    pub(crate) word: String,
+    pub(crate) paths: Vec<(String, String)>,
+}
+
+impl OAuthRule {
+    /// The client of a connection with these inputs, which have been checked.
+    ///
+    /// # Errors
+    /// An address cannot be one, or what is needed is empty. The words go behind the connection's name.
+    pub(crate) fn client(
+        &self,
+        connection: &str,
+        inputs: &Map,
+        base: &BaseUrl,
+    ) -> Result<OAuthClient, String> {
+        let required = |name: &String| {
+            let value = text(inputs, name);
+            if value.is_empty() { Err(format!("`{name}` is empty")) } else { Ok(value.to_owned()) }
+        };
+        let authorize_url = match self.flow {
+            Flow::AuthorizationCode => {
+                let given = self.given(inputs, self.authorize_url.as_ref())?;
+                Some(match given {
+                    Some(url) => url,
+                    None => self.own_authorize_url(inputs)?,
+                })
+            }
+            Flow::ClientCredentials => None,
+        };
+        let token_url = match self.given(inputs, self.token_url.as_ref())? {
+            Some(url) => url,
+            None => self.below_server(inputs, self.token_path.as_ref())?,
+        };
+        let sites = self.sites.as_ref().map(|rule| Sites {
+            gateway: base.clone(),
+            list: rule.list.clone(),
+            path: format!("/ex/{}/", crate::http::encode(text(inputs, &rule.slug))),
+            product: text(inputs, &rule.product).to_owned(),
+            choice: text(inputs, &rule.choice).to_owned(),
+        });
+        Ok(OAuthClient {
+            connection: connection.to_owned(),
+            flow: self.flow,
+            authorize_url,
+            token_url,
+            client_id: required(&self.client_id)?,
+            client_secret: Secret::new(required(&self.client_secret)?),
+            scopes: self.scopes(inputs),
+            json: self.json,
+            sites,
+        })
+    }
+
+    /// The gateway, where sites are behind one.
+    pub(crate) fn gateway(&self, base: &BaseUrl) -> Option<Gateway> {
+        let rule = self.sites.as_ref()?;
+        Some(Gateway { base: base.clone(), paths: rule.paths.clone() })
+    }
+
+    /// The scopes, with the product's own word in the place of the one that stands for it.
+    fn scopes(&self, inputs: &Map) -> Vec<String> {
+        let given = self.scopes.as_ref().map_or("", |name| text(inputs, name));
+        let more = self.more_scopes.as_ref().filter(|(name, _)| inputs.get(name) == Some(&Value::Bool(true)));
+        let scopes =
+            given.split_whitespace().chain(more.iter().flat_map(|(_, more)| more.split_whitespace()));
+        match &self.sites {
+            Some(rule) => {
+                let product = text(inputs, &rule.product);
+                scopes.map(|scope| scope.replace(&rule.word, product)).collect()
+            }
+            None => scopes.map(str::to_owned).collect(),
+        }
+    }
+
+    fn own_authorize_url(&self, inputs: &Map) -> Result<Url, String> {
+        let mut url = self.below_server(inputs, self.authorize_path.as_ref())?;
+        let audience = self.audience.as_ref().and_then(|name| bare_host(text(inputs, name)));
+        {
+            let mut query = url.query_pairs_mut();
+            if let Some(audience) = audience {
+                query.append_pair("audience", &audience);
+            }
+            for (name, value) in &self.parameters {
+                query.append_pair(name, value);
+            }
+        }
+        if url.query() == Some("") {
+            url.set_query(None);
+        }
+        Ok(url)
+    }
+
+    /// The address that an input gives as a whole.
+    fn given(&self, inputs: &Map, name: Option<&String>) -> Result<Option<Url>, String> {
+        let Some(name) = name else { return Ok(None) };
+        let given = text(inputs, name);
+        if given.is_empty() {
+            return Ok(None);
+        }
+        let url = Url::parse(given).map_err(|error| format!("`{name}` is not an address ({error})"))?;
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if !matches!(url.scheme(), "http" | "https") || has_user || url.fragment().is_some() {
+            return Err(format!("`{name}` must be an address of http or https, without a user name and `#`"));
+        }
+        Ok(Some(url))
+    }
+
+    fn below_server(&self, inputs: &Map, path: Option<&String>) -> Result<Url, String> {
+        let (Some(server), Some(path)) = (&self.server, path) else {
+            let names =
+                [&self.authorize_url, &self.token_url].into_iter().flatten().cloned().collect::<Vec<_>>();
+            return Err(format!("`{}` must be given", names.join("` and `")));
+        };
+        let wrong = |error: BaseUrlError| format!("`{server}` {error}");
+        BaseUrl::parse(text(inputs, server), None).and_then(|base| base.join(path)).map_err(wrong)
+    }
+}
+
+fn text<'i>(inputs: &'i Map, name: &str) -> &'i str {
+    inputs.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The host of an address, with its port where it has one of its own.
+fn bare_host(address: &str) -> Option<String> {
+    let base = BaseUrl::parse(address, None).ok()?;
+    let host = base.url().host_str()?;
+    Some(base.url().port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}

@@ -1,0 +1,124 @@
+//! The sites that a token opens, where a provider has many behind one gateway.
+
+use ::http::{HeaderValue, Method};
+use model::{ActionError, ErrorKind, Secret, Value};
+use serde::{Deserialize, Serialize};
+
+use super::{OAuthClient, plain};
+use crate::connection::BaseUrl;
+use crate::http::{Http, Request, encode};
+
+/// How many sites an error lists.
+const MOST_SHOWN: usize = 20;
+
+/// Where sites are listed, and which one is meant.
+#[derive(Clone, Debug)]
+pub(crate) struct Sites {
+    pub(crate) gateway: BaseUrl,
+    /// The path of the list.
+    pub(crate) list: String,
+    /// The path of a site below the gateway, up to its id: `/ex/wiki/`.
+    pub(crate) path: String,
+    /// The word in scopes that tells the product's entries from others.
+    pub(crate) product: String,
+    /// The name or address of the one that is meant; the first one if empty.
+    pub(crate) choice: String,
+}
+
+/// A site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// What the gateway's paths name it by.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Its own address.
+    pub url: String,
+}
+
+impl OAuthClient {
+    /// The site that requests go to, as the provider lists it now.
+    ///
+    /// # Errors
+    /// The list cannot be had, is empty, or has none of the name or address that is asked for.
+    pub async fn find_site(&self, http: &Http, token: &Secret) -> Result<Option<Site>, ActionError> {
+        let Some(sites) = &self.sites else { return Ok(None) };
+        let url = sites.gateway.join(&sites.list).map_err(|error| self.refuse(error.to_string()))?;
+        let mut request = Request::new(Method::GET, url);
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
+            .map_err(|_| self.refuse("the token cannot be sent".to_owned()))?;
+        bearer.set_sensitive(true);
+        request.headers.insert(::http::header::AUTHORIZATION, bearer);
+        let response = http.send(&request, &self.context()).await?;
+        if !response.status.is_success() {
+            let status = response.status.as_u16();
+            let message =
+                format!("the connection `{}`: the list of sites was refused with {status}", self.connection);
+            return Err(ActionError::new(ErrorKind::Connection, message).with_status(status));
+        }
+        let listed = response.json().map_err(|_| self.refuse("the list of sites is not JSON".to_owned()))?;
+        self.choose(sites, listed.as_list().unwrap_or_default()).map(Some)
+    }
+
+    /// The address of a site behind the gateway.
+    ///
+    /// # Errors
+    /// It cannot be one.
+    pub fn base_of(&self, site: &Site) -> Result<Option<BaseUrl>, ActionError> {
+        let Some(sites) = &self.sites else { return Ok(None) };
+        let text = format!("{}{}{}", sites.gateway, sites.path, encode(&site.id));
+        BaseUrl::parse(&text, None)
+            .map(Some)
+            .map_err(|error| self.refuse(format!("the site's address {error}")))
+    }
+
+    /// What tells the choice of this site from others: another choice needs another look.
+    #[must_use]
+    pub fn site_choice(&self) -> String {
+        self.sites.as_ref().map_or_else(String::new, |sites| format!("{} {}", sites.gateway, sites.choice))
+    }
+
+    fn choose(&self, sites: &Sites, listed: &[Value]) -> Result<Site, ActionError> {
+        // One site may be listed once for each product, under the same id.
+        let ours = listed.iter().filter(|entry| is_of_product(entry, &sites.product));
+        let candidates: Vec<Site> = ours.filter_map(site).collect();
+        if candidates.is_empty() {
+            let words = "its account has no site; let somebody invite it, or connect with another account";
+            return Err(self.refuse(words.to_owned()));
+        }
+        let same = |text: &str| {
+            text.trim().trim_end_matches('/').eq_ignore_ascii_case(sites.choice.trim().trim_end_matches('/'))
+        };
+        let chosen = match sites.choice.trim() {
+            "" => candidates.first(),
+            _ => candidates.iter().find(|site| same(&site.name) || same(&site.url)),
+        };
+        chosen.cloned().ok_or_else(|| {
+            let mut names: Vec<String> = candidates
+                .iter()
+                .take(MOST_SHOWN)
+                .map(|site| format!("`{}` ({})", plain(&site.name), plain(&site.url)))
+                .collect();
+            names.dedup();
+            self.refuse(format!(
+                "there is no site `{}`; its account can reach {}",
+                sites.choice,
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+fn is_of_product(entry: &Value, product: &str) -> bool {
+    let scopes = entry.get("scopes");
+    match scopes.as_ref().and_then(Value::as_list) {
+        Some(scopes) => scopes.iter().filter_map(Value::as_str).any(|scope| scope.contains(product)),
+        None => true,
+    }
+}
+
+fn site(entry: &Value) -> Option<Site> {
+    let text = |name: &str| entry.get(name).and_then(|value| value.as_str().map(str::to_owned));
+    let id = text("id").filter(|id| !id.is_empty())?;
+    Some(Site { id, name: text("name").unwrap_or_default(), url: text("url").unwrap_or_default() })
+}

@@ -1,0 +1,322 @@
+//! OAuth 2.0 against the simulator's identity provider and gateway, over real HTTP, with both clocks in the test's hand.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use engine::{ConnectionState, Engine, LoginAnswer};
+use pretty_assertions::assert_eq;
+use tests::wiki::{Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, Running, Simulator, When};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::common::{Project, show, soon, start_with, stop};
+
+/// Asks the wiki for its spaces.
+const LIST: &str = "\
+trigger: {manual: {}}
+steps:
+  - {id: list, action: wiki.listSpaces, connection: main, with: {limit: 1}}
+outputs: {count: \"${{ steps.list.results | length }}\"}
+";
+
+/// A wiki behind its gateway, and a project with a connection to it.
+struct World {
+    wiki: Running,
+    project: Project,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With further inputs of the connection.
+    async fn with(more: &str) -> Self {
+        let wiki = Simulator::builder()
+            .clock(Clock::fixed(Moment::parse("2026-03-02T08:00:00Z").expect("an instant")))
+            .demo()
+            .start()
+            .await
+            .expect("a wiki");
+        let mut project = Project::with(LIST);
+        project.settings.public_url = Some("http://127.0.0.1:7070".to_owned());
+        std::fs::create_dir(project.path("secrets")).expect("a folder");
+        project.write("secrets/wikiSecret", DEMO_CLIENT_SECRET);
+        let (auth, gateway) = (wiki.auth_url(), wiki.gateway_url());
+        project.write(
+            "connections/main.yaml",
+            &format!(
+                "type: wiki.oauth\nwith:\n  authUrl: {auth}\n  gateway: {gateway}\n  clientId: {DEMO_CLIENT_ID}\n  \
+                 clientSecret: ${{{{ secrets.wikiSecret }}}}\n{more}"
+            ),
+        );
+        Self { wiki, project }
+    }
+
+    /// Lets time pass on both sides.
+    fn pass(&self, time: Duration) {
+        self.wiki.advance(time);
+        self.project.clock.advance(time);
+    }
+}
+
+/// What the provider sends the browser back with.
+async fn consent(url: &str) -> LoginAnswer {
+    let mut query = redirect(url).await;
+    LoginAnswer { state: query.remove("state"), code: query.remove("code"), error: query.remove("error") }
+}
+
+/// Opens an address as a browser and gives the query of the redirect.
+async fn redirect(url: &str) -> HashMap<String, String> {
+    let rest = url.strip_prefix("http://").expect("an address");
+    let (authority, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(authority).await.expect("it listens");
+    let head = format!("GET /{path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    let location = answer
+        .lines()
+        .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("location")));
+    let (_, location) = location.unwrap_or_else(|| panic!("no redirect: {answer}"));
+    assert!(location.starts_with("http://127.0.0.1:7070/oauth/callback?"), "{location}");
+    let (_, query) = location.split_once('?').expect("a query");
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+async fn login(engine: &Engine) -> Result<String, String> {
+    let begun = engine.begin_login("main").map_err(|error| error.to_string())?;
+    soon(engine.end_login(consent(&begun.url).await)).await
+}
+
+async fn run(engine: &Engine) -> String {
+    let id = start_with(engine, "{}").await;
+    show(&soon(engine.wait(id)).await.expect("it ends"))
+}
+
+fn state(engine: &Engine) -> ConnectionState {
+    engine.connection("main").expect("a connection").state
+}
+
+#[tokio::test]
+async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    assert_eq!(state(&engine), ConnectionState::NeedsLogin);
+    assert!(run(&engine).await.contains("cogwork connections login main"));
+    let begun = engine.begin_login("main").expect("it begins");
+    let host = world.wiki.gateway_url().trim_start_matches("http://").replace(':', "%3A");
+    for part in [
+        &format!("audience={host}"),
+        "prompt=consent",
+        "code_challenge_method=S256",
+        "response_type=code",
+        "offline_access+",
+        "read%3Aspace%3Awiki",
+    ] {
+        assert!(begun.url.contains(part), "{part} is missing in {}", begun.url);
+    }
+    assert_eq!(soon(engine.end_login(consent(&begun.url).await)).await, Ok("main".to_owned()));
+    assert!(run(&engine).await.starts_with("{\"count\":"));
+    assert_eq!(state(&engine), ConnectionState::Healthy);
+    stop(engine).await;
+    let engine = world.project.start().await;
+    assert!(run(&engine).await.starts_with("{\"count\":"));
+    assert_eq!(world.wiki.count("POST", "/oauth/token"), 1, "one exchange and no refresh");
+    assert_eq!(world.wiki.count("GET", "/oauth/token/accessible-resources"), 1, "the site is looked up once");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_state_is_good_for_one_answer_and_ten_minutes() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    let begun = engine.begin_login("main").expect("it begins");
+    let answer = consent(&begun.url).await;
+    let forged = LoginAnswer { state: Some("x".repeat(43)), ..answer.clone() };
+    assert!(engine.end_login(forged).await.is_err());
+    assert!(soon(engine.end_login(answer.clone())).await.is_ok());
+    let again = engine.end_login(answer).await.expect_err("used");
+    assert!(again.contains("has been used or is too old"), "{again}");
+    let begun = engine.begin_login("main").expect("it begins");
+    let late = consent(&begun.url).await;
+    world.project.clock.advance(Duration::from_secs(601));
+    assert!(engine.end_login(late).await.is_err());
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_consent_that_is_denied_is_told_kindly_and_changes_nothing() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    world.wiki.switch(|switches| switches.deny_consent = true);
+    let reason = login(&engine).await.expect_err("denied");
+    assert_eq!(reason, "consent was not given, so nothing was connected");
+    assert_eq!(state(&engine), ConnectionState::NeedsLogin);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_before_it_ends_and_the_rotated_one_is_kept_over_a_restart() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    world.pass(Duration::from_secs(2_600));
+    run(&engine).await;
+    assert_eq!(world.wiki.refreshes(), 0, "it is good for a while");
+    world.pass(Duration::from_secs(300));
+    assert!(run(&engine).await.starts_with("{\"count\":"));
+    assert_eq!(world.wiki.refreshes(), 1, "80 % of its time have passed");
+    stop(engine).await;
+    // Past the leeway in which the provider takes the old refresh token once more.
+    world.pass(Duration::from_secs(7_200));
+    let engine = world.project.start().await;
+    assert!(run(&engine).await.starts_with("{\"count\":"));
+    assert_eq!(world.wiki.refreshes(), 2);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn many_who_find_a_dead_token_renew_it_once() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    // The provider's clock alone: the daemon believes that the token is good, and hears 401.
+    world.wiki.advance(Duration::from_secs(3_700));
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(start_with(&engine, "{}").await);
+    }
+    for id in ids {
+        let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+        assert!(outcome.starts_with("{\"count\":"), "{outcome}");
+    }
+    assert_eq!(world.wiki.refreshes(), 1);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_refusal_about_scopes_renews_nothing() {
+    let world = World::with("  scopes: offline_access read:page:wiki\n").await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    let outcome = run(&engine).await;
+    assert!(outcome.contains("scope"), "{outcome}");
+    assert_eq!(world.wiki.refreshes(), 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_grant_that_was_revoked_asks_for_a_person_once_and_never_loops() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    world.wiki.revoke_grants();
+    let asked = || world.wiki.count("POST", "/oauth/token");
+    assert_eq!(asked(), 1);
+    for _ in 0..3 {
+        let outcome = run(&engine).await;
+        assert!(outcome.contains("connect again with `cogwork connections login main`"), "{outcome}");
+    }
+    assert_eq!(asked(), 2, "the refresh was refused once and never tried again");
+    assert_eq!(state(&engine), ConnectionState::NeedsLogin);
+    stop(engine).await;
+    let engine = world.project.start().await;
+    assert!(run(&engine).await.contains("connect again"));
+    assert_eq!(asked(), 2, "nor after a restart");
+    login(&engine).await.expect("connected again");
+    assert!(run(&engine).await.starts_with("{\"count\":"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_was_never_stored_is_made_up_for_within_the_leeway() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    world.pass(Duration::from_secs(3_700));
+    // The provider has rotated the token, and its answer is lost: as if the process had ended before it was stored.
+    world.wiki.fault(Fault::on("POST", "/oauth/token").reset(When::After)).expect("a fault");
+    let lost = run(&engine).await;
+    assert!(lost.starts_with("failed:"), "{lost}");
+    assert!(run(&engine).await.starts_with("{\"count\":"), "the old refresh token is good once more");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_site_is_chosen_by_name_or_address_and_a_wrong_one_is_told_with_what_there_is() {
+    for (choice, fits) in [("Second", true), ("https://SECOND.example.com/", true), ("third", false)] {
+        let world = World::with(&format!("  apiSiteOverride: \"{choice}\"\n")).await;
+        let id = world.wiki.cloud_id();
+        let scopes = ["read:space:wiki"];
+        world.wiki.accessible_resources(Some(serde_json::json!([
+            {"id": "0-foreign", "name": "second", "url": "https://second.example.com", "scopes": ["read:jam"]},
+            {"id": "1-first", "name": "first", "url": "https://first.example.com", "scopes": scopes},
+            {"id": id, "name": "second", "url": "https://second.example.com", "scopes": scopes},
+        ])));
+        let engine = world.project.start().await;
+        let connected = login(&engine).await;
+        if fits {
+            assert_eq!(connected, Ok("main".to_owned()));
+            assert!(run(&engine).await.starts_with("{\"count\":"), "{choice}");
+        } else {
+            let reason = connected.expect_err("no such site");
+            assert!(
+                reason.contains("`first` (https://first.example.com), `second` (https://second.example.com)"),
+                "{reason}"
+            );
+        }
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_gets_tokens_by_itself_and_shares_them() {
+    let world = World::new().await;
+    let (auth, gateway) = (world.wiki.auth_url(), world.wiki.gateway_url());
+    world.project.write(
+        "connections/main.yaml",
+        &format!(
+            "type: http.clientCredentials\nwith: {{baseUrl: \"{gateway}\", tokenUrl: \"{auth}/oauth/token\", clientId: {DEMO_CLIENT_ID}, \
+             clientSecret: \"${{{{ secrets.wikiSecret }}}}\", scopes: \"read:space:wiki\"}}\n"
+        ),
+    );
+    world.project.write(
+        "automations/test.yaml",
+        &format!(
+            "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: ask, action: http.request, connection: main, with: {{url: \"{gateway}/oauth/token/accessible-resources\", method: GET}}}}\noutputs: ${{{{ steps.ask.results.status }}}}\n"
+        ),
+    );
+    let engine = world.project.start().await;
+    assert_eq!(run(&engine).await, "200");
+    assert_eq!(run(&engine).await, "200");
+    assert_eq!(world.wiki.count("POST", "/oauth/token"), 1);
+    assert_eq!(state(&engine), ConnectionState::Healthy);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_test_makes_the_call_that_the_manifest_names_and_notes_what_came_of_it() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    let tested = soon(engine.test_connection("main")).await.expect("a test");
+    assert!(tested.error.expect("it is not connected").message.contains("not connected"));
+    login(&engine).await.expect("connected");
+    let tested = soon(engine.test_connection("main")).await.expect("a test");
+    assert_eq!((tested.action.as_str(), tested.error), ("wiki.listSpaces", None));
+    let report = engine.connection("main").expect("a connection");
+    assert_eq!((report.state, report.used_by), (ConnectionState::Healthy, vec!["test".to_owned()]));
+    assert!(report.site.is_some() && report.expires_at.is_some());
+    assert!(
+        soon(engine.test_connection("mian"))
+            .await
+            .expect_err("unknown")
+            .to_string()
+            .contains("did you mean `main`?")
+    );
+    stop(engine).await;
+}

@@ -1,0 +1,68 @@
+//! Where identity providers send people back to: `GET /oauth/callback` on the hook listener.
+//!
+//! What the provider says is shown as text, never as markup, and as little of it as tells the person what happened.
+
+use bytes::Bytes;
+use engine::{Engine, LoginAnswer};
+use http::header::ALLOW;
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body_util::Full;
+
+use crate::resume;
+
+/// Ends the consent that the request answers, and shows how it ended.
+pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Response<Full<Bytes>> {
+    if head.method != Method::GET {
+        let mut response = resume::notice(StatusCode::METHOD_NOT_ALLOWED, "This did not work", "use GET");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return response;
+    }
+    let Some(answer) = read(head.uri.query().unwrap_or_default()) else {
+        let text = "The address names something twice, so it does not come from the provider.";
+        return resume::notice(StatusCode::BAD_REQUEST, "This did not work", text);
+    };
+    match engine.end_login(answer).await {
+        Ok(name) => {
+            let text = format!("The connection `{name}` can be used now. You can close this page.");
+            resume::notice(StatusCode::OK, "Connected", &text)
+        }
+        Err(reason) => resume::notice(StatusCode::BAD_REQUEST, "Not connected", &sentence(&reason)),
+    }
+}
+
+/// The parameters; `None` where one comes twice (RFC 6749, section 3.1).
+fn read(query: &str) -> Option<LoginAnswer> {
+    let mut answer = LoginAnswer::default();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let place = match &*name {
+            "state" => &mut answer.state,
+            "code" => &mut answer.code,
+            "error" => &mut answer.error,
+            _ => continue,
+        };
+        if place.replace(value.into_owned()).is_some() {
+            return None;
+        }
+    }
+    Some(answer)
+}
+
+/// A message as a sentence of a page.
+fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_that_comes_twice_is_refused() {
+        let answer = read("state=a%20b&code=c&more=1").expect("an answer");
+        assert_eq!((answer.state.as_deref(), answer.code.as_deref()), (Some("a b"), Some("c")));
+        assert!(read("state=a&state=b").is_none());
+        assert!(read("code=a&code=a").is_none());
+    }
+}
