@@ -76,7 +76,7 @@ pub(crate) enum Auth {
     Basic { user: Vec<String>, password: Vec<String> },
     Bearer { token: Vec<String> },
     Header { name: AuthHeader, value: Vec<String>, prefix: String },
-    OAuth(Box<OAuthRule>),
+    Granted(Box<OAuthRule>),
 }
 
 /// The name of the header that carries a credential.
@@ -195,13 +195,13 @@ impl ConnectionType {
     /// Whether its connections are given tokens, which change while they are used.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
-        matches!(&self.auth, Auth::OAuth(_))
+        matches!(&self.auth, Auth::Granted(_))
     }
 
     /// Whether somebody has to consent before a connection of this type can be used.
     #[must_use]
     pub fn needs_login(&self) -> bool {
-        matches!(&self.auth, Auth::OAuth(rule) if rule.flow == Flow::AuthorizationCode)
+        matches!(&self.auth, Auth::Granted(rule) if rule.flow == Flow::AuthorizationCode)
     }
 
     /// The inputs of which at least one must be given although none is required by itself, such as `apiToken` and
@@ -209,7 +209,7 @@ impl ConnectionType {
     #[must_use]
     pub fn needs_one_of(&self) -> &[String] {
         let lists = match &self.auth {
-            Auth::None | Auth::OAuth(_) => return &[],
+            Auth::None | Auth::Granted(_) => return &[],
             Auth::Basic { password, .. } => password,
             Auth::Bearer { token } => token,
             Auth::Header { value, .. } => value,
@@ -240,7 +240,7 @@ impl ConnectionType {
         };
         let credentials = self.credentials(&checked).map_err(refuse)?;
         let (oauth, gateway) = match &self.auth {
-            Auth::OAuth(rule) => {
+            Auth::Granted(rule) => {
                 let client = rule.client(name, &checked, &base).map_err(refuse)?;
                 (Some(Arc::new(client)), rule.gateway(&base))
             }
@@ -277,7 +277,7 @@ impl ConnectionType {
             })
         };
         let (name, value) = match &self.auth {
-            Auth::None | Auth::OAuth(_) => return Ok(Vec::new()),
+            Auth::None | Auth::Granted(_) => return Ok(Vec::new()),
             Auth::Basic { user, password } => {
                 let (user, password) = (first(user)?, first(password)?);
                 // RFC 7617, section 2: the first colon ends the user's name.

@@ -35,10 +35,11 @@ pub struct LoginBegun {
 }
 
 /// How far a consent has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum LoginState {
     /// The person has not come back.
+    #[default]
     Waiting,
     /// The connection has its tokens.
     Connected,
@@ -109,12 +110,6 @@ impl Logins {
 
     fn watch(&self, connection: &str) -> Option<watch::Receiver<LoginState>> {
         self.open().progress.get(connection).map(watch::Sender::subscribe)
-    }
-}
-
-impl Default for LoginState {
-    fn default() -> Self {
-        Self::Waiting
     }
 }
 

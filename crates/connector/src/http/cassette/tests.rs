@@ -32,6 +32,7 @@ fn connection(base: &str) -> ResolvedConnection {
         description: None,
         inputs: vec![input("user", false), input("password", true)],
         base: Base::Fixed(BaseUrl::parse(base, None).expect("an address")),
+        test: None,
         auth: Auth::Basic { user: vec!["user".to_owned()], password: vec!["password".to_owned()] },
     };
     let inputs: Map = [("user", "ada"), ("password", SECRET)].into_iter().collect();

@@ -59,6 +59,7 @@ fn connection(server: &Server) -> ResolvedConnection {
         description: None,
         inputs: vec![ConnectionInput { spec: input, secret: true }],
         base: Base::Fixed(BaseUrl::parse(&server.url(""), None).expect("an address")),
+        test: None,
         auth: Auth::Bearer { token: vec!["token".to_owned()] },
     };
     let inputs: Map = [("token", "secret-token")].into_iter().collect();

@@ -106,7 +106,7 @@ fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
             .take("oauth2")
             .map("oauth2")
             .and_then(|reader| oauth::read(reader, check))
-            .map(|rule| Auth::OAuth(Box::new(rule))),
+            .map(|rule| Auth::Granted(Box::new(rule))),
         _ => None,
     };
     reader.finish();
@@ -130,7 +130,7 @@ fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
         Auth::Basic { password, .. } => password.as_slice(),
         Auth::Bearer { token } => token,
         Auth::Header { value, .. } => value,
-        Auth::OAuth(rule) => std::slice::from_ref(&rule.client_secret),
+        Auth::Granted(rule) => std::slice::from_ref(&rule.client_secret),
     };
     let open = check.inputs.iter().filter(|input| names.contains(&input.spec.name) && !input.secret);
     for input in open {
