@@ -1,8 +1,8 @@
 //! The handle: what the rest of Cogwork can ask of the engine.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -51,6 +51,8 @@ pub(crate) struct Services {
     pub(crate) secrets: Secrets,
     /// The sealed secrets; none where nothing outside is called.
     pub(crate) vault: Option<Arc<Vault>>,
+    /// Itself, for what outlives a call.
+    pub(crate) this: Weak<Self>,
     /// Tokens, consents and the health of connections.
     pub(crate) connections: Connections,
     /// The key of this store, for what must be unguessable and the same again.
@@ -507,7 +509,8 @@ impl Services {
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             store,
             http,
             secrets: Secrets::new(

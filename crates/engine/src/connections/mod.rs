@@ -88,13 +88,15 @@ impl Connections {
 impl Services {
     /// The connection called `name`, ready to make requests: with tokens where its type has them.
     pub(crate) async fn connect(
-        self: &Arc<Self>,
+        &self,
         catalog: &Catalog,
         name: &str,
     ) -> Result<ResolvedConnection, ActionError> {
         let connection = self.secrets.resolve(catalog, name)?;
         let Some(client) = connection.oauth().cloned() else { return Ok(connection) };
-        let tokens = Arc::new(Tokens::new(self.clone(), client.clone(), name));
+        let stopped = || ActionError::new(ErrorKind::Internal, "the daemon is stopping");
+        let services = self.this.upgrade().ok_or_else(stopped)?;
+        let tokens = Arc::new(Tokens::new(services, client.clone(), name));
         let base = if client.has_sites() { client.base_of(&tokens.site().await?)? } else { None };
         Ok(connection.with_tokens(tokens, base))
     }

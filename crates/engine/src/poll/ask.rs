@@ -133,7 +133,7 @@ impl Asking<'_> {
         let inputs = connector::check_inputs(action.spec(), inputs).map_err(|error| error.message)?;
         let connection = match &self.asks.connection {
             Some(name) => {
-                let resolved = self.services.secrets.resolve(self.catalog, &name.name);
+                let resolved = self.services.connect(self.catalog, &name.name).await;
                 Some(resolved.map_err(|error| error.message)?)
             }
             None => None,

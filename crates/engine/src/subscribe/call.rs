@@ -99,7 +99,7 @@ impl Services {
         let action = action.ok_or_else(|| wrong(format!("there is no action `{name}` any more")))?;
         let inputs = connector::check_inputs(action.spec(), with)?;
         let connection = match &about.connection {
-            Some(name) => Some(self.secrets.resolve(catalog, name)?),
+            Some(name) => Some(self.connect(catalog, name).await?),
             None => None,
         };
         let call = Call {
