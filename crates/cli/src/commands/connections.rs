@@ -32,7 +32,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// The most characters of an error in a table.
 const ERROR: usize = 60;
 
-/// List connections with how they are doing, test them, connect them by consent (OAuth 2.0)
+/// List and test connections, and connect them by consent (OAuth 2.0)
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connections {
