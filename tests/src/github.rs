@@ -290,7 +290,7 @@ impl State {
             ("POST", ["hooks"]) => self.hook(body),
             ("DELETE", ["hooks", id]) => {
                 let before = self.hooks.len();
-                self.hooks.retain(|hook| hook["id"].to_string() != *id);
+                self.hooks.retain(|hook| hook["id"].as_u64() != id.parse().ok());
                 if self.hooks.len() == before {
                     return Err(refusal(StatusCode::NOT_FOUND, "Not Found"));
                 }
@@ -317,7 +317,7 @@ impl State {
     }
 
     fn issue(&mut self, number: &str) -> Result<&mut Value, Answer> {
-        let found = self.issues.iter_mut().find(|issue| issue["number"].to_string() == number);
+        let found = self.issues.iter_mut().find(|issue| issue["number"].as_u64() == number.parse().ok());
         found.ok_or_else(|| refusal(StatusCode::NOT_FOUND, "Not Found"))
     }
 

@@ -110,10 +110,10 @@ async fn no_credential_is_in_the_store_its_log_the_daemons_log_or_an_answer() {
     let project = Project::new().unwrap();
     connect(
         &project,
-        &recorder.url(),
+        recorder.url(),
         &Simulated { site: wiki.base_url(), auth: wiki.auth_url(), gateway: wiki.gateway_url() },
     );
-    project.automation("busy", &BUSY.replace("RECORDER", &recorder.url())).unwrap();
+    project.automation("busy", &BUSY.replace("RECORDER", recorder.url())).unwrap();
     project.automation("child", CHILD).unwrap();
     let daemon = Daemon::of(&project).env("COGWORK_LOG_LEVEL", "debug").start().await.unwrap();
     let site = Site::over(project, daemon);

@@ -84,10 +84,14 @@ async fn an_event_is_subscribed_to_once_told_signed_and_taken_back() {
     let executions = site.executions_of("push").await;
     assert_eq!(executions.len(), 1, "{executions:?}");
     assert_eq!(executions[0]["origin"], json!({"kind": "event"}));
-    // Neither a restart nor a change of the steps asks again.
+    // A daemon that comes back at another address is told there, and the old address no longer; a change of the steps asks
+    // for nothing.
     let asked = github.requests().len();
     site.kill().await;
     site.start().await;
+    github.answered(asked + 2).await;
+    assert_eq!(github.hooks().len(), 1);
+    let asked = github.requests().len();
     let mut changes = site.events("/events").await;
     site.project.automation("push", &PUSH.replace("ref:", "branch:")).unwrap();
     changes.next("catalog").await;

@@ -444,6 +444,7 @@ fn where_the_order_of_steps_is_not_settled_only_the_order_is_left_open() {
 
 /// The files that come with the repository.
 pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
+    crate::common::workers();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let entries = std::fs::read_dir(root.join("automations")).expect("the examples");
     let mut files: Vec<_> = entries
@@ -481,6 +482,7 @@ const KEYS: [&str; 18] = [
 
 #[test]
 fn one_misspelt_key_is_one_error() {
+    crate::common::workers();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
     let mut tried = 0;
@@ -514,6 +516,7 @@ fn one_misspelt_key_is_one_error() {
 
 #[test]
 fn what_cannot_be_read_has_no_consequences_elsewhere() {
+    crate::common::workers();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
     let mut tried = 0;

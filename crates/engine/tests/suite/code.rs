@@ -1,17 +1,9 @@
 //! Code: what it is given, what it gives, how it fails; the checks of its text; its files.
 
-use std::sync::Once;
-
 use engine::check_text;
 use trigger::webhook::Request;
 
-use crate::common::{Project, outcome_of, show, soon, start_with, steps_of, stop};
-
-/// The workers of these tests are a program of their own.
-fn workers() {
-    static SET: Once = Once::new();
-    SET.call_once(|| engine::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
-}
+use crate::common::{Project, outcome_of, show, soon, start_with, steps_of, stop, workers};
 
 /// What comes of one step of code, behind others.
 async fn of(before: &str, code: &str) -> String {

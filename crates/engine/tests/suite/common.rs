@@ -1,7 +1,7 @@
 //! A project folder, an engine over it, and an HTTP server whose answers the test decides.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use engine::{Engine, ManualClock, Settings, Start};
@@ -22,6 +22,12 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("it happens in time")
 }
 
+/// Has code run in workers that are a program of their own, since the tests are not the one that serves as such.
+pub(crate) fn workers() {
+    static SET: Once = Once::new();
+    SET.call_once(|| engine::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
+}
+
 /// A project folder with a store.
 pub(crate) struct Project {
     pub(crate) dir: tempfile::TempDir,
@@ -32,6 +38,7 @@ pub(crate) struct Project {
 impl Project {
     pub(crate) fn new() -> Self {
         connector::install_crypto();
+        workers();
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(dir.path().join("automations")).expect("a folder");
         std::fs::create_dir(dir.path().join("connections")).expect("a folder");

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use crate::checking::{mutated, shipped};
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+    crate::common::workers();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     check_project(&root, &[]).expect("the connectors load").catalog
 });

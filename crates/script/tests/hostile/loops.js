@@ -107,12 +107,14 @@ $X
 //: await { then() { for (;;) {} } };
 //: await Promise.reject(1).catch(() => { for (;;) {} });
 //: await Promise.resolve().finally(() => { for (;;) {} });
-//: const again = (e) => Promise.reject(e).catch(again); await again(1);
 //: await new Promise(() => { for (;;) {} });
 //: class P extends Promise { then(...a) { for (;;) {} } } await new P(() => {});
-//: const ping = async () => pong(), pong = async () => { await null; return ping(); }; await ping();
 //: Promise.resolve().then(() => { for (;;) {} }); return 1;
 $X
+
+//# overrun|error jobs that pile up while they make jobs
+//: const again = (e) => Promise.reject(e).catch(again); await again(1);
+//: const ping = async () => pong(), pong = async () => { await null; return ping(); }; await ping();
 
 //# overrun an answer that never gets finished
 //: return { get data() { for (;;) {} } };

@@ -12,9 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connections, connectors, executions, follow, hosts, notices, plan, polls, problem,
-    secrets,
-    state, status, subscriptions, waiting,
+    Api, Problem, automations, connections, connectors, executions, follow, hosts, notices, plan, polls,
+    problem, secrets, state, status, subscriptions, waiting,
 };
 
 #[derive(utoipa::OpenApi)]

@@ -1,0 +1,68 @@
+//! What is said of results that are not there, or may not be.
+
+use model::diagnostic::{Diagnostic, Span};
+
+use super::places::{Doubt, Why};
+
+/// Why a step has no results where they are read, in words that follow its name.
+pub(super) fn words(why: Why<'_>) -> String {
+    match why {
+        Why::Itself => "is this step itself".to_owned(),
+        Why::Around => "is around this one and has not ended".to_owned(),
+        Why::Inside => "is inside this one, which begins before it".to_owned(),
+        Why::Later => "runs later".to_owned(),
+        Why::OtherCase => "is in the other branch, and only one of the two runs".to_owned(),
+        Why::SideBySide(name) => format!("runs side by side with this one, in `{name}`"),
+        Why::NotWaited(_) => "is not waited for here".to_owned(),
+        Why::OtherList(list) => format!("is in `{list}`, whose results stay there"),
+    }
+}
+
+/// A step whose results are not there yet.
+pub(super) fn never(id: &str, why: Why<'_>, span: Span) -> Diagnostic {
+    let message = format!("step `{id}` has no results yet: it {}", words(why));
+    let (code, help) = match why {
+        Why::Itself | Why::Later | Why::Inside => {
+            ("later-step", "read a step that comes before this one, or move this one behind it".to_owned())
+        }
+        Why::Around => ("later-step", "read the steps inside it that come before this one".to_owned()),
+        Why::OtherCase => (
+            "other-branch",
+            "read the step with both branches: its result is that of the one taken".to_owned(),
+        ),
+        Why::SideBySide(_) => {
+            ("other-branch", "read it behind the `parallel` step, where all lists have ended".to_owned())
+        }
+        Why::OtherList(_) => {
+            ("other-branch", "name the value with `set` before it is needed in both".to_owned())
+        }
+        Why::NotWaited(reader) => ("unwaited-step", format!("add `{id}` to the `needs` of step `{reader}`")),
+    };
+    Diagnostic::error(code, message, span).help(help)
+}
+
+/// A step whose results may not be there.
+pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
+    let reason = match doubts.first() {
+        Some(Doubt::Condition { expression, holds: true, .. }) => {
+            format!("it runs only if `{}`", expression.text())
+        }
+        Some(Doubt::Condition { expression, holds: false, .. }) => {
+            format!("it runs only if not `{}`", expression.text())
+        }
+        Some(Doubt::Case(around)) => format!("another case of `{}` may be the one", around.id),
+        Some(Doubt::Loop(each)) => format!("the loop `{}` may have no turns", each.id),
+        Some(Doubt::OnlyOnError) => "it runs only when a step fails".to_owned(),
+        Some(Doubt::Failure) | None => "what is before it may have failed".to_owned(),
+    };
+    let help = match doubts.first() {
+        Some(Doubt::Loop(each)) => {
+            format!(
+                "read `steps.{}.results`, the list of what the turns gave, or add `| default(…)`",
+                each.id
+            )
+        }
+        _ => format!("say what holds then: `steps.{id}.results… | default(…)`"),
+    };
+    Diagnostic::warning("may-be-missing", format!("step `{id}` may not have run: {reason}"), span).help(help)
+}
