@@ -127,7 +127,7 @@ async fn credentials_come_from_the_connection_alone() {
     assert_eq!(error.kind, ErrorKind::Connection);
     assert_eq!(
         error.message,
-        "`wiki.rawRequest` needs a connection; name one of type wiki.basic with `connection:`"
+        "`wiki.rawRequest` needs a connection; name one of type wiki.basic or wiki.oauth with `connection:`"
     );
     let other = connection("http.bearer", r#"{"baseUrl": "http://127.0.0.1", "token": "t"}"#);
     let error = call("wiki.getPage", r#"{"pageId": "1"}"#, Some(&other)).await.expect_err("refused");

@@ -143,7 +143,7 @@ fn reads_are_reads_and_the_rest_writes() {
         let name = action.name.trim_start_matches("wiki.");
         let is_read = name.starts_with("get") || name.starts_with("list");
         assert_eq!(action.effect == Effect::Read, is_read, "{name}");
-        assert!(action.connection_required && action.connections == ["wiki.basic"], "{name}");
+        assert!(action.connection_required && action.connections == ["wiki.basic", "wiki.oauth"], "{name}");
     }
     for name in ["log.info", "text.split"] {
         assert_eq!(registry.action(name).expect("it is shipped").spec().effect, Effect::Pure);

@@ -288,7 +288,7 @@ async fn a_client_gets_tokens_by_itself_and_shares_them() {
     world.project.write(
         "automations/test.yaml",
         &format!(
-            "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: ask, action: http.request, connection: main, with: {{url: \"{gateway}/oauth/token/accessible-resources\", method: GET}}}}\noutputs: ${{{{ steps.ask.results.status }}}}\n"
+            "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: ask, action: http.request, connection: main, with: {{url: \"{gateway}/oauth/token/accessible-resources\", method: GET}}}}\noutputs: ${{{{ steps.ask.results.statusCode }}}}\n"
         ),
     );
     let engine = world.project.start().await;
