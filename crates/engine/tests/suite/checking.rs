@@ -520,17 +520,13 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
     let mut tried = 0;
-    for (path, text) in shipped() {
+    // What is wrong in code is told where the code no longer fits together.
+    for (path, text) in shipped().into_iter().filter(|(_, text)| !text.contains("code: |")) {
         let lines: Vec<&str> = text.lines().collect();
-        let code = lines_of_code(&lines);
         for (at, line) in lines.iter().enumerate() {
             let Some((key, value)) = line.split_once(": ").filter(|(key, _)| !key.contains('#')) else {
                 continue;
             };
-            // What is wrong in code is told where the code no longer fits together.
-            if code.contains(&at) {
-                continue;
-            }
             // A value of several lines would not end with its first one.
             if value.is_empty() || ["|", ">"].iter().any(|block| value.starts_with(block)) {
                 continue;
@@ -562,21 +558,6 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
         }
     }
     assert!(tried > 100, "{tried}");
-}
-
-/// The lines that are code.
-fn lines_of_code(lines: &[&str]) -> HashSet<usize> {
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let mut found = HashSet::new();
-    let mut around = None;
-    for (at, line) in lines.iter().enumerate() {
-        if line.trim().is_empty() || around.is_some_and(|around| indent(line) > around) {
-            found.extend(around.map(|_| at));
-            continue;
-        }
-        around = line.trim_end().ends_with("code: |").then(|| indent(line));
-    }
-    found
 }
 
 /// A file of the repository with some of its lines deleted, doubled, swapped or moved to the right.

@@ -112,7 +112,7 @@ $X
 //: Promise.resolve().then(() => { for (;;) {} }); return 1;
 $X
 
-//# overrun|error jobs that pile up while they make jobs
+//# overrun|memory|error|fine jobs that pile up while they make jobs, and catch that there is no memory
 //: const again = (e) => Promise.reject(e).catch(again); await again(1);
 //: const ping = async () => pong(), pong = async () => { await null; return ping(); }; await ping();
 

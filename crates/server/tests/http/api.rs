@@ -121,7 +121,10 @@ async fn connections_are_listed_without_a_value() {
     daemon.engine.reload().await;
     let answer = daemon.api("GET", "/api/v1/connections", "", "").await;
     let expected = json!({"connections": [
-        {"name": "shop", "type": "http.basic", "description": "The shop", "path": "connections/shop.yaml"},
+        {
+            "name": "shop", "type": "http.basic", "description": "The shop", "path": "connections/shop.yaml",
+            "usedBy": [], "state": "unused", "succeeded": 0, "failed": 0,
+        },
     ]});
     assert_eq!(answer.json(), expected);
     assert!(!answer.body.contains("canary"));
