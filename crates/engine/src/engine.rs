@@ -24,6 +24,7 @@ use crate::connections::Connections;
 use crate::doubles::Doubles;
 use crate::hooks::Desk;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
+use crate::listen::Listeners;
 use crate::poll::{self, Polls};
 use crate::reload::Loader;
 use crate::run::Secret;
@@ -63,6 +64,7 @@ pub(crate) struct Services {
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) hooks: Desk,
+    pub(crate) listeners: Listeners,
     pub(crate) polls: Polls,
     pub(crate) subscriptions: Subscriptions,
     /// Nothing new begins, and what runs stops at the next step.
@@ -527,6 +529,7 @@ impl Services {
             notices,
             intake: Intake::new(settings.limits.in_flight),
             hooks: Desk::default(),
+            listeners: Listeners::default(),
             polls: Polls::default(),
             subscriptions: Subscriptions::default(),
             closing: CancellationToken::new(),

@@ -23,6 +23,7 @@ use trigger::sending::{Sending, names};
 use trigger::webhook::{Received, Request};
 
 pub(crate) use chain::of as chain_of;
+pub(crate) use credentials::dropped as without_credentials;
 pub(crate) use desk::Desk;
 
 use crate::Error;
@@ -94,6 +95,12 @@ impl Engine {
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             return Ok(answer);
         }
+        if self.is_listening(mounted)
+            && let Some(answer) =
+                self.capture(mounted, webhook, &request, self.judge(mounted, webhook, &request)).await
+        {
+            return answer;
+        }
         chain::check(&request)?;
         if let Some(rule) = &webhook.rate_limit {
             self.services().hooks.pace(mounted, rule, self.services().clock.now())?;
@@ -102,10 +109,28 @@ impl Engine {
         let received = trigger::webhook::receive(webhook, request)?;
         if !self.condition_holds(mounted, &received.results)? {
             self.count_refused(Some(mounted), "filtered");
-            return Ok(HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)]))));
+            return Ok(filtered());
         }
         let names = names(webhook, &received, signed, mounted.test)?;
         self.begin(mounted, webhook, received, names).await
+    }
+
+    /// What a request would be answered that starts nothing; `None` where its answer would be that of an execution.
+    async fn judge(
+        &self,
+        mounted: &Mounted,
+        webhook: &WebhookTrigger,
+        request: &Request,
+    ) -> Result<Option<HttpResponse>, Rejection> {
+        self.verify(mounted, webhook, request)?;
+        let mut received = trigger::webhook::receive(webhook, request.clone())?;
+        if !self.condition_holds(mounted, &received.results)? {
+            return Ok(Some(filtered()));
+        }
+        let services = self.services();
+        let id = services.intake.next_id(services.clock.now());
+        self.decide(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
+        Ok(received.payload.decided.and_then(|decided| decided.response))
     }
 
     /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
@@ -276,6 +301,11 @@ pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
 
 /// When a caller may try again whose request could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// What a sender is told where the trigger's condition does not hold.
+fn filtered() -> HttpResponse {
+    HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)])))
+}
 
 fn condition_failed() -> Rejection {
     Rejection {

@@ -20,6 +20,7 @@ mod validate;
 
 mod connections;
 mod intake;
+mod listen;
 mod native;
 mod reload;
 mod run;
@@ -46,6 +47,7 @@ pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
 pub use forecast::{Forecast, forecast_project};
 pub use intake::{Answer, Pending, SignalError};
+pub use listen::{Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use poll::{PollError, PollView};

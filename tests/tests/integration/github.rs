@@ -7,7 +7,7 @@ use tests::github::{GitHub, TOKEN};
 use crate::site::Site;
 
 /// A site whose connection `hub` leads to the double.
-async fn site(github: &GitHub, automations: &[(&str, &str)]) -> Site {
+pub(crate) async fn site(github: &GitHub, automations: &[(&str, &str)]) -> Site {
     let mut site = Site::new(automations);
     site.project.secret("hubToken", TOKEN).unwrap();
     let with = format!("token: \"${{{{ secrets.hubToken }}}}\", host: \"{}\"", github.url());
@@ -64,7 +64,7 @@ async fn every_action_is_taken_by_the_api() {
     assert_eq!(github.hooks(), Vec::<Value>::new());
 }
 
-const PUSH: &str = "trigger: {event: github.push, connection: hub, with: {owner: acme, repo: shop}}\n\
+pub(crate) const PUSH: &str = "trigger: {event: github.push, connection: hub, with: {owner: acme, repo: shop}}\n\
     steps:\n  - set: {ref: \"${{ trigger.results.body.data.ref }}\"}\n";
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn an_event_is_subscribed_to_once_told_signed_and_taken_back() {
     site.project.automation("push", &PUSH.replace("ref:", "branch:")).unwrap();
     changes.next("catalog").await;
     assert_eq!(github.tell("push", "two", &payload, false).await.unwrap(), [200]);
-    assert_eq!(github.requests().len(), asked);
+    assert_eq!(github.requests().len(), asked, "{:?}", github.requests());
     // Disabled, it is taken back.
     site.project.automation("push", &format!("enabled: false\n{PUSH}")).unwrap();
     github.answered(asked + 1).await;

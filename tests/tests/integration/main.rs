@@ -11,6 +11,7 @@ mod site;
 mod canary;
 mod failures;
 mod github;
+mod listening;
 mod pauses;
 mod reload;
 mod repeats;

@@ -13,6 +13,7 @@ mod executions;
 mod import;
 mod init;
 mod list;
+mod listen;
 mod new;
 mod pair;
 mod plan;
@@ -36,6 +37,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<test::Test>(),
     Entry::of::<serve::Serve>(),
     Entry::of::<list::List>(),
+    Entry::of::<listen::Listen>(),
     Entry::of::<plan::Plan>(),
     Entry::of::<pair::Pair>(),
     Entry::of::<executions::Executions>(),

@@ -22,6 +22,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "test",
         "serve",
         "list",
+        "listen",
         "plan",
         "pair",
         "executions",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::automation::WebhookTrigger;
+use model::payload::WebhookPayload;
 use model::redact::{self, Redactor};
 use model::value::Value;
 use trigger::webhook::Received;
@@ -56,4 +57,24 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
         }
     }
     received
+}
+
+/// A request as people may look at it, save it and hand it on: without the headers that carry credentials or signatures,
+/// and without any secret that is known, wherever it stands.
+pub(crate) fn dropped(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
+    payload.headers.retain(|name, _| !redact::is_credential_header(name));
+    if redactor.is_idle() {
+        return payload;
+    }
+    for value in payload.headers.values_mut() {
+        *value = redactor.text(value).into_owned();
+    }
+    let query = std::mem::take(&mut payload.query_parameters);
+    payload.query_parameters = query.into_iter().map(|(name, value)| (name, redactor.value(value))).collect();
+    payload.raw_query = redactor.text(&payload.raw_query).into_owned();
+    payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
+    if let Some(masked) = redactor.bytes(&payload.body.data) {
+        payload.body.data = masked.into();
+    }
+    payload
 }

@@ -32,6 +32,9 @@ const MOST_FAILURES: u32 = 32;
 /// The subscriptions there are, have to be, or have to go, by their own ids.
 pub(crate) struct Subscriptions {
     state: Mutex<BTreeMap<String, Entry>>,
+    /// Held while one is read, changed and written down: whoever tells a subscription to go while it is made must not
+    /// write over what the other application calls it, or nobody could take it back.
+    changing: tokio::sync::Mutex<()>,
     /// Told when something may have to be done.
     wake: Notify,
     slots: Semaphore,
@@ -45,7 +48,12 @@ struct Entry {
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        Self { state: Mutex::default(), wake: Notify::new(), slots: Semaphore::new(AT_ONCE) }
+        Self {
+            state: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
+            wake: Notify::new(),
+            slots: Semaphore::new(AT_ONCE),
+        }
     }
 }
 
@@ -110,7 +118,7 @@ impl Services {
         let wanted = deployed.and_then(|deployed| self.wanted(&catalog, deployed, false));
         let of_it = |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
-        for mut subscription in self.subscriptions.all().into_iter().filter(of_it) {
+        for subscription in self.subscriptions.all().into_iter().filter(of_it) {
             if subscription.leaving {
                 continue;
             }
@@ -118,7 +126,7 @@ impl Services {
                 there = true;
                 continue;
             }
-            self.leave(&mut subscription).await;
+            self.leave(&subscription.id).await;
         }
         if let Some(wanted) = wanted.filter(|_| !there) {
             self.keep_subscription(wanted).await;
@@ -152,6 +160,28 @@ impl Services {
         })
     }
 
+    /// Subscribes for the test address of an Automation, where somebody listens from now on.
+    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployed) {
+        let of_it = |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
+        if self.subscriptions.all().iter().any(of_it) {
+            return;
+        }
+        if let Some(wanted) = self.wanted(catalog, deployed, true) {
+            self.keep_subscription(wanted).await;
+            self.subscriptions.wake.notify_one();
+        }
+    }
+
+    /// Takes the subscription for the test address of an Automation back.
+    pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
+        for one in self.subscriptions.all() {
+            if one.automation == *id && one.test && !one.leaving {
+                self.leave(&one.id).await;
+            }
+        }
+        self.subscriptions.wake.notify_one();
+    }
+
     /// The address at which an Automation hears of its event.
     fn event_url(&self, deployed: &Deployed, test: bool) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
@@ -159,11 +189,14 @@ impl Services {
         format!("{base}/trigger/{}", token.map_or("", String::as_str))
     }
 
-    async fn leave(&self, subscription: &mut Subscription) {
+    /// Tells a subscription to go.
+    async fn leave(&self, id: &str) {
+        let _changing = self.subscriptions.changing.lock().await;
+        let Some(mut subscription) = self.subscriptions.get(id) else { return };
         let now = self.clock.now();
         (subscription.leaving, subscription.failures, subscription.error) = (true, 0, None);
         (subscription.next_at, subscription.since) = (Some(now), now);
-        self.keep_subscription(subscription.clone()).await;
+        self.keep_subscription(subscription).await;
     }
 
     /// Writes down how a subscription stands. What is in memory follows only then.
@@ -196,8 +229,9 @@ impl Services {
             self.subscribe(&subscription).await.map(Some)
         };
         drop(slot);
+        let _changing = self.subscriptions.changing.lock().await;
         // It may have been told to leave while it was made.
-        let Some(mut now) = self.subscriptions.rested(&id) else { return };
+        let Some(mut now) = self.subscriptions.get(&id) else { return };
         match result {
             Ok(Some((inputs, remote))) => {
                 tracing::info!(%automation, event, "subscribed");
@@ -222,6 +256,8 @@ impl Services {
             }
         }
         self.keep_subscription(now).await;
+        // Not before: what is still due in memory would begin once more.
+        self.subscriptions.rest(&id);
         self.subscriptions.wake.notify_one();
     }
 
@@ -262,6 +298,10 @@ impl Subscriptions {
         self.state().values().map(|entry| entry.subscription.clone()).collect()
     }
 
+    fn get(&self, id: &str) -> Option<Subscription> {
+        self.state().get(id).map(|entry| entry.subscription.clone())
+    }
+
     /// When something has to be done next.
     fn next(&self) -> Option<Timestamp> {
         let state = self.state();
@@ -279,12 +319,11 @@ impl Subscriptions {
         due.collect()
     }
 
-    /// How a subscription stands that was worked on, which is over.
-    fn rested(&self, id: &str) -> Option<Subscription> {
-        let mut state = self.state();
-        let entry = state.get_mut(id)?;
-        entry.busy = false;
-        Some(entry.subscription.clone())
+    /// The other application is asked no longer.
+    fn rest(&self, id: &str) {
+        if let Some(entry) = self.state().get_mut(id) {
+            entry.busy = false;
+        }
     }
 
     fn put(&self, subscription: Subscription) {

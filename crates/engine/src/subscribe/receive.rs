@@ -35,15 +35,23 @@ impl Engine {
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
             return Ok(answer);
         }
-        self.verify_event(mounted, &webhook, &secret, &request)?;
         let header = |name: &str| {
             let mut values = request.headers.iter().filter(|(header, _)| header == name);
             values.next().map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
-        if let Some((name, value)) = &hook.only
-            && header(name).as_ref() != Some(value)
-        {
-            // Such as the greeting after a subscription was made.
+        // Others are such as the greeting after a subscription was made, for which nobody listens.
+        let meant = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
+        if meant && self.is_listening(mounted) {
+            let judged = async {
+                self.verify_event(mounted, &webhook, &secret, &request)?;
+                trigger::webhook::receive(&webhook, request.clone()).map(|_| None)
+            };
+            if let Some(answer) = self.capture(mounted, &webhook, &request, judged).await {
+                return answer;
+            }
+        }
+        self.verify_event(mounted, &webhook, &secret, &request)?;
+        if !meant {
             services.intake.count_refused("ignored");
             return Ok(said("ignored"));
         }

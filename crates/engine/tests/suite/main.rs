@@ -22,6 +22,7 @@ mod forecast;
 mod hiding;
 mod hooks;
 mod intake;
+mod listening;
 mod pauses;
 mod polls;
 mod relations;

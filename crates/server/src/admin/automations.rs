@@ -215,7 +215,7 @@ pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<
     Ok(Answer::ok(Pairing { open_until: api.engine.pairing(&automation) }))
 }
 
-/// What to start with: inputs, or the whole payload that some earlier start had.
+/// What to start with: inputs, the whole payload that some earlier start had, or one that was saved.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RunBody {
@@ -227,6 +227,12 @@ pub(crate) struct RunBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     payload: Option<serde_json::Value>,
+    /// The name of a saved payload.
+    #[serde(default)]
+    saved: Option<String>,
+    /// Whether it is a test: shown apart, with a state of its own.
+    #[serde(default)]
+    test: bool,
 }
 
 /// How to start.
@@ -268,9 +274,20 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     body: Option<Body<RunBody>>,
 ) -> Result<Answer<Started>, Problem> {
-    let payload = payload(body.map(|body| body.0).unwrap_or_default())?;
     let automation = id_of(&api.engine.catalog(), &id)?;
-    let (engine, start) = (api.engine.clone(), Start { payload, origin: Origin::Manual });
+    let mut body = body.map(|body| body.0).unwrap_or_default();
+    let origin = if body.test { Origin::Test } else { Origin::Manual };
+    let payload = match body.saved.take() {
+        None => payload(body)?,
+        Some(name) if body.inputs.is_none() && body.payload.is_none() => {
+            api.engine.saved_payload(&automation, &name).await?
+        }
+        Some(_) => {
+            let detail = "give `inputs`, `payload` or `saved`, one of them".to_owned();
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail));
+        }
+    };
+    let (engine, start) = (api.engine.clone(), Start { payload, origin });
     let execution = api.to_its_end(async move { engine.run(&automation, start).await }).await??;
     if query.wait
         && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.wait(execution)).await

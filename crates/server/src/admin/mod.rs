@@ -12,6 +12,7 @@ mod extract;
 mod follow;
 mod history;
 mod hosts;
+mod listening;
 mod notices;
 mod plan;
 mod polls;

@@ -135,7 +135,7 @@ impl Api {
         Ok(found.ok_or_else(|| PollError::NoPoll(automation.clone()))?.into())
     }
 
-    fn id_of(&self, name: &str) -> Result<AutomationId, Problem> {
+    pub(super) fn id_of(&self, name: &str) -> Result<AutomationId, Problem> {
         Ok(self.engine.catalog().find(name)?.automation.id.clone())
     }
 }

@@ -12,8 +12,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Api, Problem, automations, connections, connectors, executions, follow, hosts, notices, plan, polls,
-    problem, secrets, state, status, subscriptions, waiting,
+    Api, Problem, automations, connections, connectors, executions, follow, hosts, listening, notices, plan,
+    polls, problem, secrets, state, status, subscriptions, waiting,
 };
 
 #[derive(utoipa::OpenApi)]
@@ -57,6 +57,9 @@ pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
         .routes(routes!(automations::show))
         .routes(routes!(automations::run))
         .routes(routes!(automations::pair, automations::pairing))
+        .routes(routes!(listening::listen, listening::captures, listening::stop))
+        .routes(routes!(listening::payloads, listening::save))
+        .routes(routes!(listening::payload))
         .routes(routes!(subscriptions::list))
         .routes(routes!(polls::list))
         .routes(routes!(polls::show))

@@ -31,6 +31,7 @@ Examples:
   cogwork run hello --input name=Ada --watch
   cogwork run order-desk --payload order.json      the body of a request on its webhook
   echo '{\"id\": 7}' | cogwork run order-desk --payload -
+  cogwork run order-desk --saved first --test      a request that `cogwork listen` has saved
   cogwork run /tmp/try.yaml                        a file that is not in the project
   cogwork run nightly | jq .dueAt
   cogwork run publish --answer ask=approve         what it asks is answered beforehand
@@ -56,6 +57,12 @@ pub(crate) struct Run {
     /// manual start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,
+    /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["payload", "inputs"])]
+    saved: Option<String>,
+    /// Mark it as a test, shown apart and with a state of its own
+    #[arg(long)]
+    test: bool,
     /// One input of a manual start; again for more
     #[arg(long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
@@ -98,7 +105,7 @@ async fn execute(
     let store = Arc::new(place.store.clone());
     let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;
     let asking = Asking::new(&engine, config, answers);
-    let result = start_and_wait(&engine, &place, given, run.watch, asking, &mut signals).await;
+    let result = start_and_wait(&engine, &place, given, run, asking, &mut signals).await;
     engine.shutdown(GRACE).await;
     let closed = place.store.close().await;
     let exit = result?;
@@ -110,15 +117,20 @@ async fn start_and_wait(
     engine: &Engine,
     place: &Place,
     given: &payload::Given,
-    watch: bool,
+    run: &Run,
     mut asking: Asking<'_>,
     signals: &mut Signals,
 ) -> anyhow::Result<Exit> {
     let catalog = engine.catalog();
     let deployed = project::find(&catalog, &place.wanted, place.is_file)?;
-    let payload = given.payload(deployed)?;
-    let id = engine.run(&deployed.automation.id, Start { payload, origin: Origin::Manual }).await?;
-    let mut progress = Progress::new(id, watch);
+    let automation = &deployed.automation.id;
+    let payload = match &run.saved {
+        Some(name) => engine.saved_payload(automation, name).await?,
+        None => given.payload(deployed)?,
+    };
+    let origin = if run.test { Origin::Test } else { Origin::Manual };
+    let id = engine.run(automation, Start { payload, origin }).await?;
+    let mut progress = Progress::new(id, run.watch);
     progress.begin(&deployed.automation.name);
     let ended = wait(engine, id, &mut progress, &mut asking, signals).await;
     progress.end();

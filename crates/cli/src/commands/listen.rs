@@ -1,0 +1,169 @@
+//! `cogwork listen`
+
+use clap::Args;
+use jiff::Timestamp;
+use model::AutomationId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::{Exit, Fault};
+use crate::output::{self, plain};
+use crate::settings::{Config, Flags, PLACE};
+use crate::signals::Signals;
+use crate::{daemon, time};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork listen order-desk
+  cogwork listen order-desk --count 1 --save first
+  cogwork run order-desk --saved first --test
+
+What comes to the test address meanwhile is captured and starts nothing; Ctrl-C ends it. Without
+listening, a request to that address starts a test execution, also where the automation is
+disabled.";
+
+/// How many characters of a body are shown.
+const MOST_SHOWN: usize = 200;
+
+/// Listen at the test address of an automation and show what comes
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Listen {
+    /// The automation's id
+    #[arg(value_name = "ID")]
+    automation: String,
+    /// How long, such as `2m`; 10m at most
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// How many requests; 100 at most
+    #[arg(long, value_name = "N")]
+    count: Option<u32>,
+    /// Save what comes as payloads/ID/NAME.json, the second one as NAME-2 and so on; credentials are left out
+    #[arg(long, value_name = "NAME")]
+    save: Option<String>,
+    /// Print each request as a line of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// How the listening stands, as the API says it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listening {
+    test_url: Option<String>,
+    subscription: Option<Subscription>,
+    listening: bool,
+    until: Timestamp,
+    captures: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Subscription {
+    error: Option<String>,
+}
+
+impl Subcommand for Listen {
+    const NAME: &'static str = "listen";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        daemon::runtime()?.block_on(listen(&config, &self))
+    }
+}
+
+async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
+    let id = AutomationId::parse(&what.automation)
+        .ok_or_else(|| Fault::usage(format!("`{}` is no automation's id", plain(&what.automation))))?;
+    let mut signals = Signals::listen()?;
+    let automation = format!("/api/v1/automations/{id}");
+    let path = format!("{automation}/listen");
+    let begun: Listening = daemon::post(config, &path, &what.terms()?).await?;
+    let until = time::local(begun.until);
+    match &begun.test_url {
+        Some(url) => output::say(format!("listening at {url} until {until}; Ctrl-C ends it")),
+        None => output::say(format!("subscribing for a test, listening until {until}; Ctrl-C ends it")),
+    }
+    let (mut seen, mut complained) = (0, false);
+    loop {
+        let next = format!("{path}?after={seen}&wait=true");
+        let told: Listening = tokio::select! {
+            told = daemon::fetch(config, &next) => told?,
+            () = signals.next() => {
+                let _: Value = daemon::delete(config, &path).await?;
+                break;
+            }
+        };
+        for capture in &told.captures {
+            seen = capture["number"].as_u64().unwrap_or(seen);
+            show(capture, what.json)?;
+            if let Some(name) = &what.save {
+                save(config, &automation, name, seen).await?;
+            }
+        }
+        if !told.listening {
+            break;
+        }
+        if let Some(error) = told.subscription.and_then(|one| one.error).filter(|_| !complained) {
+            complained = true;
+            output::warn(format!("the subscription fails and is tried again: {}", plain(&error)));
+        }
+    }
+    output::say(format!("{seen} captured"));
+    Ok(if seen > 0 { Exit::Done } else { Exit::Failed })
+}
+
+impl Listen {
+    /// How long and how much, as the API takes it.
+    fn terms(&self) -> anyhow::Result<Value> {
+        let mut terms = json!({});
+        if let Some(timeout) = &self.timeout {
+            model::units::parse_duration(timeout)
+                .map_err(|error| Fault::usage(format!("--timeout: {error}")))?;
+            terms["timeout"] = timeout.as_str().into();
+        }
+        if let Some(count) = self.count {
+            terms["count"] = count.into();
+        }
+        Ok(terms)
+    }
+}
+
+async fn save(config: &Config, automation: &str, name: &str, number: u64) -> anyhow::Result<()> {
+    let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+    let path = format!("{automation}/payloads");
+    let saved: Value = daemon::post(config, &path, &json!({ "name": name, "capture": number })).await?;
+    output::say(format!("saved as {}", saved["path"].as_str().unwrap_or_default()));
+    Ok(())
+}
+
+/// Prints a capture: a line about it, and how its body begins.
+fn show(capture: &Value, json: bool) -> anyhow::Result<()> {
+    if json {
+        return output::data(capture).map_err(Into::into);
+    }
+    let payload = &capture["payload"];
+    let text = |value: &Value| plain(value.as_str().unwrap_or_default()).into_owned();
+    let at = capture["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).map(time::local);
+    let kind = match text(&payload["headers"]["content-type"]) {
+        kind if kind.is_empty() => kind,
+        kind => format!("  {kind}"),
+    };
+    let refused = capture["refused"].as_str().map_or_else(String::new, |code| format!("  refused: {code}"));
+    output::data(format_args!(
+        "{}  {} /{}{kind}{refused}",
+        at.unwrap_or_default(),
+        text(&payload["method"]),
+        text(&payload["pathFragment"]).trim_start_matches('/'),
+    ))?;
+    let body = &payload["body"]["$file"];
+    match (body["encoding"].as_str(), body["size"].as_u64().unwrap_or_default()) {
+        (_, 0) => {}
+        (Some("utf8"), _) => output::data(output::cut(&text(&body["data"]), MOST_SHOWN))?,
+        (_, size) => output::data(format_args!("({size} bytes that are no text)"))?,
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! Test addresses: listened at, what comes is kept and starts nothing; without, it starts test executions. What is kept is
+//! saved by name and started again.
+
+use std::time::Duration;
+
+use engine::{Engine, PayloadError, Start};
+use model::execution::Origin;
+use model::payload::{Payload, WebhookPayload};
+use model::value::Value;
+use model::{AutomationId, Map};
+use store::{ExecutionFilter, Page};
+use trigger::webhook::Request;
+
+use crate::common::{Peer, Project, show, soon, stop};
+use crate::hooks::{post, signature, text, tokens};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const CAPTURED: &str = r#"200 {"captured":true}"#;
+/// Switched off, as one is that is being written.
+const DRAFT: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n";
+
+fn id() -> AutomationId {
+    AutomationId::parse("test").expect("an id")
+}
+
+/// How many executions there are.
+async fn executions(engine: &Engine) -> usize {
+    let page = Page { before: None, limit: 100 };
+    engine.store().executions(&ExecutionFilter::default(), page).await.expect("they are read").len()
+}
+
+/// The request with this number, as it was captured, and why it would be refused.
+async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'static str>) {
+    let view = soon(engine.captures(&id(), number - 1, MINUTE)).await.expect("somebody has listened");
+    let capture = view.captures.first().expect("it was captured");
+    assert_eq!(capture.number, number);
+    let Payload::Webhook(payload) = &*capture.payload else { panic!("a request is captured") };
+    (payload.clone(), capture.refused)
+}
+
+fn body(payload: &WebhookPayload) -> String {
+    String::from_utf8_lossy(&payload.body.data).into_owned()
+}
+
+/// Sends a request and gives the execution that it started, which has to be a test.
+async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> String {
+    let answer = soon(engine.receive(token, request)).await;
+    let execution = answer.header("x-execution-id").unwrap_or_else(|| panic!("{}", text(&answer)));
+    let execution = execution.parse().expect("an id");
+    let stored = engine.store().execution(execution).await.expect("read").expect("it exists");
+    assert_eq!(stored.origin, Origin::Test);
+    show(&soon(engine.wait(execution)).await.expect("it ends"))
+}
+
+#[tokio::test]
+async fn what_comes_while_somebody_listens_is_kept_and_starts_nothing_up_to_the_count() {
+    let project = Project::with(DRAFT);
+    let engine = project.start().await;
+    let (live, test) = tokens(&engine);
+    assert!(engine.captures(&id(), 0, MINUTE).await.is_none(), "nobody has listened");
+    assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
+    let begun = engine.listen(&id(), MINUTE, 2).await.expect("it listens");
+    assert_eq!((begun.listening, begun.left, begun.captures.len()), (true, 2, 0));
+    for n in [2, 3] {
+        let answer = soon(engine.receive(&test, post(&format!("{{\"n\": {n}}}")))).await;
+        assert_eq!(text(&answer), CAPTURED);
+    }
+    let view = engine.captures(&id(), 0, MINUTE).await.expect("somebody has listened");
+    assert_eq!((view.listening, view.left, view.captures.len()), (false, 0, 2));
+    let (second, refused) = captured(&engine, 2).await;
+    assert_eq!((second.method.as_str(), body(&second).as_str(), refused), ("POST", r#"{"n": 3}"#, None));
+    assert_eq!(executions(&engine).await, 1);
+    assert_eq!(
+        soon(engine.receive(&live, post("{}"))).await.status,
+        404,
+        "the live address knows nothing of it"
+    );
+    assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 4}"#)).await, r#"{"got":4}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn listening_ends_when_its_time_is_up_or_it_is_told_to() {
+    let project = Project::with(DRAFT);
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    let long = engine.listen(&id(), 100 * MINUTE, 5000).await.expect("it listens");
+    assert_eq!((long.until, long.left), (engine.clock().now() + 10 * MINUTE, 100), "cut to what is allowed");
+    let short = engine.listen(&id(), MINUTE, 1).await.expect("it listens");
+    let watching = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.captures(&id(), 0, 10 * MINUTE).await }
+    });
+    soon(project.clock.somebody_sleeps_until(short.until)).await;
+    project.clock.advance(MINUTE);
+    let over = soon(watching).await.expect("it comes back").expect("somebody has listened");
+    assert_eq!((over.listening, over.captures.len()), (false, 0));
+    assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
+    engine.listen(&id(), MINUTE, 1).await.expect("it listens");
+    engine.stop_listening(&id());
+    assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 2}"#)).await, r#"{"got":2}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn whoever_watches_is_told_as_soon_as_something_comes() {
+    let project = Project::with(DRAFT);
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    let begun = engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let watching = tokio::spawn({
+        let engine = engine.clone();
+        async move { captured(&engine, 1).await }
+    });
+    soon(project.clock.somebody_sleeps_until(begun.until)).await;
+    assert_eq!(text(&soon(engine.receive(&test, post(r#"{"n": 1}"#))).await), CAPTURED);
+    assert_eq!(body(&soon(watching).await.expect("told").0), r#"{"n": 1}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials() {
+    let project = Project::with(
+        "trigger: {webhook: {verify: {secret: '${{ secrets.hook }}'}, respond: {status: 204, headers: {x-a: b}}}}\nsteps: []\n",
+    );
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
+    project.write("secrets/hook", "hook secret");
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let send = |body: &'static str, signature: String| {
+        let mut request = post(body);
+        request.raw_query = "key=hook%20secret&page=1".to_owned();
+        for (name, value) in [
+            ("X-Hmac-Hash", signature.as_str()),
+            ("Authorization", "Bearer x"),
+            ("X-Note", "a hook secret b"),
+        ] {
+            request.headers.push((name.to_owned(), value.as_bytes().to_vec()));
+        }
+        soon(engine.receive(&test, request))
+    };
+    assert_eq!(send("{}", "00".to_owned()).await.status, 401);
+    assert_eq!(send("{", signature("hook secret", "{")).await.status, 400);
+    let told = r#"{"said": "hook secret"}"#;
+    let answer = send(told, signature("hook secret", told)).await;
+    assert_eq!((answer.status, answer.header("x-a"), answer.body.len()), (204, Some("b"), 0));
+    for (number, reason) in [(1, Some("invalid_signature")), (2, Some("bad_json")), (3, None)] {
+        assert_eq!(captured(&engine, number).await.1, reason);
+    }
+    let (payload, _) = captured(&engine, 3).await;
+    let names: Vec<_> = payload.headers.keys().map(String::as_str).collect();
+    assert_eq!(names, ["content-type", "x-note"]);
+    assert_eq!(payload.headers["x-note"], "a *** b");
+    assert_eq!(
+        (payload.raw_query.as_str(), body(&payload).as_str()),
+        ("key=***&page=1", r#"{"said": "***"}"#)
+    );
+    assert_eq!(payload.query_parameters.get("key"), Some(&Value::from("***")));
+    assert_eq!(executions(&engine).await, 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn senders_get_the_answers_that_need_no_execution() {
+    let project = Project::with(
+        "trigger:\n  if: trigger.results.body.data.n > 1\n  webhook:\n    verify: none\n    code: |\n      export default (context, payload) => ({ response: { statusCode: 201, body: { twice: payload.body.data.n * 2 } } });\nsteps: []\n",
+    );
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    assert_eq!(text(&soon(engine.receive(&test, post(r#"{"n": 7}"#))).await), r#"201 {"twice":14}"#);
+    assert_eq!(text(&soon(engine.receive(&test, post(r#"{"n": 1}"#))).await), r#"200 {"filtered":true}"#);
+    assert_eq!(engine.captures(&id(), 0, MINUTE).await.expect("listened").captures.len(), 2);
+    assert_eq!(executions(&engine).await, 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn nobody_listens_where_nothing_is_sent() {
+    let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
+    let engine = project.start().await;
+    let refused = engine.listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
+    assert_eq!(refused, "nothing is sent to `test`: its trigger is `manual`");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_capture_is_saved_by_name_edited_and_started_again() {
+    let project = Project::with(DRAFT);
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    engine.listen(&id(), MINUTE, 1).await.expect("it listens");
+    soon(engine.receive(&test, post(r#"{"n": 7}"#))).await;
+    let payload = Payload::Webhook(captured(&engine, 1).await.0);
+    let saved = engine.save_payload(&id(), "first", payload.clone()).await.expect("it is saved");
+    assert_eq!(saved.path, "payloads/test/first.json");
+    let listed = engine.saved_payloads(&id()).await.expect("they are listed");
+    assert_eq!(
+        listed.iter().map(|one| (one.name.as_str(), one.bytes)).collect::<Vec<_>>(),
+        [("first", saved.bytes)]
+    );
+    assert_eq!(engine.saved_payload(&id(), "first").await.expect("it is read"), payload);
+    let file = project.path(&saved.path);
+    let written = std::fs::read_to_string(&file).expect("it is there");
+    std::fs::write(&file, written.replace("\\\"n\\\": 7", "\\\"n\\\": 12345")).expect("it is edited");
+    let payload = engine.saved_payload(&id(), "first").await.expect("it is read");
+    let run = engine.run(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
+    assert_eq!(show(&soon(engine.wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
+    std::fs::write(&file, "{").expect("it is broken");
+    let broken = engine.saved_payload(&id(), "first").await.expect_err("it is broken");
+    assert!(matches!(broken, PayloadError::Malformed { .. }), "{broken}");
+    let missing = engine.saved_payload(&id(), "second").await.expect_err("there is none");
+    assert!(matches!(missing, PayloadError::Missing { .. }), "{missing}");
+    let outside = engine.save_payload(&id(), "../first", Payload::manual(Map::new())).await;
+    assert!(matches!(outside, Err(PayloadError::Name(_))), "{outside:?}");
+    stop(engine).await;
+}
+
+/// A project whose automation, switched off, starts by an event that the peer tells of.
+fn told_by(peer: &Peer) -> Project {
+    let mut project = Project::with(
+        "enabled: false\ntrigger: {event: github.push, connection: hub, with: {owner: acme, repo: shop}}\nsteps: []\n",
+    );
+    project.settings.public_url = Some("https://hooks.example.com".to_owned());
+    let connection = format!("type: github.token\nwith: {{host: \"{}\", token: t}}\n", peer.base);
+    project.write("connections/hub.yaml", &connection);
+    project
+}
+
+#[tokio::test]
+async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
+    let mut peer = Peer::new().await;
+    let project = told_by(&peer);
+    let engine = project.start().await;
+    let begun = engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
+    asked.answer(201, r#"{"id": 7}"#).await;
+    soon(async {
+        while engine.subscriptions().iter().any(|one| one.remote.is_null()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(engine.subscriptions().iter().all(|one| one.test));
+    // Who listens anew goes on with it.
+    project.clock.advance(MINUTE / 2);
+    let again = engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    soon(project.clock.somebody_sleeps_until(again.until)).await;
+    project.clock.advance_to(begun.until);
+    assert!(peer.asked_already().is_none());
+    project.clock.advance_to(again.until);
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/7");
+    asked.answer(204, "").await;
+    // It is made anew, and taken back at once where somebody says so.
+    engine.listen(&id(), MINUTE, 5).await.expect("it listens");
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
+    asked.answer(201, r#"{"id": 8}"#).await;
+    engine.stop_listening(&id());
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/8");
+    asked.answer(204, "").await;
+    stop(engine).await;
+}

@@ -1,0 +1,289 @@
+//! Listening at test addresses, and payloads saved by name.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use std::time::Duration;
+
+use axum::extract::State;
+use engine::{Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+use http::StatusCode;
+use jiff::Timestamp;
+use model::{AutomationId, Payload};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::{Answer, Body, Query, Segment, Segments};
+use super::subscriptions::SubscriptionView;
+use super::{Api, Problem, Shared};
+
+/// The longest that a request for captures waits for one.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// How the listening at a test address stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listening {
+    automation: String,
+    /// The address at which it is listened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_url: Option<String>,
+    /// The subscription for it, where the trigger is an event that another application tells of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    subscription: Option<SubscriptionView>,
+    /// Whether it goes on.
+    listening: bool,
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+    /// When it ends at the latest.
+    #[schema(value_type = String, format = DateTime)]
+    until: Timestamp,
+    /// How many more requests are captured.
+    left: u32,
+    /// What came, oldest first.
+    captures: Vec<CaptureView>,
+}
+
+/// A request that came while somebody listened.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Capture)]
+pub(crate) struct CaptureView {
+    /// Its number within the listening, from 1.
+    number: u32,
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Why it would have been refused, if it would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'static str>,
+    /// As it came, without headers that may hold a credential.
+    #[schema(value_type = Object)]
+    payload: serde_json::Value,
+}
+
+impl From<Capture> for CaptureView {
+    fn from(capture: Capture) -> Self {
+        let payload = serde_json::to_value(&*capture.payload).unwrap_or_default();
+        Self { number: capture.number, at: capture.at, refused: capture.refused, payload }
+    }
+}
+
+/// How long, and how much.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ListenBody {
+    /// How long at most: up to `10m`, which holds where it is not given.
+    #[schema(example = "10m")]
+    timeout: Option<String>,
+    /// How many requests at most: up to 100, which holds where it is not given.
+    count: Option<u32>,
+}
+
+/// Which captures.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct CapturesQuery {
+    /// Those after the one with this number.
+    #[serde(default)]
+    #[param(required = false)]
+    after: u32,
+    /// Whether to wait for one, for at most 20 seconds.
+    #[serde(default)]
+    #[param(required = false)]
+    wait: bool,
+}
+
+/// A payload to save: a capture by its number, or one written out.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SaveBody {
+    /// Its name: letters, digits, `.`, `_` and `-`.
+    name: String,
+    /// The number of the capture.
+    capture: Option<u32>,
+    /// A payload with its `kind`.
+    #[schema(value_type = Option<Object>)]
+    payload: Option<serde_json::Value>,
+}
+
+/// A payload that is saved as a file of the project.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SavedPayload)]
+pub(crate) struct SavedView {
+    name: String,
+    /// Relative to the project folder.
+    path: String,
+    bytes: u64,
+}
+
+/// The payloads that are saved for an automation.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Payloads {
+    /// By name.
+    payloads: Vec<SavedView>,
+}
+
+impl From<SavedPayload> for SavedView {
+    fn from(saved: SavedPayload) -> Self {
+        Self { name: saved.name, path: saved.path, bytes: saved.bytes }
+    }
+}
+
+impl From<PayloadError> for Problem {
+    fn from(error: PayloadError) -> Self {
+        let detail = error.to_string();
+        match error {
+            PayloadError::Missing { .. } => Self::not_found("unknown_payload", detail),
+            PayloadError::Name(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_name", detail),
+            PayloadError::Malformed { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_payload", detail)
+            }
+            PayloadError::Io { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl Api {
+    fn listening(&self, view: ListenView) -> Listening {
+        let catalog = self.engine.catalog();
+        let deployed = catalog.get(&view.automation);
+        let subscriptions = self.engine.subscriptions().into_iter();
+        let for_it = subscriptions.filter(|one| one.test && one.automation == view.automation);
+        Listening {
+            automation: view.automation.to_string(),
+            test_url: deployed.and_then(|deployed| deployed.test_url(&self.public_url())),
+            subscription: for_it.max_by_key(|one| !one.leaving).map(Into::into),
+            listening: view.listening,
+            since: view.since,
+            until: view.until,
+            left: view.left,
+            captures: view.captures.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    async fn captured(
+        &self,
+        automation: &AutomationId,
+        after: u32,
+        wait: Duration,
+    ) -> Result<ListenView, Problem> {
+        let view = self.engine.captures(automation, after, wait).await;
+        view.ok_or_else(|| {
+            Problem::new(
+                StatusCode::CONFLICT,
+                "not_listening",
+                format!("nobody has listened for `{automation}`"),
+            )
+        })
+    }
+}
+
+/// Listen at the test address: what comes is captured and starts nothing
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/listen", tag = "automations", request_body = Option<ListenBody>,
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "It listens", body = Listening)),
+)]
+pub(crate) async fn listen(
+    State(api): Shared,
+    Segment(id): Segment,
+    body: Option<Body<ListenBody>>,
+) -> Result<Answer<Listening>, Problem> {
+    let automation = api.id_of(&id)?;
+    let ListenBody { timeout, count } = body.map(|body| body.0).unwrap_or_default();
+    let time = timeout.map(|text| model::units::parse_duration(&text)).transpose().map_err(|error| {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`timeout`: {error}"))
+    })?;
+    let time = time.unwrap_or(LISTEN_FOR);
+    let view = api.engine.listen(&automation, time, count.unwrap_or(MOST_CAPTURES)).await?;
+    Ok(Answer::ok(api.listening(view)))
+}
+
+/// What was captured, at once or as it comes
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}/listen", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id"), CapturesQuery),
+    responses((status = 200, description = "How it stands, with the captures", body = Listening)),
+)]
+pub(crate) async fn captures(
+    State(api): Shared,
+    Segment(id): Segment,
+    Query(query): Query<CapturesQuery>,
+) -> Result<Answer<Listening>, Problem> {
+    let automation = api.id_of(&id)?;
+    let wait = if query.wait { LONGEST_WAIT } else { Duration::ZERO };
+    let view = api.captured(&automation, query.after, wait).await?;
+    Ok(Answer::ok(api.listening(view)))
+}
+
+/// Listen no longer
+#[utoipa::path(
+    delete, path = "/api/v1/automations/{id}/listen", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "It does not listen any more", body = Listening)),
+)]
+pub(crate) async fn stop(State(api): Shared, Segment(id): Segment) -> Result<Answer<Listening>, Problem> {
+    let automation = api.id_of(&id)?;
+    // Known first: where nobody has listened, nothing changes.
+    api.captured(&automation, u32::MAX, Duration::ZERO).await?;
+    api.engine.stop_listening(&automation);
+    let view = api.captured(&automation, u32::MAX, Duration::ZERO).await?;
+    Ok(Answer::ok(api.listening(view)))
+}
+
+/// The payloads that are saved for an automation
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}/payloads", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "By name", body = Payloads)),
+)]
+pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result<Answer<Payloads>, Problem> {
+    let saved = api.engine.saved_payloads(&api.id_of(&id)?).await?;
+    Ok(Answer::ok(Payloads { payloads: saved.into_iter().map(Into::into).collect() }))
+}
+
+/// A payload that was saved, as `payload` of a start takes it
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations",
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses((status = 200, description = "The payload with its `kind`", body = Object)),
+)]
+pub(crate) async fn payload(
+    State(api): Shared,
+    Segments(id, name): Segments,
+) -> Result<Answer<Payload>, Problem> {
+    Ok(Answer::ok(api.engine.saved_payload(&api.id_of(&id)?, &name).await?))
+}
+
+/// Save a capture, or a payload written out, under a name
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/payloads", tag = "automations", request_body = SaveBody,
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "It is saved", body = SavedView)),
+)]
+pub(crate) async fn save(
+    State(api): Shared,
+    Segment(id): Segment,
+    Body(body): Body<SaveBody>,
+) -> Result<Answer<SavedView>, Problem> {
+    let automation = api.id_of(&id)?;
+    let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
+    let payload = match (body.capture, body.payload) {
+        (Some(number), None) => {
+            let view = api.captured(&automation, number.saturating_sub(1), Duration::ZERO).await?;
+            let found = view.captures.into_iter().find(|capture| capture.number == number);
+            let found = found.ok_or_else(|| bad(format!("there is no capture {number}")))?;
+            Payload::clone(&found.payload)
+        }
+        (None, Some(payload)) => serde_json::from_value(payload)
+            .map_err(|error| bad(format!("`payload` is none that an execution could have: {error}")))?,
+        _ => return Err(bad("give `capture` or `payload`, one of both".to_owned())),
+    };
+    let saved = api.engine.save_payload(&automation, &body.name, payload).await?;
+    Ok(Answer::ok(saved.into()))
+}
