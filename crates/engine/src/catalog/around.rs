@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::automation::{Automation, AutomationId, Code};
+use model::ResultType;
+use model::automation::{Automation, AutomationId, Code, Trigger};
 use model::diagnostic::{Diagnostic, Report};
 use model::load::Gaps;
 
@@ -47,6 +48,7 @@ impl Catalog {
             automation: &callee,
             way_here: &|id| self.way(id, own),
             nearest_code: &|path| self.nearest_code(path),
+            saved_body: &|automation| self.saved_body(automation),
         };
         let verdict = check::automation(automation, gaps, said, &around);
         let misses =
@@ -99,6 +101,13 @@ impl Catalog {
         names_files.then(|| {
             automation.with_code_files(|path| self.folder.get(path).and_then(|file| file.code()).cloned())
         })
+    }
+
+    /// What the payloads in `payloads/<id>` say of the body of a webhook that has no schema.
+    fn saved_body(&self, automation: &Automation) -> Option<ResultType> {
+        let Trigger::Webhook(webhook) = &automation.trigger else { return None };
+        let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
+        check::saved_body(&dir.join("payloads").join(automation.id.as_str()))
     }
 
     /// The path of a file of code that was probably meant by this one.

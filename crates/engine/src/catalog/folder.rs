@@ -53,6 +53,11 @@ impl Folder {
         self.below(kind.folder()).filter(move |(path, _)| FileKind::of(Path::new(&***path)) == Some(kind))
     }
 
+    /// The project folder; `None` where there is none.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        Some(&*self.dir).filter(|dir| !dir.as_os_str().is_empty())
+    }
+
     /// The file at a path relative to the project folder.
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<File>> {
         self.files.get(path)

@@ -12,16 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
-use model::Connection;
 use model::automation::{Automation, Cadence, Named, ScheduleTrigger, Trigger};
 use model::diagnostic::{Diagnostic, Report};
 use model::load::Gaps;
+use model::{Connection, ResultType};
 use trigger::schedule::{Schedule, ScheduleKey};
 
 use crate::plan::Plan;
 
 pub(crate) use actions::connection;
 pub(crate) use calls::{Callee, Signature};
+pub(crate) use results::saved_body;
 
 /// What the checker makes of one Automation.
 pub(crate) struct Verdict {
@@ -43,6 +44,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
     /// The path of a file of code that was probably meant by one that is not there.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
+    /// What the payloads that were saved for an Automation say of a webhook's body.
+    pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
 }
 
 /// A connection by its name.
@@ -77,7 +80,7 @@ pub(crate) fn automation(
     diagnostics.extend(code::check(automation, gaps, around));
     diagnostics.extend(calls::check(automation, gaps, around));
     diagnostics.extend(references::check(automation, gaps, &plan));
-    diagnostics.extend(results::check(automation, gaps, around.registry));
+    diagnostics.extend(results::check(automation, gaps, around.registry, (around.saved_body)(automation)));
     let report = together(said, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     Verdict { plan, schedule, report }

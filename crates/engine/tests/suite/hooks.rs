@@ -253,3 +253,43 @@ pub(crate) fn signature(key: &str, text: &str) -> String {
     mac.update(text.as_bytes());
     hex::encode(mac.finalize().into_bytes())
 }
+
+#[test]
+fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
+    let project = Project::new();
+    std::fs::create_dir_all(project.path("payloads/test")).expect("a folder");
+    let saved: model::Payload = {
+        let body = model::value::File {
+            content_type: "application/json".into(),
+            filename: None,
+            data: Bytes::from_static(br#"{"orderId": 7, "lines": [{"sku": "a"}]}"#),
+        };
+        model::Payload::Webhook(model::payload::WebhookPayload {
+            method: "POST".to_owned(),
+            path_fragment: String::new(),
+            query_parameters: model::Map::new(),
+            raw_query: String::new(),
+            headers: std::collections::BTreeMap::new(),
+            body,
+            decided: None,
+        })
+    };
+    project.write("payloads/test/first.json", &serde_json::to_string(&saved).expect("JSON"));
+    let told = |expression: &str| {
+        project.write(
+            "automations/test.yaml",
+            &format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n  - set: {{_x: \"${{{{ {expression} }}}}\"}}\n"),
+        );
+        let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+        let entries: Vec<_> = checked.reports.iter().flat_map(|report| report.entries()).collect();
+        entries
+            .iter()
+            .map(|entry| format!("{} {:?}", entry.code, entry.nearest))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    assert_eq!(told("trigger.results.body.data.orderId"), "");
+    assert_eq!(told("trigger.results.body.data.note | default('')"), "", "more may come");
+    assert_eq!(told("trigger.results.body.data.orderid"), r#"unknown-field Some("orderId")"#);
+    assert_eq!(told("trigger.results.body.data.lines[0].skuu"), r#"unknown-field Some("sku")"#);
+}

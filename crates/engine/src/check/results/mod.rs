@@ -5,6 +5,7 @@
 
 mod inputs;
 mod place;
+mod saved;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -19,12 +20,18 @@ use model::expression::{Link, Reference};
 use model::load::Gaps;
 use model::{Expression, InputType, ResultType, Severity, Template};
 
+pub(crate) use self::saved::body as saved_body;
 use self::types::Types;
 use self::walk::Miss;
 
-/// Checks what the file does with the results of its steps.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -> Vec<Diagnostic> {
-    let types = Types::of(automation, gaps, registry);
+/// Checks what the file does with the results of its steps. `saved` is what saved payloads say of the body.
+pub(super) fn check(
+    automation: &Automation,
+    gaps: &Gaps,
+    registry: &Registry,
+    saved: Option<ResultType>,
+) -> Vec<Diagnostic> {
+    let types = Types::of(automation, gaps, registry, saved);
     let mut checker = Checker { automation, registry, types, said: HashSet::new(), found: Vec::new() };
     checker.all();
     checker.found

@@ -20,6 +20,8 @@ pub(super) struct Types<'a> {
     automation: &'a Automation,
     gaps: &'a Gaps,
     registry: &'a Registry,
+    /// What saved payloads say of the body, where nothing else does.
+    saved: Option<ResultType>,
     steps: HashMap<&'a str, Placed<'a>>,
     /// The values that each variable is set to, each with its step.
     setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
@@ -47,11 +49,17 @@ struct Placed<'a> {
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn of(automation: &'a Automation, gaps: &'a Gaps, registry: &'a Registry) -> Self {
+    pub(super) fn of(
+        automation: &'a Automation,
+        gaps: &'a Gaps,
+        registry: &'a Registry,
+        saved: Option<ResultType>,
+    ) -> Self {
         let mut types = Self {
             automation,
             gaps,
             registry,
+            saved,
             steps: HashMap::new(),
             setters: HashMap::new(),
             known: RefCell::default(),
@@ -269,15 +277,17 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// What a webhook's schema says of `trigger.results.body.data`.
+    /// What a webhook's schema says of `trigger.results.body.data`; without one what saved payloads say.
     fn body(&self, path: &[String]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
-        let schema = webhook
-            .schema
-            .as_ref()
-            .filter(|_| is_body && webhook.code.is_none() && !self.gaps.has("trigger"))?;
-        Some(self.once(Name::Body, || schema.result_type()))
+        if !is_body || webhook.code.is_some() || self.gaps.has("trigger") {
+            return None;
+        }
+        match &webhook.schema {
+            Some(schema) => Some(self.once(Name::Body, || schema.result_type())),
+            None => self.saved.clone(),
+        }
     }
 
     /// What a manual start was given; other starts give nothing.

@@ -1,0 +1,113 @@
+//! What the payloads that were saved for an Automation say of a webhook's body.
+
+use std::fs;
+use std::path::Path;
+
+use model::json_schema::JsonSchema;
+use model::payload::Payload;
+use model::{ResultType, Value};
+use serde_json::{Map, json};
+
+/// The most payloads that are looked at.
+const MOST: usize = 20;
+/// The most bytes of one of them.
+const MOST_BYTES: u64 = 1 << 20;
+/// How deep a body is looked into.
+const MOST_DEPTH: usize = 16;
+
+/// What the bodies in the `*.json` files of a folder have in common: every field that one of them has, nothing of which
+/// another says otherwise, and room for more. `None` where none is saved.
+pub(crate) fn body(folder: &Path) -> Option<ResultType> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+        .collect();
+    files.sort();
+    let bodies = files.iter().take(MOST).filter_map(|path| data(path));
+    let schema = bodies.map(|body| schema(&body, MOST_DEPTH)).reduce(merged)?;
+    Some(JsonSchema::compile(schema).ok()?.result_type())
+}
+
+/// The body of a payload that was saved.
+fn data(path: &Path) -> Option<Value> {
+    if fs::metadata(path).ok()?.len() > MOST_BYTES {
+        return None;
+    }
+    let payload: Payload = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let is_request = matches!(payload, Payload::Webhook(_));
+    trigger::results(&payload).ok().filter(|_| is_request)?.get("body")?.get("data")
+}
+
+/// A JSON Schema of values like this one.
+fn schema(value: &Value, depth: usize) -> serde_json::Value {
+    if depth == 0 {
+        return json!({});
+    }
+    match value {
+        Value::Map(map) => {
+            let properties: Map<String, serde_json::Value> =
+                map.iter().map(|(name, value)| (name.to_string(), schema(value, depth - 1))).collect();
+            json!({"type": "object", "properties": properties})
+        }
+        Value::List(items) => {
+            let items = items.0.iter().take(MOST).map(|item| schema(item, depth - 1)).reduce(merged);
+            json!({"type": "array", "items": items.unwrap_or_else(|| json!({}))})
+        }
+        Value::String(_) => json!({"type": "string"}),
+        Value::Number(_) => json!({"type": "number"}),
+        Value::Bool(_) => json!({"type": "boolean"}),
+        Value::Null | Value::File(_) => json!({}),
+    }
+}
+
+/// A schema of both; of what they say otherwise nothing is known.
+fn merged(one: serde_json::Value, other: serde_json::Value) -> serde_json::Value {
+    if one["type"] != other["type"] {
+        return json!({});
+    }
+    let mut both = one;
+    if let (Some(mine), Some(theirs)) =
+        (both["properties"].as_object().cloned(), other["properties"].as_object())
+    {
+        let mut properties = mine;
+        for (name, theirs) in theirs {
+            let merged = match properties.remove(name) {
+                Some(mine) => merged(mine, theirs.clone()),
+                None => theirs.clone(),
+            };
+            properties.insert(name.clone(), merged);
+        }
+        both["properties"] = properties.into();
+    }
+    // A list without items says nothing of them.
+    match other.get("items") {
+        Some(items) if both["items"] == json!({}) => both["items"] = items.clone(),
+        Some(items) if *items != json!({}) => both["items"] = merged(both["items"].clone(), items.clone()),
+        _ => {}
+    }
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_payloads_say_is_put_together_and_what_they_disagree_about_is_left_open() {
+        let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        let one = read(r#"{"id": 1, "who": {"name": "a"}, "rows": [{"x": 1}, {"y": "b"}]}"#);
+        let other = read(r#"{"id": "1", "who": {"mail": "b"}, "rows": [], "extra": null}"#);
+        let both = merged(schema(&one, MOST_DEPTH), schema(&other, MOST_DEPTH));
+        assert_eq!(both["properties"]["id"], json!({}));
+        assert_eq!(
+            both["properties"]["who"]["properties"],
+            json!({"name": {"type": "string"}, "mail": {"type": "string"}})
+        );
+        assert_eq!(both["properties"]["extra"], json!({}));
+        assert_eq!(
+            both["properties"]["rows"]["items"]["properties"],
+            json!({"x": {"type": "number"}, "y": {"type": "string"}})
+        );
+    }
+}
