@@ -12,7 +12,7 @@ EDITOR_TOOLS := $(TARGET)/editor
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check \
-	editor-check run-check schemas reference format bench audit book clean
+	editor-check run-check faults-check faults schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check editor-check run-check ## Check everything: this is what has to pass
+test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check editor-check run-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
@@ -73,6 +73,15 @@ $(EDITOR_TOOLS)/node_modules: tests/editor/package.json tests/editor/package-loc
 
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
+
+faults-check: # Some seconds of each fault that needs no root; `make faults` does the rest.
+	@scripts/need.sh strace
+	$(TARGET)/debug/faults --quick $(ARGS)
+
+faults: ## Mistreat the daemon for half an hour: kill it, cut its power, fill its disk (ARGS='kill --rounds 20 --seed 7', …)
+	$(CARGO) build --locked -p tests -p cli --bin faults --bin cogwork
+	@scripts/need.sh strace libfaketime e2fsprogs
+	$(TARGET)/debug/faults $(ARGS)
 
 schemas: ## Write schemas/*.schema.json anew
 	$(CARGO) run --bin cogwork -- schema --write

@@ -202,6 +202,15 @@ impl Daemon {
         Builder { project, variables: Vec::new(), arguments: Vec::new() }
     }
 
+    /// The id of its process.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn id(&self) -> Result<u32, Error> {
+        let gone = || Error::NotServing { what: "has ended".to_owned(), output: self.output() };
+        self.child.id().ok_or_else(gone)
+    }
+
     /// Where it takes requests on webhooks: `http://127.0.0.1:port`.
     pub fn hooks_url(&self) -> String {
         format!("http://{}", self.announced.hooks)

@@ -5,6 +5,7 @@
 pub mod wiki;
 
 pub mod daemon;
+pub mod faults;
 pub mod github;
 pub mod project;
 pub mod recorder;

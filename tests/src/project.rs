@@ -18,7 +18,15 @@ impl Project {
     /// # Errors
     /// The system gives no temporary folder.
     pub fn new() -> io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("cogwork-").tempdir()?;
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// An empty project in a folder of its own within this one.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn within(parent: &Path) -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("cogwork-").tempdir_in(parent)?;
         for folder in ["automations", "connections", "secrets"] {
             fs::create_dir(dir.path().join(folder))?;
         }

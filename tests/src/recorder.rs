@@ -80,9 +80,11 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Shared {
     kept: Mutex<Kept>,
-    journal: Option<Mutex<File>>,
-    /// How many requests have been kept.
+    journal: Option<Journal>,
+    /// How many requests have been kept, those that were taken out among them.
     count: watch::Sender<usize>,
+    /// How many connections are open.
+    connections: watch::Sender<usize>,
     /// Told of every change of the gates.
     gates: watch::Sender<u64>,
     stop: CancellationToken,
@@ -110,16 +112,17 @@ impl Recorder {
     /// The system refuses.
     pub async fn with_journal(path: &Path) -> Result<Self, Error> {
         let file = File::options().create(true).append(true).open(path)?;
-        Self::listen(Some(Mutex::new(file))).await
+        Self::listen(Some(Journal { file, written: Mutex::new(0), synced: Mutex::new(0) })).await
     }
 
-    async fn listen(journal: Option<Mutex<File>>) -> Result<Self, Error> {
+    async fn listen(journal: Option<Journal>) -> Result<Self, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let shared = Arc::new(Shared {
             kept: Mutex::default(),
             journal,
             count: watch::Sender::new(0),
+            connections: watch::Sender::new(0),
             gates: watch::Sender::new(0),
             stop: CancellationToken::new(),
         });
@@ -135,6 +138,31 @@ impl Recorder {
     /// The requests so far, oldest first.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.kept().requests.clone()
+    }
+
+    /// Takes the requests so far out, oldest first.
+    pub fn drain(&self) -> Vec<Recorded> {
+        std::mem::take(&mut self.shared.kept().requests)
+    }
+
+    /// How many requests have come, those that were taken out among them; it changes with each.
+    pub fn count(&self) -> watch::Receiver<usize> {
+        self.shared.count.subscribe()
+    }
+
+    /// Waits until nobody is connected: what a sender that is gone has sent is kept then.
+    ///
+    /// # Errors
+    /// Somebody still is after 30 s.
+    pub async fn idle(&self) -> Result<(), Error> {
+        let mut connections = self.shared.connections.subscribe();
+        match tokio::time::timeout(PATIENCE, connections.wait_for(|count| *count == 0)).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::WaitedInVain {
+                what: "the last connection to close".to_owned(),
+                seen: *self.shared.count.borrow(),
+            }),
+        }
     }
 
     /// The requests so far to exactly this path.
@@ -186,6 +214,34 @@ impl Drop for Recorder {
     }
 }
 
+/// A file in which a line counts when it is on disk. Lines that come together share a sync.
+#[derive(Debug)]
+struct Journal {
+    file: File,
+    /// How many lines have been written.
+    written: Mutex<u64>,
+    /// How many of them are on disk.
+    synced: Mutex<u64>,
+}
+
+impl Journal {
+    fn append(&self, line: &[u8]) -> io::Result<()> {
+        let own = {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            (&self.file).write_all(line)?;
+            *written += 1;
+            *written
+        };
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if *synced < own {
+            let written = *self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            self.file.sync_data()?;
+            *synced = written;
+        }
+        Ok(())
+    }
+}
+
 impl Shared {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
@@ -196,18 +252,15 @@ impl Shared {
         if let Some(journal) = &self.journal {
             let mut line = serde_json::to_string(&request).unwrap_or_default();
             line.push('\n');
-            let mut file = journal.lock().unwrap_or_else(PoisonError::into_inner);
-            file.write_all(line.as_bytes())?;
-            file.sync_data()?;
+            journal.append(line.as_bytes())?;
         }
         let mut kept = self.kept();
         if kept.requests.len() >= MOST_REQUESTS {
             return Ok(false);
         }
         kept.requests.push(request);
-        let count = kept.requests.len();
         drop(kept);
-        self.count.send_replace(count);
+        self.count.send_modify(|count| *count += 1);
         Ok(true)
     }
 
@@ -235,8 +288,10 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         // Without a file descriptor for it there is no connection; the sender tries again or fails its test.
         let Ok((stream, _)) = stream else { continue };
         let shared = shared.clone();
+        shared.connections.send_modify(|count| *count += 1);
         connections.spawn(async move {
-            connection(stream, shared).await;
+            connection(stream, shared.clone()).await;
+            shared.connections.send_modify(|count| *count -= 1);
             drop(slot);
         });
     }

@@ -236,6 +236,7 @@ impl Services {
             store: self.store.clone(),
             clock: self.clock.clone(),
             notices: self.notices.clone(),
+            closing: self.closing.clone(),
             redactor: self.settings.redactor.clone(),
         }
     }

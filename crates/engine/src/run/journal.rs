@@ -19,6 +19,7 @@ use model::redact::Redactor;
 use model::value::Value;
 use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
+use tokio_util::sync::CancellationToken;
 
 use pauses::Pauses;
 pub(crate) use pauses::{Rest, Taken};
@@ -39,6 +40,8 @@ pub(crate) struct Journal {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     notices: broadcast::Sender<Notice>,
+    /// Cancelled once the engine stops.
+    closing: CancellationToken,
     resumed: bool,
     /// Whether the order in which steps ended matters: where one has an `undo`.
     ordered: bool,
@@ -90,6 +93,7 @@ pub(crate) struct Surroundings {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) closing: CancellationToken,
     pub(crate) redactor: Redactor,
 }
 
@@ -103,6 +107,7 @@ impl Journal {
             store: around.store,
             clock: around.clock,
             notices: around.notices,
+            closing: around.closing,
             resumed: false,
             ordered: has_undo(automation),
             redactor: around.redactor,

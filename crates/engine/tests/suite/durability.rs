@@ -288,13 +288,40 @@ async fn a_commit_in_doubt_ends_the_intake_and_says_so() {
     soon(engine.shutdown(Duration::ZERO)).await;
 }
 
-/// A store that counts writes, holds appends at a gate, and can fail them in doubt.
+#[tokio::test]
+async fn a_result_that_meets_a_full_store_is_kept_and_not_made_again() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(&(call("a", &peer.base, "/a") + &call("b", &peer.base, "/b"))));
+    let full = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(full.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    full.full.store(2, Ordering::SeqCst);
+    asked.answer(200, "1").await;
+    for pause in [250, 500] {
+        let due = engine.clock().now() + Duration::from_millis(pause);
+        soon(project.clock.somebody_sleeps_until(due)).await;
+        assert!(peer.asked_already().is_none(), "what is not stored has no consequences");
+        assert!(engine.status().accepting, "nothing is in doubt");
+        project.clock.advance(Duration::from_millis(pause));
+    }
+    let second = peer.asked().await;
+    assert_eq!(second.line, "POST /b", "with room again it goes on, and no step is done again");
+    second.answer(200, "2").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":2"#), "{outcome}");
+    stop(engine).await;
+}
+
+/// A store that counts writes, holds appends at a gate, and can fail them in doubt, or for want of room.
 struct Watched {
     inner: Arc<dyn Store>,
     accepts: AtomicU64,
     appends: AtomicU64,
     waiting: AtomicU64,
     fail: AtomicU64,
+    /// How many appends find no room.
+    full: AtomicU64,
     gate: Semaphore,
 }
 
@@ -302,7 +329,7 @@ impl Watched {
     fn new(inner: Arc<dyn Store>) -> Self {
         let zero = || AtomicU64::new(0);
         let gate = Semaphore::new(1 << 20);
-        Self { inner, accepts: zero(), appends: zero(), waiting: zero(), fail: zero(), gate }
+        Self { inner, accepts: zero(), appends: zero(), waiting: zero(), fail: zero(), full: zero(), gate }
     }
 }
 
@@ -322,6 +349,9 @@ impl Store for Watched {
         self.appends.fetch_add(1, Ordering::Relaxed);
         if self.fail.load(Ordering::SeqCst) > 0 {
             return Err(in_doubt());
+        }
+        if self.full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error::Full);
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let permit = self.gate.acquire().await.expect("the gate stays");

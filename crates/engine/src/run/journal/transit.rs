@@ -1,14 +1,22 @@
 //! How what is recorded becomes durable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use model::execution::{Event, LogLine, Outcome, Status};
-use store::Append;
+use store::{Append, Store};
 use tokio::sync::OwnedMutexGuard;
+use tokio_util::sync::CancellationToken;
 
 use super::Journal;
+use crate::clock::Clock;
 use crate::run::Exit;
+
+/// How long an append waits at first, and at the longest, before it asks a full store again.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How far the log has come in the store.
 pub(super) struct Transit {
@@ -28,6 +36,26 @@ struct UnderWay {
     /// Held until what was written under them is there to read.
     _locks: Vec<OwnedMutexGuard<()>>,
     append: BoxFuture<'static, Result<(), store::Error>>,
+}
+
+/// Appends as soon as the store has room. What happened outside has happened: it is kept here, and nothing that
+/// depends on it goes on. When the engine stops before there is room, it is done again at the next start.
+async fn once_there_is_room(
+    store: &dyn Store,
+    append: Append,
+    clock: &dyn Clock,
+    closing: &CancellationToken,
+) -> Result<(), store::Error> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match store.append(append.clone()).await {
+            Err(store::Error::Full) if !closing.is_cancelled() => {}
+            result => return result,
+        }
+        let again = clock.now().checked_add(pause).unwrap_or(Timestamp::MAX);
+        closing.run_until_cancelled(clock.sleep_until(again)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
 }
 
 impl Journal {
@@ -70,8 +98,8 @@ impl Journal {
         self.hide(&mut append);
         let told = (self.notices.receiver_count() > 0).then(|| (append.events.clone(), append.logs.clone()));
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
-        let store = self.store.clone();
-        let append = Box::pin(async move { store.append(append).await });
+        let (store, clock, closing) = (self.store.clone(), self.clock.clone(), self.closing.clone());
+        let append = Box::pin(async move { once_there_is_room(&*store, append, &*clock, &closing).await });
         transit.under_way = Some(UnderWay { events: count, effects, status, told, _locks: locks, append });
         transit.arrive(self).await
     }

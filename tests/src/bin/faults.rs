@@ -1,0 +1,80 @@
+//! Mistreats the daemon and says which promises it broke. It is built with the daemon, and looks for it beside itself.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tests::faults::{Effort, FAULTS, Fault};
+
+/// Kills, starves and confuses the daemon under load; an oracle outside of it decides whether a promise was broken.
+#[derive(Parser)]
+#[command(name = "faults", after_help = after_help())]
+struct Arguments {
+    /// The faults to try; all of them if none is named.
+    #[arg(value_name = "FAULT", value_parser = named)]
+    faults: Vec<&'static str>,
+    /// Some seconds for each, and without those that need root or take long.
+    #[arg(long)]
+    quick: bool,
+    /// How often each is tried.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// What chance begins with; a seed of its own each time if none is given.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+fn after_help() -> String {
+    let rows = FAULTS.iter().map(|fault| format!("  {:14} {}\n", fault.name, fault.about));
+    format!("Faults:\n{}", rows.collect::<String>())
+}
+
+fn named(name: &str) -> Result<&'static str, String> {
+    let known = FAULTS.iter().map(|fault| fault.name);
+    known.clone().find(|known| *known == name).ok_or_else(|| {
+        format!("there is no such fault; the faults are {}", known.collect::<Vec<_>>().join(", "))
+    })
+}
+
+impl Arguments {
+    /// How often this fault is to be tried.
+    fn rounds(&self, fault: &Fault) -> u32 {
+        if !self.faults.is_empty() && !self.faults.contains(&fault.name) {
+            return 0;
+        }
+        let usual = match (self.quick, self.faults.is_empty()) {
+            (true, true) => fault.quick,
+            (true, false) => fault.quick.max(1),
+            (false, _) => fault.long,
+        };
+        if usual == 0 { 0 } else { self.rounds.unwrap_or(usual) }
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // There can be one already only if somebody else is in this process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let mut is_well = true;
+    for fault in &FAULTS {
+        let rounds = arguments.rounds(fault);
+        if rounds == 0 {
+            continue;
+        }
+        match (fault.run)(Effort { rounds, seed }).await {
+            Ok(verdict) => {
+                println!("{verdict}");
+                is_well &= verdict.violations.is_empty();
+                if verdict.violations.is_empty() {
+                    let _ = std::fs::remove_dir_all(&verdict.records);
+                }
+            }
+            Err(error) => {
+                println!("{}: cannot be tried: {error}; seed {seed}", fault.name);
+                is_well = false;
+            }
+        }
+    }
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

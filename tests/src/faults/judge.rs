@@ -1,0 +1,400 @@
+//! Decides whether a promise was broken, from the outside alone: from what senders were told, and from what the sink of
+//! effects received. It never asks the daemon.
+//!
+//! The work it judges: an asynchronous webhook whose execution posts to `/first`, to `/turn/0` and `/turn/1`, and to
+//! `/last`; a synchronous one that posts to `/sync` before it answers; a schedule that posts each of its instants to
+//! `/tick`. Every body but a tick's carries the sender's number.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::recorder::Recorded;
+
+/// The paths of the asynchronous work, in the order in which its steps are.
+const STAGES: [&str; 4] = ["/first", "/turn/0", "/turn/1", "/last"];
+/// The one step of the synchronous work.
+const SYNC: &str = "/sync";
+/// The one step of the schedule.
+const TICK: &str = "/tick";
+/// How far the instants of the schedule are apart.
+const TICK_EVERY: SignedDuration = SignedDuration::from_secs(1);
+/// The most broken promises that are kept; one is enough to fail.
+const MOST_VIOLATIONS: usize = 50;
+
+/// What a sender sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is answered as soon as it is accepted.
+    Async,
+    /// It is answered with the result.
+    Sync,
+}
+
+/// One execution, as far as it can be seen from outside.
+#[derive(Debug)]
+struct Seen {
+    execution: String,
+    /// The stage of its latest effect.
+    stage: usize,
+    ended: bool,
+    /// In which life of the daemon each of its effects was received last, by key.
+    effects: BTreeMap<String, u32>,
+}
+
+/// What was sent under one number.
+#[derive(Debug)]
+struct Number {
+    sent: Sent,
+    /// In which life of the daemon the sender was told that it is accepted, or done.
+    answered: Option<u32>,
+    named: Option<String>,
+    seen: Option<Seen>,
+}
+
+impl Number {
+    fn ended(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.ended)
+    }
+
+    /// Whether something is owed: it was accepted or has begun, and has not come to its end.
+    fn open(&self) -> bool {
+        (self.named.is_some() || self.answered.is_some() || self.seen.is_some()) && !self.ended()
+    }
+}
+
+/// All that was sent and received, and what was wrong with it.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// How often the daemon was started.
+    life: u32,
+    numbers: BTreeMap<u64, Number>,
+    ticks: BTreeMap<Timestamp, String>,
+    acknowledged: u64,
+    repeated: u64,
+    open: usize,
+    violations: Vec<String>,
+}
+
+impl Judge {
+    /// The daemon was ended: from now on an effect whose result it could not store may be repeated once.
+    pub fn next_life(&mut self) {
+        self.life += 1;
+    }
+
+    /// A request is about to be sent.
+    pub fn sent(&mut self, number: u64, sent: Sent) {
+        self.numbers.insert(number, Number { sent, answered: None, named: None, seen: None });
+    }
+
+    /// A sender was told that its request is accepted and goes on, though it had asked for its result.
+    pub fn goes_on(&mut self, number: u64, execution: String) {
+        let Some(entry) = self.numbers.get_mut(&number) else { return };
+        let was_open = entry.open();
+        entry.named = Some(execution);
+        let is_open = entry.open();
+        self.count(was_open, is_open);
+    }
+
+    /// A sender was told that its request is accepted, or done.
+    pub fn answered(&mut self, number: u64, execution: Option<String>) {
+        let life = self.life;
+        let Some(entry) = self.numbers.get_mut(&number) else { return };
+        let was_open = entry.open();
+        entry.answered = Some(life);
+        entry.named = execution;
+        let wrong = match (&entry.named, &entry.seen) {
+            (Some(named), Some(seen)) if *named != seen.execution => {
+                Some(format!("{number} was acknowledged as {named}, but {} runs for it", seen.execution))
+            }
+            (_, None) if entry.sent == Sent::Sync => {
+                Some(format!("{number} was answered as done before its effect was seen"))
+            }
+            _ => None,
+        };
+        let is_open = entry.open();
+        self.acknowledged += 1;
+        self.count(was_open, is_open);
+        self.blame(wrong);
+    }
+
+    /// The sink received this.
+    pub fn received(&mut self, request: &Recorded) {
+        let key = request.idempotency_key.clone().unwrap_or_default();
+        let Some((execution, _)) = key.split_once('.') else {
+            return self.blame(Some(format!("{} came without a key of its effect", request.path)));
+        };
+        if request.path == TICK {
+            return self.ticked(request, execution);
+        }
+        let stage = if request.path == SYNC { Some(0) } else { stage(&request.path) };
+        let number = request.json()["n"].as_u64();
+        let (Some(stage), Some(number)) = (stage, number) else {
+            return self.blame(Some(format!("nobody sends {} with {}", request.path, request.body)));
+        };
+        self.effect(number, stage, execution, key.clone());
+    }
+
+    fn effect(&mut self, number: u64, stage: usize, execution: &str, key: String) {
+        let life = self.life;
+        let Some(entry) = self.numbers.get_mut(&number) else {
+            return self.blame(Some(format!("{execution} runs for {number}, which nobody sent")));
+        };
+        let was_open = entry.open();
+        let last = if entry.sent == Sent::Sync { 0 } else { STAGES.len() - 1 };
+        let mut wrong = Vec::new();
+        if entry.named.as_deref().is_some_and(|named| named != execution) {
+            wrong.push(format!("{execution} runs for {number}, which was acknowledged as {:?}", entry.named));
+        }
+        if entry.sent == Sent::Sync && entry.answered.is_some() {
+            wrong.push(format!("{number} was answered as done, and its step ran again: {key}"));
+        }
+        let seen = entry.seen.get_or_insert_with(|| Seen {
+            execution: execution.to_owned(),
+            stage,
+            ended: false,
+            effects: BTreeMap::new(),
+        });
+        if seen.execution != execution {
+            wrong.push(format!("{number} runs twice: as {} and as {execution}", seen.execution));
+        }
+        if stage < seen.stage {
+            wrong.push(format!("{key} ran again after a later step of {number} had begun"));
+        }
+        let earlier = seen.effects.insert(key.clone(), life);
+        if earlier == Some(life) {
+            wrong.push(format!("{key} of {number} ran twice without a crash between"));
+        }
+        seen.stage = seen.stage.max(stage);
+        seen.ended |= stage == last;
+        let is_open = entry.open();
+        self.repeated += u64::from(earlier.is_some());
+        self.count(was_open, is_open);
+        for text in wrong {
+            self.blame(Some(text));
+        }
+    }
+
+    fn ticked(&mut self, request: &Recorded, execution: &str) {
+        let body = request.json();
+        let Some(at) = body["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()) else {
+            return self.blame(Some(format!("a tick came with {}", request.body)));
+        };
+        let known = self.ticks.entry(at).or_insert_with(|| execution.to_owned());
+        let wrong = (known != execution)
+            .then(|| format!("the instant {at} ran twice: as {known} and as {execution}"));
+        self.blame(wrong);
+    }
+
+    /// How many were accepted or have begun and have not come to their end.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Which were accepted or have begun and have not come to their end.
+    pub fn open_numbers(&self) -> Vec<u64> {
+        self.numbers.iter().filter(|(_, number)| number.open()).map(|(number, _)| *number).collect()
+    }
+
+    /// Whether each of these has come to its end.
+    pub fn have_ended(&self, numbers: &[u64]) -> bool {
+        numbers.iter().all(|number| self.numbers.get(number).is_some_and(Number::ended))
+    }
+
+    /// How many requests were answered as accepted, or done.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// How many effects came again after a crash, as they may.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// How many instants of the schedule have run.
+    pub fn ticks(&self) -> usize {
+        self.ticks.len()
+    }
+
+    /// Blames instants of the schedule that never ran, between the first and the last that did.
+    pub fn judge_ticks(&mut self) {
+        let instants: Vec<Timestamp> = self.ticks.keys().copied().collect();
+        for pair in instants.windows(2) {
+            let between = pair[1].duration_since(pair[0]);
+            if between != TICK_EVERY {
+                self.blame(Some(format!("no instant ran between {} and {}", pair[0], pair[1])));
+            }
+        }
+    }
+
+    /// Notes a broken promise that was seen elsewhere.
+    pub fn blame(&mut self, wrong: Option<String>) {
+        if self.violations.len() < MOST_VIOLATIONS {
+            self.violations.extend(wrong);
+        }
+    }
+
+    /// What was wrong.
+    pub fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    fn count(&mut self, was_open: bool, is_open: bool) {
+        match (was_open, is_open) {
+            (false, true) => self.open += 1,
+            (true, false) => self.open -= 1,
+            _ => {}
+        }
+    }
+}
+
+fn stage(path: &str) -> Option<usize> {
+    STAGES.iter().position(|stage| *stage == path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(path: &str, key: &str, body: &str) -> Recorded {
+        Recorded {
+            method: "POST".into(),
+            path: path.into(),
+            idempotency_key: Some(key.into()),
+            body: body.into(),
+        }
+    }
+
+    fn effect(judge: &mut Judge, path: &str, execution: &str) {
+        let key = format!("{execution}.{}", path.trim_start_matches('/'));
+        judge.received(&received(path, &key, r#"{"n": 1}"#));
+    }
+
+    /// A judge who knows of one asynchronous request.
+    fn judge() -> Judge {
+        let mut judge = Judge::default();
+        judge.sent(1, Sent::Async);
+        judge
+    }
+
+    fn only_violation(judge: &Judge) -> &str {
+        assert_eq!(judge.violations().len(), 1, "{:?}", judge.violations());
+        &judge.violations()[0]
+    }
+
+    #[test]
+    fn a_run_to_its_end_is_in_order_and_owes_nothing() {
+        let mut judge = judge();
+        judge.answered(1, Some("e".into()));
+        assert_eq!(judge.open_numbers(), [1]);
+        for path in STAGES {
+            effect(&mut judge, path, "e");
+        }
+        assert_eq!((judge.open(), judge.repeated(), judge.violations()), (0, 0, &[][..]));
+        assert!(judge.have_ended(&[1]) && !judge.have_ended(&[2]));
+    }
+
+    #[test]
+    fn what_was_accepted_is_owed_until_its_last_step() {
+        let mut judge = judge();
+        assert_eq!(judge.open(), 0, "nobody was told anything");
+        effect(&mut judge, "/first", "e");
+        assert_eq!(judge.open(), 1, "it has begun");
+        judge.answered(1, Some("e".into()));
+        assert_eq!(judge.open(), 1);
+        effect(&mut judge, "/last", "e");
+        assert_eq!(judge.open(), 0);
+    }
+
+    #[test]
+    fn what_goes_on_after_a_time_out_is_owed_as_well() {
+        let mut judge = Judge::default();
+        judge.sent(1, Sent::Sync);
+        judge.goes_on(1, "e".into());
+        assert_eq!((judge.open_numbers(), judge.acknowledged()), (vec![1], 0));
+        effect(&mut judge, SYNC, "e");
+        assert_eq!((judge.open(), judge.violations()), (0, &[][..]));
+    }
+
+    #[test]
+    fn an_effect_may_come_again_only_after_a_crash() {
+        let mut judge = judge();
+        effect(&mut judge, "/first", "e");
+        judge.next_life();
+        effect(&mut judge, "/first", "e");
+        assert_eq!((judge.repeated(), judge.violations()), (1, &[][..]));
+        effect(&mut judge, "/first", "e");
+        assert!(only_violation(&judge).contains("twice without a crash"));
+    }
+
+    #[test]
+    fn a_finished_step_never_runs_again() {
+        let mut judge = judge();
+        effect(&mut judge, "/first", "e");
+        effect(&mut judge, "/turn/0", "e");
+        judge.next_life();
+        effect(&mut judge, "/first", "e");
+        assert!(only_violation(&judge).contains("after a later step"));
+    }
+
+    #[test]
+    fn one_request_is_one_execution() {
+        let mut judge = judge();
+        effect(&mut judge, "/first", "e");
+        judge.next_life();
+        effect(&mut judge, "/first", "f");
+        assert!(only_violation(&judge).contains("runs twice"));
+        let mut judge = super::tests::judge();
+        judge.answered(1, Some("e".into()));
+        effect(&mut judge, "/first", "f");
+        assert!(only_violation(&judge).contains("was acknowledged as"));
+        let mut judge = super::tests::judge();
+        effect(&mut judge, "/first", "f");
+        judge.answered(1, Some("e".into()));
+        assert!(only_violation(&judge).contains("runs for it"));
+    }
+
+    #[test]
+    fn a_synchronous_answer_comes_after_the_effect_and_nothing_after_the_answer() {
+        let mut judge = Judge::default();
+        judge.sent(1, Sent::Sync);
+        effect(&mut judge, SYNC, "e");
+        judge.answered(1, None);
+        assert_eq!((judge.open(), judge.violations()), (0, &[][..]));
+        judge.next_life();
+        effect(&mut judge, SYNC, "e");
+        assert!(only_violation(&judge).contains("ran again"));
+        let mut judge = Judge::default();
+        judge.sent(1, Sent::Sync);
+        judge.answered(1, None);
+        assert!(only_violation(&judge).contains("before its effect"));
+    }
+
+    #[test]
+    fn an_instant_runs_once_and_none_is_left_out() {
+        let mut judge = Judge::default();
+        let tick = |at: &str, execution: &str| {
+            received(TICK, &format!("{execution}.tick"), &format!(r#"{{"at": "2026-01-01T00:00:{at}Z"}}"#))
+        };
+        judge.received(&tick("01", "a"));
+        judge.received(&tick("02", "b"));
+        judge.next_life();
+        judge.received(&tick("02", "b"));
+        judge.judge_ticks();
+        assert_eq!((judge.ticks(), judge.violations()), (2, &[][..]));
+        judge.received(&tick("02", "c"));
+        assert!(only_violation(&judge).contains("ran twice"));
+        judge.received(&tick("05", "d"));
+        judge.judge_ticks();
+        assert!(judge.violations()[1].contains("no instant ran between"));
+    }
+
+    #[test]
+    fn what_nobody_sent_is_a_violation() {
+        let mut judge = judge();
+        judge.received(&received("/first", "e.first", r#"{"n": 2}"#));
+        judge.received(&received("/other", "e.other", r#"{"n": 1}"#));
+        judge.received(&received("/first", "", r#"{"n": 1}"#));
+        assert_eq!(judge.violations().len(), 3, "{:?}", judge.violations());
+    }
+}

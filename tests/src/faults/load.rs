@@ -1,0 +1,202 @@
+//! Senders: they post numbers to the daemon's webhooks as fast as it finishes them, whatever becomes of it, and note
+//! what they were told.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reqwest::Client;
+use reqwest::header::RETRY_AFTER;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::judge::{Judge, Sent};
+use crate::recorder::Recorder;
+
+/// How many senders there are that are answered when accepted, and when done.
+const SENDERS: [(Sent, usize); 2] = [(Sent::Async, 12), (Sent::Sync, 4)];
+/// How many executions may be under way; senders wait beyond it.
+const WINDOW: usize = 96;
+/// How long a sender waits before it looks again whether there is a daemon.
+const AGAIN: Duration = Duration::from_millis(20);
+/// How long a sender waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Where the daemon takes requests now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Addresses {
+    pub(super) asynchronous: String,
+    pub(super) synchronous: String,
+}
+
+impl Addresses {
+    fn of(&self, sent: Sent) -> &str {
+        match sent {
+            Sent::Async => &self.asynchronous,
+            Sent::Sync => &self.synchronous,
+        }
+    }
+}
+
+/// What the senders share with whoever judges.
+#[derive(Debug)]
+pub(super) struct Shared {
+    judge: Mutex<Judge>,
+    sink: Recorder,
+    acknowledged: Mutex<File>,
+    addresses: watch::Sender<Option<Addresses>>,
+    numbers: AtomicU64,
+    /// Answers 503 and 429 so far.
+    refused: watch::Sender<u64>,
+    /// Requests without an answer so far.
+    unanswered: AtomicU64,
+    stop: CancellationToken,
+}
+
+impl Shared {
+    /// Nobody sends yet. What is acknowledged will also stand in the file at `acknowledged`.
+    pub(super) fn new(sink: Recorder, acknowledged: &Path) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            judge: Mutex::default(),
+            sink,
+            acknowledged: Mutex::new(File::options().create(true).append(true).open(acknowledged)?),
+            addresses: watch::Sender::new(None),
+            numbers: AtomicU64::new(0),
+            refused: watch::Sender::new(0),
+            unanswered: AtomicU64::new(0),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    /// The judge, who has heard of all that the sink received.
+    pub(super) fn judge(&self) -> MutexGuard<'_, Judge> {
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        for request in self.sink.drain() {
+            judge.received(&request);
+        }
+        judge
+    }
+
+    pub(super) fn sink(&self) -> &Recorder {
+        &self.sink
+    }
+
+    /// Says where the daemon is, or that there is none.
+    pub(super) fn serve_at(&self, addresses: Option<Addresses>) {
+        self.addresses.send_replace(addresses);
+    }
+
+    /// How many requests were refused.
+    pub(super) fn refused(&self) -> watch::Receiver<u64> {
+        self.refused.subscribe()
+    }
+
+    /// How many requests had no answer.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Sends one request and notes what came of it: the status, or `None` where there was no answer.
+    pub(super) async fn send_one(&self, http: &Client, sent: Sent) -> Option<u16> {
+        let url = self.addresses.borrow().as_ref()?.of(sent).to_owned();
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.judge().sent(number, sent);
+        let Ok(answer) = http.post(url).json(&json!({"n": number})).send().await else {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        let status = answer.status().as_u16();
+        let has_retry_after = answer.headers().contains_key(RETRY_AFTER);
+        // Half an answer is none.
+        let body = answer.json::<Value>().await;
+        match (status, body) {
+            (200, Ok(body)) => self.acknowledge(number, sent, &body),
+            (200, Err(_)) => return None,
+            (429 | 503, _) => {
+                let wrong = (!has_retry_after).then(|| format!("{status} without Retry-After for {number}"));
+                self.judge().blame(wrong);
+                self.refused.send_modify(|count| *count += 1);
+            }
+            (504, Ok(body)) => {
+                let execution = body["executionId"].as_str().unwrap_or_default();
+                self.judge().goes_on(number, execution.to_owned());
+            }
+            // The fail-stop: nothing is promised.
+            (500, _) => {}
+            (status, body) => self.judge().blame(Some(format!("{number} was answered {status}: {body:?}"))),
+        }
+        Some(status)
+    }
+
+    fn acknowledge(&self, number: u64, sent: Sent, body: &Value) {
+        let execution = (sent == Sent::Async).then(|| body["executionId"].as_str().unwrap_or_default());
+        let line = json!({"n": number, "execution": execution}).to_string() + "\n";
+        let written = {
+            let mut file = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+            file.write_all(line.as_bytes())
+        };
+        let mut judge = self.judge();
+        judge.answered(number, execution.map(str::to_owned));
+        judge.blame(written.err().map(|error| format!("what was acknowledged cannot be noted: {error}")));
+    }
+
+    async fn keep_sending(self: Arc<Self>, http: Client, sent: Sent) {
+        let mut addresses = self.addresses.subscribe();
+        let mut received = self.sink.count();
+        loop {
+            if addresses.wait_for(Option::is_some).await.is_err() {
+                return;
+            }
+            // Each effect that arrives may have been the last of its execution.
+            received.mark_unchanged();
+            if self.judge().open() >= WINDOW {
+                let _ = tokio::time::timeout(AGAIN, received.changed()).await;
+                continue;
+            }
+            addresses.mark_unchanged();
+            if self.send_one(&http, sent).await != Some(200) {
+                // Until there is another daemon, or this one has room.
+                let _ = tokio::time::timeout(AGAIN, addresses.changed()).await;
+            }
+        }
+    }
+}
+
+/// Senders at work.
+#[derive(Debug)]
+pub(super) struct Load {
+    shared: Arc<Shared>,
+    senders: TaskTracker,
+}
+
+impl Load {
+    /// Begins to send.
+    pub(super) fn start(shared: &Arc<Shared>, http: &Client) -> Self {
+        let senders = TaskTracker::new();
+        for (sent, count) in SENDERS {
+            for _ in 0..count {
+                let work = shared.clone().keep_sending(http.clone(), sent);
+                let stop = shared.stop.clone();
+                senders.spawn(async move { stop.run_until_cancelled(work).await });
+            }
+        }
+        Self { shared: shared.clone(), senders }
+    }
+
+    /// Sends no more. Answers that are under way are not waited for: nobody was told.
+    pub(super) async fn stop(self) {
+        self.shared.stop.cancel();
+        self.senders.close();
+        self.senders.wait().await;
+    }
+}
+
+/// A client for the senders.
+pub(super) fn client() -> Result<Client, reqwest::Error> {
+    Client::builder().timeout(PATIENCE).pool_max_idle_per_host(64).build()
+}

@@ -1,0 +1,142 @@
+//! Proof of durability: the real daemon is mistreated under load, and an oracle outside of it decides whether a promise
+//! was broken. `make faults` runs all of it, `make test` a small part.
+//!
+//! Senders log what they were told, a sink of effects syncs what it receives before it answers, and the [`judge`]
+//! compares the two. Each round must make progress and must see its fault take effect, else it fails: a round in which
+//! nothing worked proves nothing.
+
+pub mod judge;
+
+mod load;
+mod rig;
+mod rounds;
+mod tools;
+mod work;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use rounds::{FAULTS, Fault};
+
+use judge::Judge;
+
+/// What kept a fault from being tried.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refuses.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The daemon does not start or end.
+    #[error(transparent)]
+    Daemon(#[from] crate::daemon::Error),
+    /// The sink does not work.
+    #[error(transparent)]
+    Sink(#[from] crate::recorder::Error),
+    /// The API does not answer.
+    #[error("the daemon's API does not answer: {0}")]
+    Api(#[from] reqwest::Error),
+    /// The API does not say where a webhook is.
+    #[error("an automation has no address: {0}")]
+    NoAddress(String),
+    /// There is no daemon where there has to be one.
+    #[error("there is no daemon to do this to")]
+    NoDaemon,
+    /// A program that is needed cannot do its work here.
+    #[error("`{program}` cannot do its work here: {reason}")]
+    Tool {
+        /// Which.
+        program: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// How much to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// How many rounds.
+    pub rounds: u32,
+    /// What chance begins with; the same seed gives the same choices, though not the same moments.
+    pub seed: u64,
+}
+
+/// What came of trying a fault.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Which fault.
+    pub name: &'static str,
+    /// What chance began with.
+    pub seed: u64,
+    /// Where what was acknowledged and received is noted.
+    pub records: PathBuf,
+    /// How often the fault took effect.
+    pub rounds: u32,
+    /// How many requests were acknowledged.
+    pub acknowledged: u64,
+    /// How many effects came again after a crash, as they may.
+    pub repeated: u64,
+    /// How many instants of the schedule ran.
+    pub ticks: usize,
+    /// The longest that the daemon took to serve.
+    pub slowest_start: Duration,
+    /// The longest that what was open took to its end after a start.
+    pub slowest_end: Duration,
+    /// What else there is to say.
+    pub notes: Vec<String>,
+    /// The promises that were broken.
+    pub violations: Vec<String>,
+}
+
+impl Verdict {
+    fn new(name: &'static str, seed: u64, records: PathBuf) -> Self {
+        Self {
+            name,
+            seed,
+            records,
+            rounds: 0,
+            acknowledged: 0,
+            repeated: 0,
+            ticks: 0,
+            slowest_start: Duration::ZERO,
+            slowest_end: Duration::ZERO,
+            notes: Vec::new(),
+            violations: Vec::new(),
+        }
+    }
+
+    fn hear(&mut self, judge: &Judge) {
+        self.acknowledged = judge.acknowledged();
+        self.repeated = judge.repeated();
+        self.ticks = judge.ticks();
+        self.violations = judge.violations().to_vec();
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}: {} rounds, {} acknowledged, {} effects repeated after a crash, {} instants; slowest start {:.2} s, \
+             slowest end {:.2} s; seed {}",
+            self.name,
+            self.rounds,
+            self.acknowledged,
+            self.repeated,
+            self.ticks,
+            self.slowest_start.as_secs_f64(),
+            self.slowest_end.as_secs_f64(),
+            self.seed,
+        )?;
+        for note in &self.notes {
+            write!(formatter, "\n  {note}")?;
+        }
+        for violation in &self.violations {
+            write!(formatter, "\n  BROKEN: {violation}")?;
+        }
+        if !self.violations.is_empty() {
+            write!(formatter, "\n  what was sent and received is in {}", self.records.display())?;
+        }
+        Ok(())
+    }
+}

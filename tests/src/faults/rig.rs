@@ -1,0 +1,284 @@
+//! A daemon over a project of its own, the senders that keep it busy, and the judge of what becomes of it.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use serde_json::Value;
+
+use super::judge::Judge;
+use super::load::{self, Addresses, Load, Shared};
+use super::{Error, Verdict, work};
+use crate::daemon::Daemon;
+use crate::project::Project;
+use crate::recorder::Recorder;
+
+/// How long after a start everything that was open before it may take to come to its end.
+pub(super) const END_WITHIN: Duration = Duration::from_secs(30);
+/// How long to wait for something else that must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many requests must be acknowledged in a round, else it proves nothing.
+pub(super) const PROGRESS: u64 = 100;
+
+/// What a rig is made of.
+#[derive(Debug, Default)]
+pub(super) struct Parts<'a> {
+    /// Whether there is a schedule of a second, too.
+    pub(super) ticks: bool,
+    /// Whether instants of the schedule may be left out: the clock is not to be trusted.
+    pub(super) has_gaps: bool,
+    /// Where the project is; in a temporary folder where nothing is said.
+    pub(super) within: Option<&'a Path>,
+    /// Lines of `cogwork.yaml`.
+    pub(super) settings: &'a str,
+    /// Variables of the daemon's surroundings.
+    pub(super) variables: Vec<(String, String)>,
+}
+
+/// A daemon under test, with whoever keeps it busy.
+#[derive(Debug)]
+pub(super) struct Rig {
+    project: Project,
+    daemon: Option<Daemon>,
+    shared: Arc<Shared>,
+    load: Option<Load>,
+    http: Client,
+    random: fastrand::Rng,
+    variables: Vec<(String, String)>,
+    has_gaps: bool,
+    verdict: Verdict,
+}
+
+impl Rig {
+    /// A project, a sink and nobody who works yet.
+    pub(super) async fn new(name: &'static str, seed: u64, parts: Parts<'_>) -> Result<Self, Error> {
+        let project = parts.within.map_or_else(Project::new, Project::within)?;
+        // What the oracle keeps is never on the disk that is mistreated.
+        let records = tempfile::Builder::new().prefix("cogwork-faults-").tempdir()?.keep();
+        let sink = Recorder::with_journal(&records.join("received.jsonl")).await?;
+        work::write(&project, sink.url())?;
+        if parts.ticks {
+            work::write_ticks(&project, sink.url())?;
+        }
+        if !parts.settings.is_empty() {
+            project.write("cogwork.yaml", parts.settings)?;
+        }
+        Ok(Self {
+            project,
+            daemon: None,
+            shared: Shared::new(sink, &records.join("acknowledged.jsonl"))?,
+            load: None,
+            http: load::client()?,
+            random: fastrand::Rng::with_seed(seed),
+            variables: parts.variables,
+            has_gaps: parts.has_gaps,
+            verdict: Verdict::new(name, seed, records),
+        })
+    }
+
+    /// Starts the daemon and tells the senders where it is.
+    pub(super) async fn start(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        let daemon = self
+            .variables
+            .iter()
+            .fold(Daemon::of(&self.project), |daemon, (name, value)| daemon.env(name, value));
+        let daemon = daemon.start().await?;
+        self.verdict.slowest_start = self.verdict.slowest_start.max(began.elapsed());
+        self.daemon = Some(daemon);
+        let addresses = Addresses {
+            asynchronous: self.live_url(work::ASYNC).await?,
+            synchronous: self.live_url(work::SYNC).await?,
+        };
+        self.shared.serve_at(Some(addresses));
+        Ok(())
+    }
+
+    /// Lets the senders begin.
+    pub(super) fn load(&mut self) {
+        self.load = Some(Load::start(&self.shared, &self.http));
+    }
+
+    pub(super) fn project(&self) -> &Project {
+        &self.project
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) fn http(&self) -> &Client {
+        &self.http
+    }
+
+    pub(super) fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.random
+    }
+
+    pub(super) fn verdict(&mut self) -> &mut Verdict {
+        &mut self.verdict
+    }
+
+    pub(super) fn daemon(&self) -> Result<&Daemon, Error> {
+        self.daemon.as_ref().ok_or(Error::NoDaemon)
+    }
+
+    /// Waits until so many more requests were acknowledged. Without them the round proves nothing.
+    pub(super) async fn progress(&mut self, acknowledged: u64) {
+        let wanted = self.shared.judge().acknowledged() + acknowledged;
+        let what = format!(
+            "no progress: {acknowledged} requests were not acknowledged within {} s",
+            PATIENCE.as_secs()
+        );
+        self.wait(PATIENCE, &what, |judge| judge.acknowledged() >= wanted).await;
+    }
+
+    /// Waits until a random number of further effects, up to `most`, was received.
+    pub(super) async fn some_more(&mut self, most: usize) {
+        let mut received = self.shared.sink().count();
+        let wanted = *received.borrow() + self.random.usize(..=most);
+        // If they do not come, this moment is as good as any.
+        let _ =
+            tokio::time::timeout(Duration::from_secs(1), received.wait_for(|count| *count >= wanted)).await;
+    }
+
+    /// Kills the daemon as a crash would, and waits until all that it sent is known.
+    pub(super) async fn kill(&mut self) -> Result<(), Error> {
+        let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
+        self.keep(&daemon)?;
+        daemon.kill().await?;
+        self.gone().await
+    }
+
+    /// Asks the daemon to stop, and waits for it.
+    pub(super) async fn stop(&mut self) -> Result<ExitStatus, Error> {
+        let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
+        daemon.terminate()?;
+        self.keep(&daemon)?;
+        let status = daemon.ended().await?;
+        self.gone().await?;
+        Ok(status)
+    }
+
+    /// Waits for the daemon's end, which something else has brought about.
+    pub(super) async fn ended(&mut self) -> Result<ExitStatus, Error> {
+        let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
+        self.keep(&daemon)?;
+        let status = daemon.ended().await?;
+        self.gone().await?;
+        Ok(status)
+    }
+
+    /// Keeps what the daemon has said beside what was sent and received.
+    fn keep(&self, daemon: &Daemon) -> Result<(), Error> {
+        let path = self.verdict.records.join("daemon.log");
+        let mut file = File::options().create(true).append(true).open(path)?;
+        Ok(file.write_all(daemon.output().as_bytes())?)
+    }
+
+    async fn gone(&mut self) -> Result<(), Error> {
+        self.shared.serve_at(None);
+        self.shared.sink().idle().await?;
+        self.shared.judge().next_life();
+        Ok(())
+    }
+
+    /// Starts again after an end; what was open before it must come to its end in time.
+    pub(super) async fn start_and_finish(&mut self) -> Result<(), Error> {
+        let owed = self.shared.judge().open_numbers();
+        self.start().await?;
+        let began = Instant::now();
+        let what = format!("not everything came to its end within {} s of the start", END_WITHIN.as_secs());
+        self.wait(END_WITHIN, &what, |judge| judge.have_ended(&owed)).await;
+        self.verdict.slowest_end = self.verdict.slowest_end.max(began.elapsed());
+        Ok(())
+    }
+
+    /// Waits for something that the judge can see; blames the daemon if it does not come.
+    pub(super) async fn wait(&self, patience: Duration, what: &str, holds: impl Fn(&Judge) -> bool) -> bool {
+        let mut received = self.shared.sink().count();
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            received.mark_unchanged();
+            if holds(&self.shared.judge()) {
+                return true;
+            }
+            if tokio::time::Instant::now() >= deadline {
+                let mut judge = self.shared.judge();
+                let open = judge.open_numbers();
+                judge.blame(Some(format!("{what}; open: {open:?}")));
+                return false;
+            }
+            // Answers are seen too, not only effects.
+            let _ = tokio::time::timeout(Duration::from_millis(100), received.changed()).await;
+        }
+    }
+
+    /// Notes a broken promise that was seen here.
+    pub(super) fn blame(&self, wrong: Option<String>) {
+        self.shared.judge().blame(wrong);
+    }
+
+    /// Whether nothing was wrong so far.
+    pub(super) fn is_well(&self) -> bool {
+        self.shared.judge().violations().is_empty()
+    }
+
+    /// Ends the load, waits for the end of everything, and gives the verdict.
+    pub(super) async fn settle(mut self) -> Result<Verdict, Error> {
+        if let Some(load) = self.load.take() {
+            load.stop().await;
+        }
+        self.wait(END_WITHIN, "not everything came to its end", |judge| judge.open() == 0).await;
+        for row in self.unsuccessful().await? {
+            self.blame(Some(format!("an execution has not succeeded: {row}")));
+        }
+        let status = self.stop().await?;
+        let mut judge = self.shared.judge();
+        judge.blame((!status.success()).then(|| format!("the daemon ended with {status}")));
+        if !self.has_gaps {
+            judge.judge_ticks();
+        }
+        self.verdict.hear(&judge);
+        drop(judge);
+        Ok(self.verdict)
+    }
+
+    /// Executions that have not succeeded, once those that are about to have had time to be stored.
+    async fn unsuccessful(&self) -> Result<Vec<Value>, Error> {
+        let deadline = tokio::time::Instant::now() + END_WITHIN;
+        loop {
+            let path = "/executions?status=queued,running,waiting,failed,stuck,cancelled&limit=5";
+            let left = self.ask(path).await?["executions"].as_array().cloned().unwrap_or_default();
+            // A tick may begin at any time.
+            let is_under_way =
+                |row: &Value| ["queued", "running"].iter().any(|status| row["status"] == *status);
+            let left: Vec<Value> = left
+                .into_iter()
+                .filter(|row| row["automation"] != work::TICKS || !is_under_way(row))
+                .collect();
+            if !left.iter().any(is_under_way) || tokio::time::Instant::now() >= deadline {
+                return Ok(left);
+            }
+            let mut received = self.shared.sink().count();
+            let _ = tokio::time::timeout(Duration::from_millis(100), received.changed()).await;
+        }
+    }
+
+    /// What the API answers to a GET.
+    pub(super) async fn ask(&self, path: &str) -> Result<Value, Error> {
+        let daemon = self.daemon()?;
+        let url = format!("{}/api/v1{path}", daemon.admin_url());
+        let answer = self.http.get(url).bearer_auth(daemon.admin_token()?).send().await?;
+        Ok(answer.error_for_status()?.json().await?)
+    }
+
+    async fn live_url(&self, automation: &str) -> Result<String, Error> {
+        let shown = self.ask(&format!("/automations/{automation}")).await?;
+        shown["liveUrl"].as_str().map(str::to_owned).ok_or_else(|| Error::NoAddress(shown.to_string()))
+    }
+}

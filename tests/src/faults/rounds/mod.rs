@@ -1,0 +1,112 @@
+//! The faults, a file each.
+
+mod clock;
+mod disk;
+mod kill;
+mod power;
+mod reload;
+mod second;
+mod sweep;
+mod term;
+
+use std::pin::Pin;
+
+use super::{Effort, Error, Verdict};
+
+/// A fault that can be tried.
+#[derive(Debug)]
+pub struct Fault {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What is done, and what must hold.
+    pub about: &'static str,
+    /// How often it is done in a short try; never where this is 0.
+    pub quick: u32,
+    /// How often it is done in a long one.
+    pub long: u32,
+    /// Tries it.
+    pub run: fn(Effort) -> Pin<Box<dyn Future<Output = Result<Verdict, Error>> + Send>>,
+}
+
+/// All of them.
+pub const FAULTS: [Fault; 11] = [
+    Fault {
+        name: "kill",
+        about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
+        quick: 6,
+        long: 200,
+        run: |effort| Box::pin(kill::run(effort)),
+    },
+    Fault {
+        name: "term",
+        about: "SIGTERM under load: it ends in order, and no effect is repeated",
+        quick: 4,
+        long: 100,
+        run: |effort| Box::pin(term::run(effort)),
+    },
+    Fault {
+        name: "sweep-syncs",
+        about: "kill -9 at every sync of one execution",
+        quick: 1,
+        long: 1,
+        run: |effort| Box::pin(sweep::run("sweep-syncs", &["fdatasync", "fsync"], effort)),
+    },
+    Fault {
+        name: "sweep-writes",
+        about: "kill -9 at every write of one execution",
+        quick: 0,
+        long: 1,
+        run: |effort| {
+            Box::pin(sweep::run("sweep-writes", &["pwrite64", "write", "writev", "sendto"], effort))
+        },
+    },
+    Fault {
+        name: "disk-error",
+        about: "EIO on a sync or a write: no answer in doubt, exit with code 3",
+        quick: 2,
+        long: 40,
+        run: |effort| Box::pin(disk::errors(effort)),
+    },
+    Fault {
+        name: "disk-full",
+        about: "ENOSPC: 503 with Retry-After, and on again when there is space",
+        quick: 1,
+        long: 20,
+        run: |effort| Box::pin(disk::full(effort)),
+    },
+    Fault {
+        name: "power",
+        about: "the power of the disk is cut: nothing acknowledged is lost (needs root)",
+        quick: 0,
+        long: 50,
+        run: |effort| Box::pin(power::cut(effort)),
+    },
+    Fault {
+        name: "power-relaxed",
+        about: "the same with `durability: relaxed` must lose something, else the cut does not bite (needs root)",
+        quick: 0,
+        long: 10,
+        run: |effort| Box::pin(power::cut_relaxed(effort)),
+    },
+    Fault {
+        name: "clock",
+        about: "the clock steps by an hour and by a year, both ways: nothing stops, no instant runs twice",
+        quick: 0,
+        long: 2,
+        run: |effort| Box::pin(clock::run(effort)),
+    },
+    Fault {
+        name: "reload",
+        about: "files change under load, some to broken ones: no request to another webhook fails, memory stays flat",
+        quick: 40,
+        long: 1000,
+        run: |effort| Box::pin(reload::run(effort)),
+    },
+    Fault {
+        name: "second",
+        about: "a second daemon on the same data refuses, and the first does not notice",
+        quick: 1,
+        long: 10,
+        run: |effort| Box::pin(second::run(effort)),
+    },
+];

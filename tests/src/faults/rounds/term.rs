@@ -1,0 +1,29 @@
+//! SIGTERM under load: what runs comes to the end of its step, the rest goes on at the next start.
+
+use super::super::rig::{PROGRESS, Parts, Rig};
+use super::super::{Effort, Error, Verdict};
+
+/// Up to how many effects after enough progress the daemon is asked to stop.
+const MOST_MORE: usize = 120;
+
+pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
+    let mut rig = Rig::new("term", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
+    rig.start().await?;
+    rig.load();
+    for _ in 0..effort.rounds {
+        rig.progress(PROGRESS).await;
+        rig.some_more(MOST_MORE).await;
+        let status = rig.stop().await?;
+        rig.verdict().rounds += 1;
+        let repeated = rig.shared().judge().repeated();
+        rig.blame((!status.success()).then(|| format!("asked to stop, it ended with {status}")));
+        rig.blame(
+            (repeated > 0).then(|| format!("{repeated} effects were repeated though it stopped in order")),
+        );
+        rig.start_and_finish().await?;
+        if !rig.is_well() {
+            break;
+        }
+    }
+    rig.settle().await
+}
