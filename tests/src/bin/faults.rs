@@ -1,5 +1,6 @@
 //! Mistreats the daemon and says which promises it broke. It is built with the daemon, and looks for it beside itself.
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -51,12 +52,12 @@ impl Arguments {
 }
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     // There can be one already only if somebody else is in this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let mut is_well = true;
+    let (mut is_well, mut out) = (true, io::stdout());
     for fault in &FAULTS {
         let rounds = arguments.rounds(fault);
         if rounds == 0 {
@@ -64,17 +65,17 @@ async fn main() -> ExitCode {
         }
         match (fault.run)(Effort { rounds, seed }).await {
             Ok(verdict) => {
-                println!("{verdict}");
+                writeln!(out, "{verdict}")?;
                 is_well &= verdict.violations.is_empty();
                 if verdict.violations.is_empty() {
                     let _ = std::fs::remove_dir_all(&verdict.records);
                 }
             }
             Err(error) => {
-                println!("{}: cannot be tried: {error}; seed {seed}", fault.name);
+                writeln!(out, "{}: cannot be tried: {error}; seed {seed}", fault.name)?;
                 is_well = false;
             }
         }
     }
-    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -271,7 +271,7 @@ mod tests {
     }
 
     /// A judge who knows of one asynchronous request.
-    fn judge() -> Judge {
+    fn one_sent() -> Judge {
         let mut judge = Judge::default();
         judge.sent(1, Sent::Async);
         judge
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_run_to_its_end_is_in_order_and_owes_nothing() {
-        let mut judge = judge();
+        let mut judge = one_sent();
         judge.answered(1, Some("e".into()));
         assert_eq!(judge.open_numbers(), [1]);
         for path in STAGES {
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_was_accepted_is_owed_until_its_last_step() {
-        let mut judge = judge();
+        let mut judge = one_sent();
         assert_eq!(judge.open(), 0, "nobody was told anything");
         effect(&mut judge, "/first", "e");
         assert_eq!(judge.open(), 1, "it has begun");
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn an_effect_may_come_again_only_after_a_crash() {
-        let mut judge = judge();
+        let mut judge = one_sent();
         effect(&mut judge, "/first", "e");
         judge.next_life();
         effect(&mut judge, "/first", "e");
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_finished_step_never_runs_again() {
-        let mut judge = judge();
+        let mut judge = one_sent();
         effect(&mut judge, "/first", "e");
         effect(&mut judge, "/turn/0", "e");
         judge.next_life();
@@ -339,16 +339,16 @@ mod tests {
 
     #[test]
     fn one_request_is_one_execution() {
-        let mut judge = judge();
+        let mut judge = one_sent();
         effect(&mut judge, "/first", "e");
         judge.next_life();
         effect(&mut judge, "/first", "f");
         assert!(only_violation(&judge).contains("runs twice"));
-        let mut judge = super::tests::judge();
+        let mut judge = one_sent();
         judge.answered(1, Some("e".into()));
         effect(&mut judge, "/first", "f");
         assert!(only_violation(&judge).contains("was acknowledged as"));
-        let mut judge = super::tests::judge();
+        let mut judge = one_sent();
         effect(&mut judge, "/first", "f");
         judge.answered(1, Some("e".into()));
         assert!(only_violation(&judge).contains("runs for it"));
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_nobody_sent_is_a_violation() {
-        let mut judge = judge();
+        let mut judge = one_sent();
         judge.received(&received("/first", "e.first", r#"{"n": 2}"#));
         judge.received(&received("/other", "e.other", r#"{"n": 1}"#));
         judge.received(&received("/first", "", r#"{"n": 1}"#));

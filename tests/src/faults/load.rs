@@ -197,6 +197,10 @@ impl Load {
 }
 
 /// A client for the senders.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the daemon may call is guarded, and this is not the daemon"
+)]
 pub(super) fn client() -> Result<Client, reqwest::Error> {
     Client::builder().timeout(PATIENCE).pool_max_idle_per_host(64).build()
 }

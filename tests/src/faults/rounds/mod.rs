@@ -9,7 +9,7 @@ mod second;
 mod sweep;
 mod term;
 
-use std::pin::Pin;
+use futures_util::future::BoxFuture;
 
 use super::{Effort, Error, Verdict};
 
@@ -25,7 +25,7 @@ pub struct Fault {
     /// How often it is done in a long one.
     pub long: u32,
     /// Tries it.
-    pub run: fn(Effort) -> Pin<Box<dyn Future<Output = Result<Verdict, Error>> + Send>>,
+    pub run: fn(Effort) -> BoxFuture<'static, Result<Verdict, Error>>,
 }
 
 /// All of them.
