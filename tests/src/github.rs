@@ -63,6 +63,8 @@ struct State {
     issues: Vec<Value>,
     hooks: Vec<Value>,
     next: u64,
+    /// Whether whoever makes a webhook waits for its answer in vain.
+    loses_answers: bool,
 }
 
 /// What is answered.
@@ -96,6 +98,11 @@ impl GitHub {
     /// The webhooks there are.
     pub fn hooks(&self) -> Vec<Value> {
         self.shared.state().hooks.clone()
+    }
+
+    /// From now on webhooks are made, and nobody hears of it; or again as usual.
+    pub fn lose_answers(&self, lose: bool) {
+        self.shared.state().loses_answers = lose;
     }
 
     /// Waits until so many requests have been answered.
@@ -173,6 +180,10 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
         Err(refused) => refused,
     };
     shared.state().requests.push(format!("{} {path} {}", head.method, status.as_u16()));
+    if shared.state().loses_answers && head.method == "POST" && path.ends_with("/hooks") {
+        shared.answered.send_modify(|count| *count += 1);
+        return std::future::pending().await;
+    }
     let response =
         Response::builder().status(status).header("content-type", "application/json; charset=utf-8");
     let body = if status == StatusCode::NO_CONTENT { String::new() } else { value.to_string() };
@@ -287,6 +298,7 @@ impl State {
                 shape(body, CONTENT)?;
                 made(json!({"content": {"path": path.replace("%2F", "/")}}))
             }
+            ("GET", ["hooks"]) => found(self.hooks.iter().map(masked).collect()),
             ("POST", ["hooks"]) => self.hook(body),
             ("DELETE", ["hooks", id]) => {
                 let before = self.hooks.len();
@@ -326,6 +338,13 @@ impl State {
         self.next += 1;
         number
     }
+}
+
+/// A webhook as it is shown: without its secret.
+fn masked(hook: &Value) -> Value {
+    let mut shown = hook.clone();
+    shown["config"]["secret"] = "********".into();
+    shown
 }
 
 /// Sends a request as GitHub's webhooks do, and gives the status of the answer.

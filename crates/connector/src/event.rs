@@ -85,6 +85,9 @@ pub struct HookedEvent {
     pub unsubscribe: String,
     /// The input of it that takes the id.
     pub id_input: String,
+    /// How the subscriptions that there are can be listed, where they can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<ListedHooks>,
     /// The preset by which requests are verified.
     pub verify: String,
     /// The header, in lower case, with what tells one request from all others, though it be sent again.
@@ -93,6 +96,23 @@ pub struct HookedEvent {
     /// The header, in lower case, and the value by which a request is about this event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<(String, String)>,
+}
+
+/// How the subscriptions that another application has can be listed.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedHooks {
+    /// The full name of the action that lists.
+    pub action: String,
+    /// Inputs of it that are always the same.
+    pub with: Map,
+    /// The input that takes the cursor of the next page, where the list has pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// The path to the list in what the action gives.
+    pub items: String,
+    /// The path to the address that is told, in each.
+    pub url: String,
 }
 
 /// Something that a poll found.

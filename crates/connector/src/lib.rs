@@ -25,7 +25,7 @@ pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };
 pub use error::Error;
-pub use event::{EventSource, EventSpec, HookedEvent, PolledEvent, Record};
+pub use event::{EventSource, EventSpec, HookedEvent, ListedHooks, PolledEvent, Record};
 pub use http::{
     AllowList, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Tape, Timer, Transport,
     Unrecorded, install_crypto,

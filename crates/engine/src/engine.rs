@@ -26,11 +26,13 @@ use crate::hooks::Desk;
 use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
 use crate::listen::Listeners;
 use crate::poll::{self, Polls};
+use crate::refusals::Refusals;
 use crate::reload::Loader;
 use crate::run::Secret;
 use crate::secrets::{ListedSecret, Secrets};
 use crate::settings::Settings;
 use crate::subscribe::{self, Subscriptions};
+use crate::timer::Timer;
 use crate::vault::{KeptSecret, Rotation, Vault};
 use crate::{Error, scheduler, watch as watcher};
 
@@ -64,6 +66,7 @@ pub(crate) struct Services {
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) hooks: Desk,
+    pub(crate) refusals: Refusals,
     pub(crate) listeners: Listeners,
     pub(crate) polls: Polls,
     pub(crate) subscriptions: Subscriptions,
@@ -457,7 +460,7 @@ impl Engine {
             queued: services.intake.queued(),
             accepting: services.accepting(),
             generation: services.catalog.load().generation(),
-            refused: services.intake.refused(),
+            refused: services.refusals.all(),
             started_at: services.started_at,
         }
     }
@@ -529,6 +532,7 @@ impl Services {
             notices,
             intake: Intake::new(settings.limits.in_flight),
             hooks: Desk::default(),
+            refusals: Refusals::default(),
             listeners: Listeners::default(),
             polls: Polls::default(),
             subscriptions: Subscriptions::default(),
@@ -549,6 +553,15 @@ impl Services {
     /// The sealed secrets.
     pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
         self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
+    }
+
+    /// A timer that goes by what is in force, until the engine stops.
+    pub(crate) fn timer(&self) -> Timer {
+        Timer {
+            clock: self.clock.clone(),
+            generation: self.generation.subscribe(),
+            closing: self.closing.clone(),
+        }
     }
 
     /// Whether starts are accepted.

@@ -22,7 +22,7 @@ use trigger::response;
 use trigger::sending::{Sending, names};
 use trigger::webhook::{Received, Request};
 
-pub(crate) use chain::of as chain_of;
+pub(crate) use chain::{check as check_chain, of as chain_of};
 pub(crate) use credentials::dropped as without_credentials;
 pub(crate) use desk::Desk;
 
@@ -30,6 +30,7 @@ use crate::Error;
 use crate::catalog::Mounted;
 use crate::engine::{Engine, Services, Start};
 use crate::intake::Terms;
+use crate::listen::Aside;
 
 impl Engine {
     /// The most bytes of a body that the address takes; `None` where no Automation answers there.
@@ -90,9 +91,12 @@ impl Engine {
         if let Some(challenge) = &webhook.challenge
             && let Some(asked) = trigger::challenge::asked(challenge, &request)
         {
-            return self.answer_challenge(mounted, webhook, challenge, &asked, &request).await;
+            let answer = self.answer_challenge(mounted, webhook, challenge, &asked, &request).await;
+            self.capture_aside(mounted, &request, Aside::Challenge, answer.as_ref().err());
+            return answer;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
+            self.capture_aside(mounted, &request, Aside::Probe, None);
             return Ok(answer);
         }
         if self.is_listening(mounted)
@@ -101,7 +105,7 @@ impl Engine {
         {
             return answer;
         }
-        chain::check(&request)?;
+        check_chain(&request)?;
         if let Some(rule) = &webhook.rate_limit {
             self.services().hooks.pace(mounted, rule, self.services().clock.now())?;
         }
@@ -221,7 +225,7 @@ impl Engine {
     /// The starts of an Automation that were refused or passed over since the daemon began, by reason.
     #[must_use]
     pub fn refused_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
-        self.services().hooks.refused(automation)
+        self.services().refusals.of(automation)
     }
 
     /// When each of the keys of an Automation's `verify` last proved a request since the daemon began, by its place from 0.
@@ -230,12 +234,9 @@ impl Engine {
         self.services().hooks.keys_used(automation)
     }
 
-    fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
-        let services = self.services();
-        services.intake.count_refused(reason);
-        if let Some(mounted) = mounted {
-            services.hooks.count(&mounted.deployed.automation.id, reason);
-        }
+    pub(crate) fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
+        let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
+        self.services().refusals.count(automation, reason);
     }
 
     /// Refuses a request that does not come from whom it should, before anything of it is read; and gives a hash of what is
@@ -328,17 +329,24 @@ impl Services {
         format!("{base}/trigger/{token}{}{query}", request.fragment)
     }
 
-    /// Whether the trigger's condition lets an instant of a schedule pass. One that cannot be evaluated does not.
-    pub(crate) fn scheduled_condition_holds(&self, automation: &Automation, payload: &Payload) -> bool {
+    /// Whether the trigger's condition lets something pass that nobody waits to hear of: an instant, what a poll found, an
+    /// event. What does not pass is counted; neither does anything where the condition cannot be evaluated.
+    pub(crate) fn lets_pass(&self, automation: &Automation, payload: &Payload) -> bool {
         let Some(condition) = &automation.trigger_if else { return true };
         let holds = trigger::results(payload)
             .map_err(|rejection| rejection.message)
             .and_then(|results| self.condition_scope(automation, results))
             .and_then(|scope| condition.holds(&scope).map_err(|error| error.to_string()));
-        holds.unwrap_or_else(|error| {
-            tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; nothing starts");
-            false
-        })
+        let refused = match holds {
+            Ok(true) => return true,
+            Ok(false) => "filtered",
+            Err(error) => {
+                tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; nothing starts");
+                condition_failed().code
+            }
+        };
+        self.refusals.count(Some(&automation.id), refused);
+        false
     }
 
     /// The names that a trigger's condition reads.

@@ -15,7 +15,9 @@ mod code;
 mod parallel;
 mod plan;
 mod poll;
+mod refusals;
 mod schemas;
+mod timer;
 mod validate;
 
 mod connections;
@@ -47,7 +49,7 @@ pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
 pub use error::Error;
 pub use forecast::{Forecast, forecast_project};
 pub use intake::{Answer, Pending, SignalError};
-pub use listen::{Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use poll::{PollError, PollView};

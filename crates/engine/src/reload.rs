@@ -144,6 +144,7 @@ impl Services {
     fn take(&self, catalog: Arc<Catalog>, reload: &Reload) {
         self.catalog.store(catalog);
         self.hooks.forget(&reload.removed);
+        self.refusals.forget(&reload.removed);
         self.hooks.forget_keys(&reload.changed);
         if self.settings.background {
             // The listeners take them away; where there are none they would stay for ever.

@@ -6,63 +6,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, Overlap, ScheduleTrigger, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
 use store::{Accept, Watermark};
 
+use crate::Error;
 use crate::catalog::{Catalog, Deployed};
 use crate::engine::{Services, Start};
 use crate::intake::Terms;
 use crate::reload::Listener;
+use crate::timer::Timed;
 
 /// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
 const ON_TIME: Duration = Duration::from_secs(30);
 /// Ticks that are made durable at one time: they share commits.
 const AT_ONCE: usize = 256;
 
+/// When an instant is tried again that could not start, since as many executions wait as may.
+const TRY_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+
 /// Fires schedules until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    let mut timetable = match Timetable::read(&services).await {
-        Ok(timetable) => timetable,
+    let timer = services.timer();
+    match Timetable::read(services).await {
+        Ok(timetable) => timer.run(timetable).await,
         Err(error) => {
             tracing::error!(%error, "schedules cannot be armed: their watermarks cannot be read");
-            return;
         }
-    };
-    let mut generation = services.generation.subscribe();
-    loop {
-        generation.mark_unchanged();
-        // What is decided upon from here on is told by another generation.
-        let decided = services.loader.take_decided(Listener::Schedules);
-        timetable.adopt(&services, &services.catalog.load_full(), decided).await;
-        loop {
-            let next = timetable.next();
-            tokio::select! {
-                biased;
-                () = services.closing.cancelled() => return,
-                changed = generation.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    break;
-                }
-                () = until(&services, next) => timetable.fire(&services).await,
-            }
-        }
-    }
-}
-
-async fn until(services: &Services, next: Option<Timestamp>) {
-    match next {
-        Some(at) => services.clock.sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 
 /// When each schedule in force fires next.
 struct Timetable {
+    services: Arc<Services>,
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(Timestamp, AutomationId)>,
     /// What the store knows of schedules that are not in force yet.
@@ -74,22 +52,43 @@ struct Entry {
     fingerprint: String,
     /// The instant up to which the schedule has been dealt with.
     done: Timestamp,
+    /// When it has to be looked at: its next instant, or when one is tried again that could not start.
     next: Option<Timestamp>,
 }
 
-impl Timetable {
-    async fn read(services: &Services) -> Result<Self, store::Error> {
-        let stored = services.store.watermarks().await?.into_iter();
-        let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
-        Ok(Self { entries: HashMap::new(), order: BTreeSet::new(), stored })
+impl Timed for Timetable {
+    async fn adopt(&mut self) {
+        let decided = self.services.loader.take_decided(Listener::Schedules);
+        let catalog = self.services.catalog.load_full();
+        self.take_over(&catalog, decided).await;
     }
 
     fn next(&self) -> Option<Timestamp> {
         self.order.first().map(|(at, _)| *at)
     }
 
+    async fn act(&mut self) {
+        let ticks = self.due(self.services.clock.now());
+        let services = self.services.clone();
+        let fired = stream::iter(ticks).map(|tick| tick.fire(&services)).buffer_unordered(AT_ONCE);
+        let left: Vec<Left> = fired.filter_map(std::future::ready).collect().await;
+        let again = after(self.services.clock.now(), TRY_AGAIN);
+        for Left { automation, done } in left {
+            self.put_back(&automation, done, again);
+        }
+    }
+}
+
+impl Timetable {
+    async fn read(services: Arc<Services>) -> Result<Self, store::Error> {
+        let stored = services.store.watermarks().await?.into_iter();
+        let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
+        Ok(Self { services, entries: HashMap::new(), order: BTreeSet::new(), stored })
+    }
+
     /// Takes over the schedules of these Automations from a snapshot. One that says the same as before keeps its timeline.
-    async fn adopt(&mut self, services: &Arc<Services>, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
+    async fn take_over(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
+        let services = &self.services;
         let now = services.clock.now();
         let mut fresh = Vec::new();
         for id in ids {
@@ -131,9 +130,8 @@ impl Timetable {
             .await;
     }
 
-    /// Fires everything that is due.
-    async fn fire(&mut self, services: &Arc<Services>) {
-        let now = services.clock.now();
+    /// Everything that has to run now.
+    fn due(&mut self, now: Timestamp) -> Vec<Tick> {
         let mut ticks = Vec::new();
         while let Some((at, id)) = self.order.first().cloned() {
             if at > now {
@@ -141,12 +139,25 @@ impl Timetable {
             }
             self.order.pop_first();
             let Some(entry) = self.entries.get_mut(&id) else { continue };
-            ticks.extend(entry.due(at, now));
+            let tick = entry.due(now);
+            let refusals = &self.services.refusals;
+            refusals.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
+            ticks.extend(tick);
             if let Some(next) = entry.next {
                 self.order.insert((next, id));
             }
         }
-        stream::iter(ticks).for_each_concurrent(AT_ONCE, |tick| tick.fire(services)).await;
+        ticks
+    }
+
+    /// Has a schedule go on after `done` once more, and not before `again`.
+    fn put_back(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if let Some(next) = entry.next {
+            self.order.remove(&(next, id.clone()));
+        }
+        (entry.done, entry.next) = (done, Some(again));
+        self.order.insert((again, id.clone()));
     }
 }
 
@@ -158,55 +169,79 @@ struct Tick {
     overlap: Overlap,
     /// The instants to run, oldest first.
     instants: Vec<Timestamp>,
+    /// How many more were missed and are passed over.
+    missed: u64,
+    /// The instant up to which it was dealt with before.
+    before: Timestamp,
     /// The instant up to which it is dealt with then.
+    done: Timestamp,
+}
+
+/// A schedule of which not all could start, since as many executions wait as may.
+struct Left {
+    automation: AutomationId,
+    /// The instant up to which it has been dealt with.
     done: Timestamp,
 }
 
 impl Entry {
     /// What has to run now, and when it is due again.
-    fn due(&mut self, at: Timestamp, now: Timestamp) -> Option<Tick> {
+    fn due(&mut self, now: Timestamp) -> Option<Tick> {
         let schedule = self.deployed.schedule.clone()?;
+        let before = self.done;
+        let Some(at) = schedule.next_after(before).filter(|at| *at <= now) else {
+            self.next = schedule.next_after(before);
+            return None;
+        };
         let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) =
             &self.deployed.automation.trigger
         else {
             return None;
         };
-        let after = schedule.next_after(at);
+        let following = schedule.next_after(at);
         let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
-        let alone = after.is_none_or(|after| after > now);
-        let (instants, done) = if alone && late <= ON_TIME {
-            (vec![at], at)
+        let alone = following.is_none_or(|following| following > now);
+        let (instants, missed, done) = if alone && late <= ON_TIME {
+            (vec![at], 0, at)
         } else {
-            let missed = schedule.missed(self.done, now, *misfire);
+            let missed = schedule.missed(before, now, *misfire);
             let automation = &self.deployed.automation.id;
             tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
-            (missed.due, now)
+            (missed.due, missed.dropped, now)
         };
         self.done = done;
         self.next = schedule.next_after(done);
+        // What is passed over now is not passed over again where the rest is put back.
+        let first = instants.first().filter(|_| missed > 0);
+        let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
         Some(Tick {
             deployed: self.deployed.clone(),
             fingerprint: self.fingerprint.clone(),
             timezone: timezone.name.clone(),
             overlap: *overlap,
             instants,
+            missed,
+            before,
             done,
         })
     }
 }
 
 impl Tick {
-    async fn fire(self, services: &Arc<Services>) {
+    /// Starts what is due, and gives what is left of it where no more executions may wait.
+    async fn fire(self, services: &Arc<Services>) -> Option<Left> {
         let automation = &self.deployed.automation;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
             schedule: self.fingerprint.clone(),
             instant,
         };
+        let mut done = self.before;
         for instant in &self.instants {
+            let reached = std::mem::replace(&mut done, *instant);
             let busy = self.overlap == Overlap::Skip && services.intake.schedule_is_busy(&automation.id);
             if busy {
-                services.intake.count_refused("overlap");
+                services.refusals.count(Some(&automation.id), "overlap");
                 tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
                 continue;
             }
@@ -215,14 +250,18 @@ impl Tick {
                 started_at: services.clock.now(),
                 timezone: self.timezone.clone(),
             };
-            if !services.scheduled_condition_holds(automation, &payload) {
-                services.intake.count_refused("filtered");
+            if !services.lets_pass(automation, &payload) {
                 continue;
             }
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
             let terms = Terms { key, watermark: Some(watermark(*instant)), ..Terms::default() };
-            if let Err(error) = services.accept(&self.deployed, start, terms).await {
+            let accepted = services.accept(&self.deployed, start, terms).await;
+            if matches!(accepted, Err(Error::Busy { .. })) {
+                // Nothing of it is stored, so it is still due.
+                return Some(Left { automation: automation.id.clone(), done: reached });
+            }
+            if let Err(error) = accepted {
                 tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
             }
         }
@@ -234,5 +273,10 @@ impl Tick {
                 services.lost(&error);
             }
         }
+        None
     }
+}
+
+fn after(at: Timestamp, pause: SignedDuration) -> Timestamp {
+    at.checked_add(pause).unwrap_or(Timestamp::MAX)
 }

@@ -8,11 +8,16 @@ use crate::site::Site;
 
 /// A site whose connection `hub` leads to the double.
 pub(crate) async fn site(github: &GitHub, automations: &[(&str, &str)]) -> Site {
-    let mut site = Site::new(automations);
+    let mut site = unstarted(github, automations);
+    site.start().await;
+    site
+}
+
+fn unstarted(github: &GitHub, automations: &[(&str, &str)]) -> Site {
+    let site = Site::new(automations);
     site.project.secret("hubToken", TOKEN).unwrap();
     let with = format!("token: \"${{{{ secrets.hubToken }}}}\", host: \"{}\"", github.url());
     site.project.connection("hub", &format!("type: github.token\nwith: {{{with}}}\n")).unwrap();
-    site.start().await;
     site
 }
 
@@ -45,6 +50,7 @@ async fn every_action_is_taken_by_the_api() {
         step("put", "putContent", ", path: docs/a.md, message: say it, content: aGk="),
         step("got", "getContent", ", path: docs/a.md"),
         step("hook", "createWebhook", ", events: [push], url: \"https://hooks.example.com/x\", secret: hush"),
+        step("hooks", "listWebhooks", ", perPage: 100"),
         step("unhook", "deleteWebhook", ", hookId: \"${{ steps.hook.results.id }}\""),
     ];
     let yaml = format!(
@@ -61,6 +67,28 @@ async fn every_action_is_taken_by_the_api() {
         github.requests()
     );
     assert_eq!(github.requests().len(), steps.len());
+    assert_eq!(github.hooks(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_crash_while_an_event_is_subscribed_to_leaves_one_subscription_that_is_known() {
+    let github = GitHub::start().await.unwrap();
+    github.lose_answers(true);
+    let mut site = unstarted(&github, &[("push", PUSH)]);
+    let public = ["--public-url", "https://hooks.example.test"];
+    site.start_with(&public).await;
+    github.answered(1).await;
+    let made = github.hooks();
+    assert_eq!(made.len(), 1);
+    site.kill().await;
+    github.lose_answers(false);
+    site.start_with(&public).await;
+    github.answered(2).await;
+    assert_eq!(github.requests(), ["POST /repos/acme/shop/hooks 201", "GET /repos/acme/shop/hooks 200"]);
+    assert_eq!(github.hooks(), made);
+    // It is known by what it is called there, and can be taken back.
+    site.project.automation("push", &format!("enabled: false\n{PUSH}")).unwrap();
+    github.answered(3).await;
     assert_eq!(github.hooks(), Vec::<Value>::new());
 }
 
@@ -84,6 +112,8 @@ async fn an_event_is_subscribed_to_once_told_signed_and_taken_back() {
     let executions = site.executions_of("push").await;
     assert_eq!(executions.len(), 1, "{executions:?}");
     assert_eq!(executions[0]["origin"], json!({"kind": "event"}));
+    let refused = json!({"ignored": 1, "invalid_signature": 1, "duplicate": 1});
+    assert_eq!(site.automation("push").await["refused"], refused);
     // A daemon that comes back at another address is told there, and the old address no longer; a change of the steps asks
     // for nothing.
     let asked = github.requests().len();

@@ -87,7 +87,7 @@ async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
         Some(url) => output::say(format!("listening at {url} until {until}; Ctrl-C ends it")),
         None => output::say(format!("subscribing for a test, listening until {until}; Ctrl-C ends it")),
     }
-    let (mut seen, mut complained) = (0, false);
+    let (mut seen, mut count, mut complained) = (0, 0, false);
     loop {
         let next = format!("{path}?after={seen}&wait=true");
         let told: Listening = tokio::select! {
@@ -100,8 +100,12 @@ async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
         for capture in &told.captures {
             seen = capture["number"].as_u64().unwrap_or(seen);
             show(capture, what.json)?;
+            if capture["aside"].is_string() {
+                continue;
+            }
+            count += 1;
             if let Some(name) = &what.save {
-                save(config, &automation, name, seen).await?;
+                save(config, &automation, &numbered(name, count), seen).await?;
             }
         }
         if !told.listening {
@@ -112,8 +116,8 @@ async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
             output::warn(format!("the subscription fails and is tried again: {}", plain(&error)));
         }
     }
-    output::say(format!("{seen} captured"));
-    Ok(if seen > 0 { Exit::Done } else { Exit::Failed })
+    output::say(format!("{count} captured"));
+    Ok(if count > 0 { Exit::Done } else { Exit::Failed })
 }
 
 impl Listen {
@@ -133,11 +137,15 @@ impl Listen {
 }
 
 async fn save(config: &Config, automation: &str, name: &str, number: u64) -> anyhow::Result<()> {
-    let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
     let path = format!("{automation}/payloads");
     let saved: Value = daemon::post(config, &path, &json!({ "name": name, "capture": number })).await?;
     output::say(format!("saved as {}", saved["path"].as_str().unwrap_or_default()));
     Ok(())
+}
+
+/// The name under which the first, the second and so on is saved.
+fn numbered(name: &str, count: u64) -> String {
+    if count == 1 { name.to_owned() } else { format!("{name}-{count}") }
 }
 
 /// Prints a capture: a line about it, and how its body begins.
@@ -152,9 +160,10 @@ fn show(capture: &Value, json: bool) -> anyhow::Result<()> {
         kind if kind.is_empty() => kind,
         kind => format!("  {kind}"),
     };
+    let aside = capture["aside"].as_str().map_or_else(String::new, |word| format!("  {word}"));
     let refused = capture["refused"].as_str().map_or_else(String::new, |code| format!("  refused: {code}"));
     output::data(format_args!(
-        "{}  {} /{}{kind}{refused}",
+        "{}  {} /{}{kind}{aside}{refused}",
         at.unwrap_or_default(),
         text(&payload["method"]),
         text(&payload["pathFragment"]).trim_start_matches('/'),

@@ -308,6 +308,12 @@ fn event() -> Value {
             "The value there by which a request is about this event; others are answered and start nothing.",
         ),
     ]);
+    let list = object(&[
+        ("*action", name(), "The action that lists the subscriptions there are."),
+        ("with", map_of(json!({})), "Inputs of it that are always the same."),
+        ("items", text(), "The path to the list in what it gives. Default: results."),
+        ("*url", text(), "The path to the address that is told, in each."),
+    ]);
     let hook = object(&[
         ("*subscribe", name(), "The action that subscribes."),
         ("with", map_of(json!({})), "Inputs of it that are always the same."),
@@ -316,6 +322,7 @@ fn event() -> Value {
         ("*id", text(), "The path to the id of the subscription in what it gives."),
         ("*unsubscribe", name(), "The action that takes the subscription back."),
         ("*idInput", name(), "The input of it that takes the id."),
+        ("list", list, "How a subscription is found again of which only the other application knows."),
         ("*verify", text(), "The preset by which requests are verified."),
         (
             "delivery",

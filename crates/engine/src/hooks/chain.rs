@@ -10,7 +10,7 @@ use trigger::webhook::Request;
 pub(crate) const LONGEST: u32 = 10;
 
 /// Refuses a request that would make its chain too long.
-pub(super) fn check(request: &Request) -> Result<(), Rejection> {
+pub(crate) fn check(request: &Request) -> Result<(), Rejection> {
     let sent = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACE_HEADER));
     let trace = sent.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse::<Trace>().ok());
     match trace {

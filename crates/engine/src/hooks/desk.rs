@@ -1,5 +1,5 @@
-//! What is remembered of addresses while the process lives: how often each was asked, what was refused and why, and
-//! who waits for a sender to bring its secret.
+//! What is remembered of addresses while the process lives: how often each was asked, and who waits for a sender to bring
+//! its secret.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,6 @@ pub(crate) struct Desk {
 struct State {
     starts: HashMap<(AutomationId, bool), Bucket>,
     challenges: HashMap<(AutomationId, bool), Bucket>,
-    /// Why starts were refused or passed over, by Automation.
-    refused: HashMap<AutomationId, BTreeMap<&'static str, u64>>,
     /// When each key last proved a request, by its place.
     keys: HashMap<AutomationId, BTreeMap<usize, Timestamp>>,
     /// Until when somebody waits for a secret.
@@ -60,24 +58,6 @@ impl Desk {
         take(&mut self.state().challenges, mounted, CHALLENGES, now)
     }
 
-    /// Counts a start that was refused or passed over.
-    pub(crate) fn count(&self, automation: &AutomationId, reason: &'static str) {
-        let mut state = self.state();
-        match state.refused.get_mut(automation) {
-            Some(reasons) => *reasons.entry(reason).or_default() += 1,
-            None => {
-                state.refused.insert(automation.clone(), BTreeMap::from([(reason, 1)]));
-            }
-        }
-    }
-
-    /// What was refused of an Automation, by reason.
-    pub(crate) fn refused(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
-        let state = self.state();
-        let reasons = state.refused.get(automation).into_iter().flatten();
-        reasons.map(|(reason, count)| ((*reason).to_owned(), *count)).collect()
-    }
-
     /// Notes that a key proved a request.
     pub(super) fn note_key(&self, automation: &AutomationId, key: usize, now: Timestamp) {
         let mut state = self.state();
@@ -102,7 +82,6 @@ impl Desk {
                 state.starts.remove(&(id.clone(), test));
                 state.challenges.remove(&(id.clone(), test));
             }
-            state.refused.remove(id);
             state.keys.remove(id);
             state.pairings.remove(id);
         }

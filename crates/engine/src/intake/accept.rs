@@ -70,8 +70,8 @@ impl Services {
         let permit = match terms.slot {
             Slot::Own => self.admit(terms.at_once).inspect_err(|_| {
                 // What a webhook is answered is counted by its code.
-                if !matches!(start.origin, Origin::Webhook | Origin::Test) {
-                    self.intake.count_refused("busy");
+                if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
+                    self.refusals.count(Some(&deployed.automation.id), "busy");
                 }
             })?,
             Slot::Shared => None,
@@ -169,7 +169,7 @@ impl Services {
         poll: PollWrite,
     ) -> Result<(), Error> {
         if !starts.is_empty() && self.intake.queued() + starts.len() > self.settings.limits.queue {
-            self.intake.count_refused("busy");
+            self.refusals.count(Some(&deployed.automation.id), "busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         let (automation, now) = (&deployed.automation, self.clock.now());

@@ -8,7 +8,7 @@ mod rest;
 mod resume;
 mod signal;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -62,7 +62,6 @@ struct State {
     /// Definitions known to be stored.
     stored: HashSet<DefinitionHash>,
     old: HashMap<DefinitionHash, Arc<Deployed>>,
-    refused: BTreeMap<&'static str, u64>,
     /// When the last id was given out, and how many before it in the same millisecond.
     last_millisecond: i64,
     sequence: u16,
@@ -103,15 +102,6 @@ impl Intake {
 
     pub(crate) fn queued(&self) -> usize {
         self.state().backlog.len()
-    }
-
-    pub(crate) fn refused(&self) -> BTreeMap<String, u64> {
-        self.state().refused.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect()
-    }
-
-    /// Counts a start that was refused or passed over.
-    pub(crate) fn count_refused(&self, reason: &'static str) {
-        *self.state().refused.entry(reason).or_default() += 1;
     }
 
     /// Whether an execution that the Automation's schedule started has not ended.

@@ -10,6 +10,7 @@ use super::{Queued, State};
 use crate::Error;
 use crate::engine::Services;
 use crate::run::{CameFrom, Rest};
+use crate::timer::until;
 
 /// Resting executions that are read at one time when the engine starts.
 const PAGE: u32 = 1000;
@@ -82,17 +83,11 @@ impl Services {
     pub(crate) async fn wake_in_time(self: Arc<Self>) {
         loop {
             let next = self.intake.state().alarms.first().map(|(at, _)| *at);
-            let alarm = async {
-                match next {
-                    Some(at) => self.clock.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return,
                 () = self.intake.rest.notified() => {}
-                () = alarm => self.rouse_all_due(),
+                () = until(&*self.clock, next) => self.rouse_all_due(),
             }
         }
     }

@@ -28,6 +28,8 @@ pub const LISTEN_FOR: Duration = Duration::from_secs(10 * 60);
 pub const MOST_CAPTURES: u32 = 100;
 /// The most bytes of requests that are kept, all together. The oldest of whoever has most go first.
 const MOST_BYTES: usize = 64 << 20;
+/// How many requests are kept besides that could start nothing, such as challenges.
+const MOST_ASIDES: usize = 100;
 /// The most addresses of which captures are kept. Those at which listening was over first go first.
 const MOST_LISTENINGS: usize = 16;
 
@@ -47,7 +49,10 @@ struct Listening {
     since: Timestamp,
     until: Timestamp,
     most: u32,
+    /// How many requests were captured that could have started something.
     count: u32,
+    /// The number of the last capture.
+    last: u32,
     captures: VecDeque<Capture>,
     /// Of all that is captured.
     bytes: usize,
@@ -61,11 +66,39 @@ pub struct Capture {
     pub number: u32,
     /// When it came.
     pub at: Timestamp,
+    /// What it is, where it could not have started anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aside: Option<Aside>,
     /// Why it would have been refused, if it would: the code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<&'static str>,
     /// As it came, without headers that may hold a credential.
     pub payload: Arc<Payload>,
+}
+
+/// A request that starts nothing, whether or not somebody listens. It is shown, and does not count as one of those that
+/// are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Aside {
+    /// What its sender asks before it sends anything.
+    Challenge,
+    /// A question about the address: `HEAD`, `OPTIONS`.
+    Probe,
+    /// About another event than the one that starts the Automation.
+    Ignored,
+}
+
+impl Aside {
+    /// As it is written: `challenge`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Challenge => "challenge",
+            Self::Probe => "probe",
+            Self::Ignored => "ignored",
+        }
+    }
 }
 
 /// How the listening at an address stands.
@@ -118,7 +151,8 @@ impl Listeners {
             state.remove(&first);
         }
         let captures = VecDeque::new();
-        state.insert(id.clone(), Listening { turn, since: now, until, most, count: 0, captures, bytes: 0 });
+        let listening = Listening { turn, since: now, until, most, count: 0, last: 0, captures, bytes: 0 };
+        state.insert(id.clone(), listening);
         drop(state);
         self.tell();
         turn
@@ -129,17 +163,22 @@ impl Listeners {
         &self,
         id: &AutomationId,
         at: Timestamp,
-        refused: Option<&'static str>,
+        (aside, refused): (Option<Aside>, Option<&'static str>),
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
         let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(at)) else {
             return false;
         };
-        listening.count += 1;
+        if aside.is_none() {
+            listening.count += 1;
+        } else if listening.captures.iter().filter(|one| one.aside.is_some()).count() >= MOST_ASIDES {
+            return true;
+        }
+        listening.last += 1;
         listening.bytes += weight(&payload);
         let payload = Arc::new(Payload::Webhook(payload));
-        listening.captures.push_back(Capture { number: listening.count, at, refused, payload });
+        listening.captures.push_back(Capture { number: listening.last, at, aside, refused, payload });
         while state.values().map(|listening| listening.bytes).sum::<usize>() > MOST_BYTES {
             let Some(largest) = state.values_mut().max_by_key(|listening| listening.bytes) else { break };
             match largest.captures.pop_front().as_ref().map(|gone| &*gone.payload) {
@@ -269,18 +308,36 @@ impl Engine {
         request: &Request,
         judged: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
     ) -> Option<Result<HttpResponse, Rejection>> {
-        let services = self.services();
-        let payload = match trigger::webhook::admit(webhook, request.clone()) {
-            Ok(payload) => payload,
-            Err(rejection) => return Some(Err(rejection)),
-        };
         let judged = judged.await;
         let refused = judged.as_ref().err().map(|rejection| rejection.code);
         // Only now: whoever judged it has read the secrets that have to stay out of it.
-        let payload = without_credentials(payload, &services.settings.redactor);
-        let id = &mounted.deployed.automation.id;
-        let kept = services.listeners.put(id, services.clock.now(), refused, payload);
+        let kept = self.keep_capture(mounted, request, (None, refused));
         kept.then(|| judged.map(|told| told.unwrap_or_else(|| answer(webhook))))
+    }
+
+    /// Keeps a request that starts nothing in any case, where somebody listens.
+    pub(crate) fn capture_aside(
+        &self,
+        mounted: &Mounted,
+        request: &Request,
+        aside: Aside,
+        refused: Option<&Rejection>,
+    ) {
+        if self.is_listening(mounted) {
+            self.keep_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
+        }
+    }
+
+    fn keep_capture(
+        &self,
+        mounted: &Mounted,
+        request: &Request,
+        what: (Option<Aside>, Option<&'static str>),
+    ) -> bool {
+        let services = self.services();
+        let payload = trigger::webhook::as_it_came(request.clone());
+        let payload = without_credentials(payload, &services.settings.redactor);
+        services.listeners.put(&mounted.deployed.automation.id, services.clock.now(), what, payload)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::catalog::{Catalog, Deployed};
 use crate::engine::Services;
 use crate::intake::KeyedLocks;
 use crate::reload::Listener;
+use crate::timer::Timed;
 
 pub use view::{PollError, PollView};
 
@@ -155,46 +156,36 @@ pub(crate) async fn run(services: Arc<Services>) {
             return;
         }
     }
-    let mut generation = services.generation.subscribe();
-    loop {
-        generation.mark_unchanged();
-        // What is decided upon from here on is told by another generation.
-        let decided = services.loader.take_decided(Listener::Polls);
-        services.polls.adopt(&services.catalog.load(), decided, services.clock.now());
-        loop {
-            let next = services.polls.state().order.first().map(|(at, _)| *at);
-            tokio::select! {
-                biased;
-                () = services.closing.cancelled() => return,
-                changed = generation.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    break;
-                }
-                () = services.polls.wake.notified() => {}
-                () = until(&services, next) => services.begin_polls(),
-            }
-        }
-    }
+    services.timer().run(Round(services)).await;
 }
 
-async fn until(services: &Services, next: Option<Timestamp>) {
-    match next {
-        Some(at) => services.clock.sleep_until(at).await,
-        None => std::future::pending().await,
+/// All polls in force, at their instants.
+struct Round(Arc<Services>);
+
+impl Timed for Round {
+    async fn adopt(&mut self) {
+        let services = &self.0;
+        let decided = services.loader.take_decided(Listener::Polls);
+        services.polls.adopt(&services.catalog.load(), decided, services.clock.now());
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        self.0.polls.state().order.first().map(|(at, _)| *at)
+    }
+
+    async fn moved(&self) {
+        self.0.polls.wake.notified().await;
+    }
+
+    async fn act(&mut self) {
+        for id in self.0.polls.take_due(self.0.clock.now()) {
+            let services = self.0.clone();
+            self.0.tracker.spawn(async move { services.poll_when_free(id).await });
+        }
     }
 }
 
 impl Services {
-    /// Begins every poll that is due.
-    fn begin_polls(self: &Arc<Self>) {
-        for id in self.polls.take_due(self.clock.now()) {
-            let services = self.clone();
-            self.tracker.spawn(async move { services.poll_when_free(id).await });
-        }
-    }
-
     async fn poll_when_free(self: Arc<Self>, id: AutomationId) {
         let slot = tokio::select! {
             slot = self.polls.slots.acquire() => slot,

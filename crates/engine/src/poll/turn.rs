@@ -158,11 +158,7 @@ impl Services {
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let starts = data.into_iter().filter_map(|data| {
             let payload = Payload::Poll { data, polled_at: now };
-            if self.scheduled_condition_holds(automation, &payload) {
-                return Some(Start { payload, origin: origin.clone() });
-            }
-            self.intake.count_refused("filtered");
-            None
+            self.lets_pass(automation, &payload).then(|| Start { payload, origin: origin.clone() })
         });
         starts.collect()
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use connector::{Call, HookedEvent, LogSink};
-use model::action::ActionError;
+use model::action::{ActionError, ActionSpec};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
 use store::Subscription;
@@ -34,6 +34,20 @@ impl Services {
         }
         with.insert(hook.url.as_str(), self.event_url(deployed, wanted.test));
         with.insert(hook.secret.as_str(), self.event_secret(&wanted.automation));
+        let asking = Subscription {
+            inputs: inputs.clone(),
+            url: self.event_url(deployed, wanted.test),
+            ..wanted.clone()
+        };
+        if wanted.asked {
+            // It was asked before, and what came of that is not known: it may have it.
+            if let Some(remote) = self.take_over(&catalog, &hook, &asking).await? {
+                return Ok((inputs, remote));
+            }
+        } else {
+            // Written down first. Otherwise a crash in between would leave one there of which nobody knows here.
+            self.note_asked(&asking).await;
+        }
         let result =
             self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(|error| error.message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
@@ -43,22 +57,30 @@ impl Services {
 
     /// Takes a subscription back. One that is not there any more is taken back.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
-        if subscription.remote.is_null() {
+        if subscription.remote.is_null() && !subscription.asked {
             return Ok(());
         }
         let catalog = self.catalog.load_full();
         let hook = event_hook(&catalog, &subscription.event)?;
+        if subscription.remote.is_null() {
+            return self.take_back_orphans(&catalog, &hook, subscription).await;
+        }
+        self.take_back(&catalog, &hook, subscription, &subscription.remote).await
+    }
+
+    /// Takes back what the other application calls `remote`. What is not there any more is taken back.
+    pub(super) async fn take_back(
+        &self,
+        catalog: &Catalog,
+        hook: &HookedEvent,
+        subscription: &Subscription,
+        remote: &Value,
+    ) -> Result<(), String> {
         let action = catalog.registry().action(&hook.unsubscribe).cloned();
         let action = action.ok_or_else(|| format!("there is no action `{}` any more", hook.unsubscribe))?;
-        let takes = |name: &str| action.spec().inputs.iter().any(|input| input.name == name);
-        let mut with: Map = subscription
-            .inputs
-            .iter()
-            .filter(|(name, _)| takes(name))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        with.insert(hook.id_input.as_str(), subscription.remote.clone());
-        match self.say(&catalog, subscription, &hook.unsubscribe, &with).await {
+        let mut with = taken(action.spec(), &subscription.inputs);
+        with.insert(hook.id_input.as_str(), remote.clone());
+        match self.say(catalog, subscription, &hook.unsubscribe, &with).await {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.status, Some(404 | 410)) => Ok(()),
             Err(error) => Err(error.message),
@@ -87,7 +109,7 @@ impl Services {
         Ok(inputs)
     }
 
-    async fn say(
+    pub(super) async fn say(
         &self,
         catalog: &Catalog,
         about: &Subscription,
@@ -121,6 +143,13 @@ impl Services {
             () = self.closing.cancelled() => Err(wrong("the daemon stops".to_owned())),
         }
     }
+}
+
+/// Those of the inputs of an event that an action takes.
+pub(super) fn taken(action: &ActionSpec, inputs: &Map) -> Map {
+    let takes = |name: &str| action.inputs.iter().any(|input| input.name == name);
+    let taken = inputs.iter().filter(|(name, _)| takes(name));
+    taken.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// How an event is subscribed to, whichever Automation it is for.

@@ -3,6 +3,7 @@
 //! whatever differs is set right, again and again until it is.
 
 mod call;
+mod orphans;
 mod receive;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +19,10 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed};
 use crate::engine::{Engine, Services};
+use crate::intake::KeyedLocks;
 use crate::poll::written;
 use crate::reload::Listener;
+use crate::timer::Timed;
 
 /// How many subscriptions are made or taken back at one time.
 const AT_ONCE: usize = 8;
@@ -38,6 +41,9 @@ pub(crate) struct Subscriptions {
     /// Told when something may have to be done.
     wake: Notify,
     slots: Semaphore,
+    /// Who asks the other application for an Automation, one at a time: what is being made must not be taken for something
+    /// that nobody knows of.
+    locks: KeyedLocks,
 }
 
 struct Entry {
@@ -53,6 +59,7 @@ impl Default for Subscriptions {
             changing: tokio::sync::Mutex::default(),
             wake: Notify::new(),
             slots: Semaphore::new(AT_ONCE),
+            locks: KeyedLocks::default(),
         }
     }
 }
@@ -71,42 +78,45 @@ pub(crate) fn hooked<'a>(
 
 /// Holds what there is against what is wanted until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    let mut ids: BTreeSet<AutomationId> = match services.store.subscriptions().await {
-        Ok(stored) => services.subscriptions.take_over(stored),
+    match services.store.subscriptions().await {
+        Ok(stored) => {
+            let concerned = services.subscriptions.take_over(stored);
+            services.timer().run(Comparison { services, concerned }).await;
+        }
         Err(error) => {
             tracing::error!(%error, "no event is subscribed to: the subscriptions cannot be read");
-            return;
-        }
-    };
-    let mut generation = services.generation.subscribe();
-    loop {
-        generation.mark_unchanged();
-        ids.extend(services.loader.take_decided(Listener::Subscriptions));
-        for id in std::mem::take(&mut ids) {
-            services.compare(&id).await;
-        }
-        loop {
-            let next = services.subscriptions.next();
-            tokio::select! {
-                biased;
-                () = services.closing.cancelled() => return,
-                changed = generation.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    break;
-                }
-                () = services.subscriptions.wake.notified() => {}
-                () = until(&services, next) => services.begin_subscriptions(),
-            }
         }
     }
 }
 
-async fn until(services: &Services, next: Option<Timestamp>) {
-    match next {
-        Some(at) => services.clock.sleep_until(at).await,
-        None => std::future::pending().await,
+/// Holds what there is against what is wanted, and sets it right at the instants that are set for it.
+struct Comparison {
+    services: Arc<Services>,
+    /// Whom that which was stored concerns, until it has been compared.
+    concerned: BTreeSet<AutomationId>,
+}
+
+impl Timed for Comparison {
+    async fn adopt(&mut self) {
+        self.concerned.extend(self.services.loader.take_decided(Listener::Subscriptions));
+        for id in std::mem::take(&mut self.concerned) {
+            self.services.compare(&id).await;
+        }
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        self.services.subscriptions.next()
+    }
+
+    async fn moved(&self) {
+        self.services.subscriptions.wake.notified().await;
+    }
+
+    async fn act(&mut self) {
+        for subscription in self.services.subscriptions.take_due(self.services.clock.now()) {
+            let services = self.services.clone();
+            self.services.tracker.spawn(async move { services.set_right(subscription).await });
+        }
     }
 }
 
@@ -141,7 +151,7 @@ impl Services {
         let url = self.event_url(deployed, test);
         let with = asks.with.iter().map(|(name, template)| format!("{}={}", name.name, written(template)));
         let connection = asks.connection.as_ref().map(|connection| connection.name.clone());
-        let words = [asks.action.name.clone(), connection.clone().unwrap_or_default(), url];
+        let words = [asks.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
         let now = self.clock.now();
         Some(Subscription {
             id: uuid::Uuid::new_v4().to_string(),
@@ -150,6 +160,8 @@ impl Services {
             event: asks.action.name.clone(),
             connection,
             inputs: Map::new(),
+            url,
+            asked: false,
             remote: Value::Null,
             leaving: false,
             test,
@@ -207,14 +219,6 @@ impl Services {
         self.subscriptions.put(subscription);
     }
 
-    /// Begins whatever is due.
-    fn begin_subscriptions(self: &Arc<Self>) {
-        for subscription in self.subscriptions.take_due(self.clock.now()) {
-            let services = self.clone();
-            self.tracker.spawn(async move { services.set_right(subscription).await });
-        }
-    }
-
     /// Makes a subscription, or takes it back.
     async fn set_right(self: Arc<Self>, subscription: Subscription) {
         let slot = tokio::select! {
@@ -223,6 +227,7 @@ impl Services {
         };
         let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
         let event = subscription.event.clone();
+        let alone = self.subscriptions.locks.lock(automation.as_str()).await;
         let result = if subscription.leaving {
             self.unsubscribe(&subscription).await.map(|()| None)
         } else {
@@ -256,6 +261,7 @@ impl Services {
             }
         }
         self.keep_subscription(now).await;
+        drop(alone);
         // Not before: what is still due in memory would begin once more.
         self.subscriptions.rest(&id);
         self.subscriptions.wake.notify_one();

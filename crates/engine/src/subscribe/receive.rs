@@ -4,6 +4,7 @@ use model::automation::WebhookTrigger;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Map, Value};
+use store::Accepted;
 use trigger::verify::{Key, Proof};
 use trigger::webhook::{Received, Request};
 use trigger::{Rejection, response};
@@ -11,7 +12,9 @@ use trigger::{Rejection, response};
 use super::hooked;
 use crate::catalog::Mounted;
 use crate::engine::{Engine, Start};
+use crate::hooks::check_chain;
 use crate::intake::Terms;
+use crate::listen::Aside;
 
 impl Engine {
     /// Answers a request on the address of an Automation that an event starts.
@@ -33,6 +36,7 @@ impl Engine {
         let webhook =
             model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
+            self.capture_aside(mounted, &request, Aside::Probe, None);
             return Ok(answer);
         }
         let header = |name: &str| {
@@ -50,23 +54,31 @@ impl Engine {
                 return answer;
             }
         }
-        self.verify_event(mounted, &webhook, &secret, &request)?;
+        check_chain(&request)?;
+        let verified = self.verify_event(mounted, &webhook, &secret, &request);
         if !meant {
-            services.intake.count_refused("ignored");
+            self.capture_aside(mounted, &request, Aside::Ignored, verified.as_ref().err());
+            verified?;
+            self.count_refused(Some(mounted), "ignored");
             return Ok(said("ignored"));
         }
+        verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
         let Received { payload, results, .. } = trigger::webhook::receive(&webhook, request)?;
         let payload = Payload::Webhook(payload);
-        if !services.scheduled_condition_holds(automation, &payload) {
-            services.intake.count_refused("filtered");
+        if !services.lets_pass(automation, &payload) {
             return Ok(said("filtered"));
         }
         let origin = if mounted.test { Origin::Test } else { Origin::Event };
         let terms = Terms { key: key.filter(|_| !mounted.test), results: Some(results), ..Terms::default() };
         let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
-        let (id, _) = accepted.map_err(|error| crate::hooks::refused(&error, false))?;
-        Ok(response::asynchronous(&webhook, &id))
+        let (id, accepted) = accepted.map_err(|error| crate::hooks::refused(&error, false))?;
+        let answer = response::asynchronous(&webhook, &id);
+        if accepted == Accepted::New {
+            return Ok(answer);
+        }
+        self.count_refused(Some(mounted), "duplicate");
+        Ok(response::duplicate(answer))
     }
 
     /// Refuses a request that does not come from the application that was asked.

@@ -8,6 +8,9 @@ use store::Subscription;
 
 use crate::common::{Asked, Peer, Project, settled, soon, stop};
 
+/// How it is looked whether there is one of which nobody here knows.
+const LIST: &str = "GET /repos/acme/shop/hooks?per_page=100";
+
 fn yaml(repo: &str) -> String {
     format!(
         "trigger: {{event: github.push, connection: hub, with: {{owner: acme, repo: {repo}}}}}\nsteps: []\n"
@@ -65,6 +68,7 @@ async fn a_subscription_that_fails_says_why_and_is_tried_again() {
     assert!(failed.error.as_ref().is_some_and(|error| error.contains("Validation Failed")), "{failed:?}");
     settled(&project, "2026-03-02T08:00:10Z").await;
     project.clock.advance(Duration::from_secs(10));
+    asked(&mut peer, LIST).await.answer(200, "[]").await;
     asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     let made = standing(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((made.remote, made.failures, made.error, made.next_at), (Value::from(7), 0, None, None));
@@ -106,4 +110,59 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
         .await;
     nothing_left(&engine).await;
     stop(engine).await;
+}
+
+/// The webhooks that the peer lists: one of another's, and one at the address that was asked for, which tells of this.
+fn listed(engine: &Engine, event: &str) -> String {
+    let url = &engine.subscriptions()[0].url;
+    format!(
+        r#"[{{"id": 1, "events": ["push"], "config": {{"url": "https://elsewhere.example.com/trigger/x"}}}},
+            {{"id": 9, "events": ["{event}"], "config": {{"url": "{url}"}}}}]"#
+    )
+}
+
+#[tokio::test]
+async fn one_that_was_made_before_a_crash_is_found_again_and_taken_over() {
+    let mut peer = Peer::new().await;
+    let project = project(&peer);
+    let engine = project.start().await;
+    let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+    let before = standing(&engine, |one| one.asked).await;
+    assert_eq!((before.remote, before.failures), (Value::Null, 0), "written down before it is asked for");
+    stop(engine).await;
+    drop(unanswered);
+    let engine = project.start().await;
+    let list = asked(&mut peer, LIST).await;
+    list.answer(200, &listed(&engine, "push")).await;
+    let found = standing(&engine, |one| !one.remote.is_null()).await;
+    assert_eq!((found.remote, found.failures), (Value::from(9), 0));
+    assert!(peer.asked_already().is_none(), "it is not asked for again");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn one_that_was_made_before_a_crash_is_taken_back_where_it_is_wanted_no_more_or_is_another() {
+    for is_wanted in [false, true] {
+        let mut peer = Peer::new().await;
+        let project = project(&peer);
+        let engine = project.start().await;
+        let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+        stop(engine).await;
+        drop(unanswered);
+        if !is_wanted {
+            project.write("automations/test.yaml", &format!("enabled: false\n{}", yaml("shop")));
+        }
+        let engine = project.start().await;
+        let list = asked(&mut peer, LIST).await;
+        let event = if is_wanted { "issues" } else { "push" };
+        list.answer(200, &listed(&engine, event)).await;
+        asked(&mut peer, "DELETE /repos/acme/shop/hooks/9").await.answer(204, "").await;
+        if is_wanted {
+            asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 10}"#).await;
+            standing(&engine, |one| one.remote == Value::from(10)).await;
+        } else {
+            nothing_left(&engine).await;
+        }
+        stop(engine).await;
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::{Engine, PayloadError, Start};
+use engine::{Aside, Engine, PayloadError, Start};
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
 use model::value::Value;
@@ -157,6 +157,33 @@ async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials()
         ("key=***&page=1", r#"{"said": "***"}"#)
     );
     assert_eq!(payload.query_parameters.get("key"), Some(&Value::from("***")));
+    assert_eq!(executions(&engine).await, 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_senders_ask_first_is_shown_as_such_and_is_not_what_is_waited_for() {
+    let project =
+        Project::with("trigger: {webhook: {verify: none, challenge: dropbox, methods: [POST]}}\nsteps: []\n");
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    engine.listen(&id(), MINUTE, 1).await.expect("it listens");
+    let ask = |method: &str, query: &str| {
+        let request =
+            Request { method: method.to_owned(), raw_query: query.to_owned(), ..Request::default() };
+        soon(engine.receive(&test, request))
+    };
+    assert_eq!(text(&ask("GET", "challenge=abc").await), "200 abc");
+    assert_eq!(ask("HEAD", "").await.status, 200);
+    let view = engine.captures(&id(), 0, MINUTE).await.expect("somebody listens");
+    assert_eq!((view.listening, view.left), (true, 1), "neither is what is waited for");
+    let shown: Vec<_> = view.captures.iter().map(|one| (one.number, one.aside.map(Aside::word))).collect();
+    assert_eq!(shown, [(1, Some("challenge")), (2, Some("probe"))]);
+    assert_eq!(captured(&engine, 1).await.0.raw_query, "challenge=abc");
+    assert_eq!(ask("DELETE", "").await.status, 405);
+    let (deleted, refused) = captured(&engine, 3).await;
+    assert_eq!((deleted.method.as_str(), refused), ("DELETE", Some("method_not_allowed")));
+    assert!(!engine.captures(&id(), 0, MINUTE).await.expect("somebody has listened").listening);
     assert_eq!(executions(&engine).await, 0);
     stop(engine).await;
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+use engine::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, Payload};
@@ -52,6 +52,9 @@ pub(crate) struct CaptureView {
     number: u32,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
+    /// What it is, where it could not have started anything: `challenge`, `probe`, `ignored` (about another event).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aside: Option<&'static str>,
     /// Why it would have been refused, if it would.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'static str>,
@@ -63,7 +66,8 @@ pub(crate) struct CaptureView {
 impl From<Capture> for CaptureView {
     fn from(capture: Capture) -> Self {
         let payload = serde_json::to_value(&*capture.payload).unwrap_or_default();
-        Self { number: capture.number, at: capture.at, refused: capture.refused, payload }
+        let Capture { number, at, aside, refused, .. } = capture;
+        Self { number, at, aside: aside.map(Aside::word), refused, payload }
     }
 }
 

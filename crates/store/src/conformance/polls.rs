@@ -111,6 +111,8 @@ pub(super) async fn log_is_bounded(place: &dyn Place) {
 pub(super) async fn subscriptions(place: &dyn Place) {
     let store = place.open().await;
     let mut one = Subscription {
+        url: "https://hooks.example.com/trigger/t".to_owned(),
+        asked: true,
         id: "one".to_owned(),
         automation: automation("orders"),
         source: "github.push".to_owned(),

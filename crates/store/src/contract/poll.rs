@@ -86,6 +86,12 @@ pub struct Subscription {
     pub connection: Option<String>,
     /// With which inputs.
     pub inputs: Map,
+    /// The address that is told.
+    #[serde(default)]
+    pub url: String,
+    /// Whether it was asked for: the other application may have it, though nobody here knows what it calls it.
+    #[serde(default)]
+    pub asked: bool,
     /// What the other application calls it, once it is there.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub remote: Value,

@@ -109,14 +109,26 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
         return Err(Rejection::unsupported_encoding());
     }
     let content_types = values(&request.headers, "content-type");
-    let content_type = content_types.first().map_or("", |value| value.trim());
-    if content_types.iter().any(|other| other.trim() != content_type) {
+    if content_types.windows(2).any(|pair| pair[0].trim() != pair[1].trim()) {
         return Err(Rejection::bad_request("bad_content_type", "request has more than one content-type"));
     }
     let Some(query_parameters) = fields::decode(request.raw_query.as_bytes()) else {
         return Err(Rejection::bad_request("bad_query", "query has too many parameters"));
     };
-    Ok(WebhookPayload {
+    Ok(kept(request, query_parameters))
+}
+
+/// A request to look at, whether or not a trigger would take it. A query that cannot be taken apart is kept as it came alone.
+#[must_use]
+pub fn as_it_came(request: Request) -> WebhookPayload {
+    let query_parameters = fields::decode(request.raw_query.as_bytes()).unwrap_or_default();
+    kept(request, query_parameters)
+}
+
+fn kept(request: Request, query_parameters: Map) -> WebhookPayload {
+    let content_types = values(&request.headers, "content-type");
+    let content_type = content_types.first().map_or("", |value| value.trim());
+    WebhookPayload {
         path_fragment: fields::path_fragment(&request.fragment),
         query_parameters,
         raw_query: request.raw_query,
@@ -124,7 +136,7 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
         body: File { content_type: content_type.into(), filename: None, data: request.body },
         method: request.method,
         decided: None,
-    })
+    }
 }
 
 /// What `trigger.results` is for a request: `body.data`, `body.contentType`, `rawBody`, `headers`, `pathFragment`,

@@ -9,7 +9,7 @@ use model::{InputSpec, Map, Span, Value};
 
 use super::check_identifier;
 use crate::action::Action;
-use crate::event::{EventSource, EventSpec, HookedEvent, PolledEvent};
+use crate::event::{EventSource, EventSpec, HookedEvent, ListedHooks, PolledEvent};
 use crate::input::check_value;
 use crate::manifest::Head;
 
@@ -84,8 +84,7 @@ impl Around<'_> {
         reader.finish();
         let action = action?;
         let inputs = self.inputs(named, &[action]);
-        let paging = self.head.paging.as_ref().map(|paging| paging.input.clone());
-        let cursor = paging.filter(|name| input(action, name).is_some());
+        let cursor = self.cursor_of(action);
         let action = action.spec().name.clone();
         let poll = PolledEvent { action, with, cursor, items, id, time, created, every, overlap };
         Some((EventSource::Poll(poll), inputs))
@@ -102,6 +101,7 @@ impl Around<'_> {
         let id = reader.required("id").name().unwrap_or_default().to_owned();
         let unsubscribe = self.action(reader.required("unsubscribe"));
         let id_input = self.input_of(reader.required("idInput"), unsubscribe);
+        let list = reader.take("list").map("how subscriptions are listed").and_then(|list| self.listed(list));
         let verify = reader.required("verify").name().unwrap_or_default().to_owned();
         let delivery = reader.take("delivery").name().map(str::to_ascii_lowercase);
         if !verify.is_empty() && model::load::event_webhook(&verify, "x").is_none() {
@@ -120,9 +120,37 @@ impl Around<'_> {
         let (subscribe, unsubscribe) = (subscribe?, unsubscribe?);
         let inputs = self.inputs(named, &[subscribe, unsubscribe]);
         let [subscribe, unsubscribe] = [subscribe, unsubscribe].map(|action| action.spec().name.clone());
-        let hook =
-            HookedEvent { subscribe, with, url, secret, id, unsubscribe, id_input, verify, delivery, only };
+        let hook = HookedEvent {
+            subscribe,
+            with,
+            url,
+            secret,
+            id,
+            unsubscribe,
+            id_input,
+            list,
+            verify,
+            delivery,
+            only,
+        };
         Some((EventSource::Hook(hook), inputs))
+    }
+
+    fn listed(&self, mut reader: MapReader<'_, '_>) -> Option<ListedHooks> {
+        let action = self.action(reader.required("action"));
+        let with = self.with(reader.take("with"), action);
+        let items = reader.take("items").name().unwrap_or("results").to_owned();
+        let url = reader.required("url").name().unwrap_or_default().to_owned();
+        reader.finish();
+        let action = action?;
+        let cursor = self.cursor_of(action);
+        Some(ListedHooks { action: action.spec().name.clone(), with, cursor, items, url })
+    }
+
+    /// The input of an action that takes the cursor of the next page, where it has one.
+    fn cursor_of(&self, action: &dyn Action) -> Option<String> {
+        let paging = self.head.paging.as_ref().map(|paging| paging.input.clone());
+        paging.filter(|name| input(action, name).is_some())
     }
 
     fn action(&self, field: Field<'_, '_>) -> Option<&dyn Action> {

@@ -1,0 +1,69 @@
+//! One timer for whatever acts at instants that follow from what is in force: schedules, polls, subscriptions.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+
+/// What acts at instants.
+pub(crate) trait Timed: Send {
+    /// Takes over what was decided upon since it was last asked.
+    fn adopt(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// When it has to act next, if ever.
+    fn next(&self) -> Option<Timestamp>;
+
+    /// Acts on all that is due.
+    fn act(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Comes back when the next instant may be another one. By default only what is decided upon changes it.
+    fn moved(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
+
+/// What a timer goes by.
+pub(crate) struct Timer {
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Told of every snapshot that is in force.
+    pub(crate) generation: watch::Receiver<u64>,
+    /// When it is over.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Timer {
+    /// Has something act at its instants until the engine stops.
+    pub(crate) async fn run(mut self, mut timed: impl Timed) {
+        loop {
+            // What is decided upon from here on is told by another generation.
+            self.generation.mark_unchanged();
+            timed.adopt().await;
+            loop {
+                let next = timed.next();
+                tokio::select! {
+                    biased;
+                    () = self.closing.cancelled() => return,
+                    changed = self.generation.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        break;
+                    }
+                    () = timed.moved() => {}
+                    () = until(&*self.clock, next) => timed.act().await,
+                }
+            }
+        }
+    }
+}
+
+/// Comes back once the instant has been reached; never where there is none.
+pub(crate) async fn until(clock: &dyn Clock, next: Option<Timestamp>) {
+    match next {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
