@@ -87,7 +87,7 @@ pub struct HookedEvent {
     pub id_input: String,
     /// How the subscriptions that there are can be listed, where they can.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub list: Option<ListedHooks>,
+    pub list: Option<Box<ListedHooks>>,
     /// The preset by which requests are verified.
     pub verify: String,
     /// The header, in lower case, with what tells one request from all others, though it be sent again.

@@ -1,182 +1,31 @@
 //! The handle: what the rest of Cogwork can ask of the engine.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use model::action::InputSpec;
-use model::automation::{Automation, AutomationId};
-use model::execution::{Event, ExecutionId, LogLine, Origin, Outcome, Signal};
+use model::automation::AutomationId;
+use model::execution::{Event, ExecutionId, Outcome, Signal};
 use model::payload::Payload;
-use model::value::{Map, Value};
-use serde::Serialize;
+use model::value::Value;
 use store::Store;
 use tokio::sync::{broadcast, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::catalog::{Catalog, Look, Reload};
 use crate::clock::Clock;
-use crate::connections::Connections;
-use crate::doubles::Doubles;
-use crate::hooks::Desk;
-use crate::intake::{Answer, Intake, KeyedLocks, Pending, SignalError, Terms, random};
-use crate::listen::Listeners;
-use crate::poll::{self, Polls};
-use crate::refusals::Refusals;
-use crate::reload::Loader;
-use crate::run::Secret;
-use crate::secrets::{ListedSecret, Secrets};
+use crate::inputs::check_inputs;
+use crate::intake::{Answer, SignalError, Terms};
+use crate::secrets::ListedSecret;
+use crate::services::Services;
 use crate::settings::Settings;
-use crate::subscribe::{self, Subscriptions};
-use crate::timer::Timer;
+use crate::told::{Notice, Standing, Start, Status};
 use crate::vault::{KeptSecret, Rotation, Vault};
-use crate::{Error, scheduler, watch as watcher};
-
-/// Notices that a slow subscriber may be behind before it loses some.
-const NOTICES: usize = 1024;
+use crate::{Error, poll, scheduler, subscribe, watch as watcher};
 
 /// A running engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     services: Arc<Services>,
-}
-
-/// What everything inside the engine shares.
-pub(crate) struct Services {
-    pub(crate) settings: Settings,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) http: connector::Http,
-    pub(crate) secrets: Secrets,
-    /// The sealed secrets; none where nothing outside is called.
-    pub(crate) vault: Option<Arc<Vault>>,
-    /// Itself, for what outlives a call.
-    pub(crate) this: Weak<Self>,
-    /// Tokens, consents and the health of connections.
-    pub(crate) connections: Connections,
-    /// The key of this store, for what must be unguessable and the same again.
-    pub(crate) secret: Secret,
-    /// Who writes a value of the state, one at a time.
-    pub(crate) state_locks: KeyedLocks,
-    pub(crate) catalog: ArcSwap<Catalog>,
-    pub(crate) notices: broadcast::Sender<Notice>,
-    pub(crate) intake: Intake,
-    pub(crate) hooks: Desk,
-    pub(crate) refusals: Refusals,
-    pub(crate) listeners: Listeners,
-    pub(crate) polls: Polls,
-    pub(crate) subscriptions: Subscriptions,
-    /// Nothing new begins, and what runs stops at the next step.
-    pub(crate) closing: CancellationToken,
-    /// What still runs is cut off.
-    pub(crate) abort: CancellationToken,
-    pub(crate) tracker: TaskTracker,
-    pub(crate) generation: watch::Sender<u64>,
-    pub(crate) loader: Loader,
-    store_lost: AtomicBool,
-    fatal: watch::Sender<Option<String>>,
-    pub(crate) started_at: Timestamp,
-    /// What stands in for the outside, in a test.
-    pub(crate) doubles: Option<Arc<dyn Doubles>>,
-}
-
-/// What the services of an engine are made of.
-pub(crate) struct Foundation {
-    pub(crate) settings: Settings,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) secret: Secret,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) http: connector::Http,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) loader: Loader,
-    pub(crate) vault: Option<Arc<Vault>>,
-    pub(crate) doubles: Option<Arc<dyn Doubles>>,
-}
-
-/// What started an execution, and with what.
-#[derive(Clone, Debug)]
-pub struct Start {
-    /// With what.
-    pub payload: Payload,
-    /// By whom or what.
-    pub origin: Origin,
-}
-
-/// Something that happened, for whoever watches.
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Notice {
-    /// Another snapshot is in force.
-    CatalogChanged {
-        /// Which.
-        generation: u64,
-    },
-    /// An execution went on.
-    ExecutionEvents {
-        /// Which.
-        id: ExecutionId,
-        /// Of which Automation.
-        automation: AutomationId,
-        /// Where it stands now.
-        status: model::Status,
-        /// What happened, in order. Step starts are told at once, everything else once it is committed; a step
-        /// start may come twice. Empty, with no lines either, where nobody watched yet when the commit began: then
-        /// what happened is in the store alone.
-        events: Arc<Vec<Event>>,
-        /// What it logged.
-        logs: Arc<Vec<LogLine>>,
-    },
-}
-
-/// What an execution waits for.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Standing {
-    /// How many are before it in the queue for a slot, where it is in there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queued_behind: Option<usize>,
-    /// Who has the places of its concurrency key, where it waits for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn: Option<Turn>,
-    /// The steps that pause.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pauses: Vec<Pending>,
-}
-
-/// The places of a concurrency key.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Turn {
-    /// The key; empty where all executions of the Automation have the same.
-    pub key: String,
-    /// Who has a place, the one that had it first before the others.
-    pub holders: Vec<ExecutionId>,
-    /// How many are before it.
-    pub ahead: usize,
-}
-
-/// How the engine is doing.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Status {
-    /// Executions whose steps run.
-    pub in_flight: usize,
-    /// Executions of which nothing but pauses is left.
-    pub resting: usize,
-    /// Executions accepted and not begun.
-    pub queued: usize,
-    /// Whether starts are accepted.
-    pub accepting: bool,
-    /// The snapshot in force.
-    pub generation: u64,
-    /// Starts that were refused or passed over, by reason.
-    pub refused: BTreeMap<String, u64>,
-    /// When the engine started.
-    pub started_at: Timestamp,
 }
 
 impl Engine {
@@ -482,132 +331,4 @@ impl Engine {
     pub(crate) fn over(services: Arc<Services>) -> Self {
         Self { services }
     }
-}
-
-impl Services {
-    async fn new(
-        settings: Settings,
-        store: Arc<dyn Store>,
-        vault: Arc<Vault>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, Error> {
-        crate::code::bound(&settings.limits);
-        let builtin = Arc::new(crate::check::builtin()?);
-        let http = connector::Http::new(connector::HttpOptions {
-            allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
-                .map_err(|error| Error::Connectors(error.to_string()))?,
-            blocked_own: settings.own_addresses.clone(),
-            allow_credential_debug: settings.allow_credential_debug,
-            ..connector::HttpOptions::default()
-        })
-        .map_err(|error| Error::Connectors(error.to_string()))?;
-        let secret = Secret::new(store.put_secret(random()).await?);
-        let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
-        let catalog = Arc::new(Catalog::empty(builtin));
-        let (vault, doubles) = (Some(vault), None);
-        Ok(Self::on(Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles }))
-    }
-
-    /// Services in which nothing runs yet.
-    pub(crate) fn on(foundation: Foundation) -> Arc<Self> {
-        let Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles } = foundation;
-        let (notices, _) = broadcast::channel(NOTICES);
-        let (generation, _) = watch::channel(0);
-        let (fatal, _) = watch::channel(None);
-        Arc::new_cyclic(|this| Self {
-            this: this.clone(),
-            store,
-            http,
-            secrets: Secrets::new(
-                vault.clone(),
-                settings.secrets_dir.clone(),
-                settings.redactor.clone(),
-                doubles.clone(),
-            ),
-            vault,
-            connections: Connections::default(),
-            secret,
-            state_locks: KeyedLocks::default(),
-            catalog: ArcSwap::new(catalog),
-            notices,
-            intake: Intake::new(settings.limits.in_flight),
-            hooks: Desk::default(),
-            refusals: Refusals::default(),
-            listeners: Listeners::default(),
-            polls: Polls::default(),
-            subscriptions: Subscriptions::default(),
-            closing: CancellationToken::new(),
-            abort: CancellationToken::new(),
-            tracker: TaskTracker::new(),
-            generation,
-            loader,
-            store_lost: AtomicBool::new(false),
-            fatal,
-            started_at: clock.now(),
-            clock,
-            settings,
-            doubles,
-        })
-    }
-
-    /// The sealed secrets.
-    pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
-        self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
-    }
-
-    /// A timer that goes by what is in force, until the engine stops.
-    pub(crate) fn timer(&self) -> Timer {
-        Timer {
-            clock: self.clock.clone(),
-            generation: self.generation.subscribe(),
-            closing: self.closing.clone(),
-        }
-    }
-
-    /// Whether starts are accepted.
-    pub(crate) fn accepting(&self) -> bool {
-        !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
-    }
-
-    /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
-    /// is for the next start to read (guarantee G21).
-    pub(crate) fn lost(&self, error: &store::Error) {
-        if !error.outcome_unknown() {
-            tracing::error!(%error, "the store refused a write");
-            return;
-        }
-        if !self.store_lost.swap(true, Ordering::Relaxed) {
-            tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");
-            self.fatal.send_replace(Some(error.to_string()));
-        }
-    }
-}
-
-/// Checks the inputs of a manual start or a call against what the file declares.
-pub(crate) fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
-    check_given(&automation.inputs, given, &format!("automation `{}`", automation.id))
-}
-
-/// Checks what is given against what is declared. `what` is what it is given to.
-pub(crate) fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
-    let names = || declared.iter().map(|input| input.name.as_str());
-    if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
-        let near = model::diagnostic::nearest(unknown, names());
-        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        let all: Vec<&str> = names().collect();
-        let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        return Err(Error::Input(format!("{what} has no input `{unknown}`{near} (its inputs: {known})")));
-    }
-    for input in declared {
-        match given.get(&input.name) {
-            Some(value) => connector::check_value(&input.kind, value)
-                .map_err(|problem| Error::Input(format!("input `{}`: {problem}", input.name)))?,
-            None if input.required && input.default.is_none() => {
-                let kind = input.kind.words();
-                return Err(Error::Input(format!("input `{}` is required ({kind})", input.name)));
-            }
-            None => {}
-        }
-    }
-    Ok(())
 }

@@ -14,7 +14,8 @@ use crate::Error;
 use crate::catalog::{
     Catalog, Change, Effect, FileChange, Folder, InFlight, Look, Parts, Reload, assemble, in_flight,
 };
-use crate::engine::{Engine, Services};
+use crate::engine::Engine;
+use crate::services::Services;
 
 /// The most executions of one Automation that are counted: as many as may wait (interfaces, "Limits").
 const MOST_EXECUTIONS: usize = 100_000;

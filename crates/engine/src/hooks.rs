@@ -28,9 +28,11 @@ pub(crate) use desk::Desk;
 
 use crate::Error;
 use crate::catalog::Mounted;
-use crate::engine::{Engine, Services, Start};
+use crate::engine::Engine;
 use crate::intake::Terms;
 use crate::listen::Aside;
+use crate::services::Services;
+use crate::told::Start;
 
 impl Engine {
     /// The most bytes of a body that the address takes; `None` where no Automation answers there.

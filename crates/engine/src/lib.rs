@@ -4,14 +4,18 @@
 //! the intake that makes executions durable before anybody hears of them, the runner that carries each one through
 //! its [`Plan`], the scheduler, and the watcher of the project folder.
 
+mod chance;
 mod clock;
 mod doubles;
 mod error;
+mod locks;
 mod settings;
+mod told;
 
 mod catalog;
 mod check;
 mod code;
+mod inputs;
 mod parallel;
 mod plan;
 mod poll;
@@ -33,9 +37,11 @@ mod vault;
 mod waits;
 mod watch;
 
-mod engine;
 mod forecast;
 mod hooks;
+mod services;
+
+mod engine;
 
 pub mod trial;
 
@@ -45,10 +51,10 @@ pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use connections::{
     ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
 };
-pub use engine::{Engine, Notice, Standing, Start, Status, Turn};
+pub use engine::Engine;
 pub use error::Error;
 pub use forecast::{Forecast, forecast_project};
-pub use intake::{Answer, Pending, SignalError};
+pub use intake::{Answer, SignalError};
 pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
@@ -56,6 +62,7 @@ pub use poll::{PollError, PollView};
 pub use schemas::surroundings;
 pub use secrets::{ListedSecret, SecretSource, secret_files};
 pub use settings::{Limits, Settings};
+pub use told::{Notice, Pending, Standing, Start, Status, Turn};
 pub use validate::{Checked, check_project, check_text};
 pub use vault::{KeptSecret, KeySource, Rotation, Vault};
 pub use waits::{Pause, Pauses};

@@ -13,9 +13,10 @@ use model::automation::AutomationId;
 use store::Address;
 
 use crate::catalog::{Catalog, Change, Effect, Folder, InFlight, Look, Parts, Reload, assemble};
-use crate::engine::{Notice, Services};
+use crate::chance::random;
 use crate::forecast;
-use crate::intake::random;
+use crate::services::Services;
+use crate::told::Notice;
 
 /// The most Automations that the log tells of one by one after one reload.
 const MOST_TOLD: usize = 100;

@@ -14,10 +14,11 @@ use store::{Accept, Watermark};
 
 use crate::Error;
 use crate::catalog::{Catalog, Deployed};
-use crate::engine::{Services, Start};
 use crate::intake::Terms;
 use crate::reload::Listener;
+use crate::services::Services;
 use crate::timer::Timed;
+use crate::told::Start;
 
 /// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
 const ON_TIME: Duration = Duration::from_secs(30);

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{FileKind, Look};
 use crate::clock::Clock;
-use crate::engine::{Engine, Services};
+use crate::engine::Engine;
+use crate::services::Services;
 
 /// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
 const SETTLED: Duration = Duration::from_millis(5);

@@ -13,7 +13,8 @@ use tokio::sync::watch;
 use super::grant::Grant;
 use super::{tokens, unknown};
 use crate::Error;
-use crate::engine::{Engine, Services};
+use crate::engine::Engine;
+use crate::services::Services;
 
 /// How long a person may take (threat model 4.8).
 const PATIENCE: Duration = Duration::from_secs(600);

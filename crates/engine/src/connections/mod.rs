@@ -18,8 +18,9 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::catalog::Catalog;
-use crate::engine::{Engine, Services};
-use crate::intake::KeyedLocks;
+use crate::engine::Engine;
+use crate::locks::KeyedLocks;
+use crate::services::Services;
 use crate::vault::Family;
 use grant::Grant;
 pub use health::Health;

@@ -8,7 +8,7 @@ use model::Secret;
 use model::action::{ActionError, ErrorKind};
 
 use super::grant::Grant;
-use crate::engine::Services;
+use crate::services::Services;
 
 /// The tokens of a connection.
 pub(super) struct Tokens {

@@ -13,8 +13,9 @@ use trigger::Rejection;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::code::Workers;
-use crate::engine::{Engine, Services};
+use crate::engine::Engine;
 use crate::run::{level, to_action_error};
+use crate::services::Services;
 
 /// How long the code of a trigger may take (semantics 3.4).
 const LONGEST: Duration = Duration::from_secs(5);

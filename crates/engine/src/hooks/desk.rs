@@ -12,7 +12,7 @@ use trigger::Rejection;
 use trigger::sending::Sending;
 
 use crate::catalog::Mounted;
-use crate::intake::KeyedLocks;
+use crate::locks::KeyedLocks;
 
 /// How often an address answers challenges, each of which costs a stranger nothing.
 const CHALLENGES: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };

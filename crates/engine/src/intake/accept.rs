@@ -14,8 +14,9 @@ use super::Queued;
 use super::gate::Place;
 use crate::Error;
 use crate::catalog::Deployed;
-use crate::engine::{Services, Start};
 use crate::run::{CameFrom, Cancellation, Journal, Progress, Run, Surroundings};
+use crate::services::Services;
+use crate::told::Start;
 
 /// When a refused caller may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use model::automation::{AutomationId, Concurrency, ConcurrencyPolicy, Overlap, T
 use model::execution::{ExecutionId, Origin, Outcome};
 
 use super::Queued;
-use crate::engine::Services;
 use crate::run::{CameFrom, Carried, Rest, Run};
+use crate::services::Services;
 
 /// The executions of one concurrency key. Derived from live executions, so a slot cannot leak.
 #[derive(Default)]

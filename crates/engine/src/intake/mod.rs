@@ -3,7 +3,6 @@
 mod accept;
 mod definition;
 mod gate;
-mod locks;
 mod rest;
 mod resume;
 mod signal;
@@ -19,12 +18,13 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use accept::{Slot, Terms};
 use gate::Gate;
-pub(crate) use locks::KeyedLocks;
-pub use signal::{Answer, Pending, SignalError};
+pub use signal::{Answer, SignalError};
 
 use crate::catalog::Deployed;
-use crate::engine::{Services, Standing, Turn};
+use crate::chance::random;
 use crate::run::{CameFrom, Progress, Run};
+use crate::services::Services;
+use crate::told::{Standing, Turn};
 
 /// Executions that are accepted and have not ended.
 pub(crate) struct Intake {
@@ -192,14 +192,4 @@ impl State {
             *self.scheduled.entry(automation.clone()).or_default() += 1;
         }
     }
-}
-
-/// Random bits for an id.
-pub(crate) fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    if getrandom::fill(&mut bytes).is_err() {
-        // The system's source of randomness never fails once it is seeded; an id stays unique by its time.
-        tracing::error!("the system gives no random bytes");
-    }
-    bytes
 }

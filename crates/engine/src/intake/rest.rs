@@ -8,8 +8,8 @@ use model::execution::{ExecutionId, Outcome};
 
 use super::{Queued, State};
 use crate::Error;
-use crate::engine::Services;
 use crate::run::{CameFrom, Rest};
+use crate::services::Services;
 use crate::timer::until;
 
 /// Resting executions that are read at one time when the engine starts.

@@ -11,8 +11,8 @@ use super::Queued;
 use super::accept::Live;
 use crate::Error;
 use crate::catalog::Deployed;
-use crate::engine::Services;
 use crate::run::{CameFrom, Journal};
+use crate::services::Services;
 
 /// Compiled definitions that are no longer in force but still run, at most.
 const OLD_DEFINITIONS: usize = 256;

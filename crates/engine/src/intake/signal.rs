@@ -6,46 +6,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream::{self, StreamExt as _};
 use jiff::Timestamp;
-use model::action::{InputSpec, InputType};
-use model::automation::{Automation, AutomationId, Verb, WaitOn};
+use model::action::InputType;
+use model::automation::{Automation, Verb, WaitOn};
 use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{JsonLimits, Map, Value};
-use serde::Serialize;
 
 use super::Queued;
 use super::rest::PATIENCE;
 use crate::Error;
-use crate::engine::{Services, check_given};
+use crate::inputs::check_given;
 use crate::run::{CameFrom, Run, Taken};
+use crate::services::Services;
+use crate::told::Pending;
 
 /// Executions that one event is taken to at one time.
 const AT_ONCE: usize = 16;
 /// Executions that wait for one event that are read at one time.
 const PAGE: u32 = 1000;
-
-/// A step that pauses.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Pending {
-    /// Of which execution.
-    pub execution: ExecutionId,
-    /// Of which Automation.
-    pub automation: AutomationId,
-    /// What people call the Automation.
-    pub automation_name: String,
-    /// Which step, with its loop turns.
-    pub step: String,
-    /// Since when.
-    pub since: Timestamp,
-    /// Until when at the latest, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<Timestamp>,
-    /// For what.
-    pub on: WaitReason,
-    /// What else a person is asked to fill in.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub form: Vec<InputSpec>,
-}
 
 /// A person's answer.
 #[derive(Clone, Debug, Default)]

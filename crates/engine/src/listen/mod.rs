@@ -17,8 +17,9 @@ use trigger::webhook::Request;
 
 use crate::Error;
 use crate::catalog::Mounted;
-use crate::engine::{Engine, Services};
+use crate::engine::Engine;
 use crate::hooks::without_credentials;
+use crate::services::Services;
 
 pub use saved::{PayloadError, SavedPayload};
 

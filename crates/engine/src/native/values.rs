@@ -10,7 +10,8 @@ use store::{StateEntry, StateRow, StateWrite};
 
 use super::state::{check_key, check_size, is_alive, scope_name};
 use crate::Error;
-use crate::engine::{Engine, Services};
+use crate::engine::Engine;
+use crate::services::Services;
 
 /// The word for the values that all Automations share.
 const SHARED: &str = "shared";

@@ -13,7 +13,7 @@ use store::{PollStanding, PollWrite};
 use super::Question;
 use super::sift::{Answer, Item};
 use crate::catalog::Catalog;
-use crate::engine::Services;
+use crate::services::Services;
 
 /// The most pages of a list that one poll reads.
 const MOST_PAGES: usize = 50;

@@ -19,9 +19,9 @@ use store::PollStanding;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed};
-use crate::engine::Services;
-use crate::intake::KeyedLocks;
+use crate::locks::KeyedLocks;
 use crate::reload::Listener;
+use crate::services::Services;
 use crate::timer::Timed;
 
 pub use view::{PollError, PollView};

@@ -14,8 +14,9 @@ use super::Question;
 use super::ask::ask;
 use super::sift::{Sifted, sift};
 use crate::catalog::{Catalog, Deployed};
-use crate::engine::{Services, Start};
-use crate::intake::random;
+use crate::chance::random;
+use crate::services::Services;
+use crate::told::Start;
 
 /// The longest that a poll may take.
 const DEADLINE: Duration = Duration::from_secs(60);

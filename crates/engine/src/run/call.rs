@@ -13,8 +13,8 @@ use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run, expression_error};
 use crate::doubles::Called;
-use crate::engine::Start;
 use crate::intake::{Slot, Terms};
+use crate::told::Start;
 
 /// How deep calls may go. That they go in no circle is checked when the files are loaded; they may change meanwhile.
 const MAX_DEPTH: u32 = 32;
@@ -65,7 +65,7 @@ impl Run {
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
         let catalog = self.services.catalog.load_full();
         let deployed = catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
-        crate::engine::check_inputs(&deployed.automation, &inputs)
+        crate::inputs::check_inputs(&deployed.automation, &inputs)
             .map_err(|error| refuse(ErrorKind::Input, format!("`{id}`: {error}")))?;
         let depth = match &self.origin {
             Origin::Call { depth, .. } => depth + 1,

@@ -28,7 +28,7 @@ pub(crate) use retries::{Inside, Tries};
 use transit::Transit;
 
 use crate::clock::Clock;
-use crate::engine::Notice;
+use crate::told::Notice;
 
 /// Events or log lines that may wait for a commit before one is made for their sake.
 const HEAVY: usize = 256;

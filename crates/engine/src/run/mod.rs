@@ -37,7 +37,7 @@ use step::Context;
 use undo::Undo;
 
 use crate::catalog::Deployed;
-use crate::engine::Services;
+use crate::services::Services;
 
 /// The most time that the closing steps (`onError`, `finally`) of an execution that ran out of time have.
 const CLOSING_TIME: std::time::Duration = std::time::Duration::from_secs(300);

@@ -10,7 +10,7 @@ use store::Subscription;
 
 use super::hooked;
 use crate::catalog::{Catalog, Deployed};
-use crate::engine::Services;
+use crate::services::Services;
 
 /// The longest that the other application may take (semantics 3.8).
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -18,10 +18,11 @@ use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed};
-use crate::engine::{Engine, Services};
-use crate::intake::KeyedLocks;
+use crate::engine::Engine;
+use crate::locks::KeyedLocks;
 use crate::poll::written;
 use crate::reload::Listener;
+use crate::services::Services;
 use crate::timer::Timed;
 
 /// How many subscriptions are made or taken back at one time.

@@ -7,7 +7,7 @@ use store::Subscription;
 
 use super::call::taken;
 use crate::catalog::Catalog;
-use crate::engine::Services;
+use crate::services::Services;
 
 /// The most pages of a list that are read.
 const MOST_PAGES: usize = 50;

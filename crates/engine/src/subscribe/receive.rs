@@ -11,10 +11,11 @@ use trigger::{Rejection, response};
 
 use super::hooked;
 use crate::catalog::Mounted;
-use crate::engine::{Engine, Start};
+use crate::engine::Engine;
 use crate::hooks::check_chain;
 use crate::intake::Terms;
 use crate::listen::Aside;
+use crate::told::Start;
 
 impl Engine {
     /// Answers a request on the address of an Automation that an event starts.

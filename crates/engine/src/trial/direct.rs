@@ -7,7 +7,8 @@ use model::trial::{Happening, What};
 use super::Trouble;
 use super::play::Scene;
 use crate::clock::Clock as _;
-use crate::intake::{Answer, Pending};
+use crate::intake::Answer;
+use crate::told::Pending;
 
 /// How a test came to its end.
 pub(super) struct Directed {

@@ -24,9 +24,10 @@ use super::direct::Directed;
 use super::still::{Noticed, Still};
 use crate::catalog::{Catalog, Deployed};
 use crate::clock::{Clock as _, ManualClock};
-use crate::engine::{Engine, Foundation, Services};
+use crate::engine::Engine;
 use crate::reload::Loader;
 use crate::run::Secret;
+use crate::services::{Foundation, Services};
 use crate::settings::Settings;
 
 /// The longest that one test may take of real time: it waits for nothing, so it is caught in a loop.

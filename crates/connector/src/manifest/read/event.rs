@@ -101,7 +101,11 @@ impl Around<'_> {
         let id = reader.required("id").name().unwrap_or_default().to_owned();
         let unsubscribe = self.action(reader.required("unsubscribe"));
         let id_input = self.input_of(reader.required("idInput"), unsubscribe);
-        let list = reader.take("list").map("how subscriptions are listed").and_then(|list| self.listed(list));
+        let list = reader
+            .take("list")
+            .map("how subscriptions are listed")
+            .and_then(|list| self.listed(list))
+            .map(Box::new);
         let verify = reader.required("verify").name().unwrap_or_default().to_owned();
         let delivery = reader.take("delivery").name().map(str::to_ascii_lowercase);
         if !verify.is_empty() && model::load::event_webhook(&verify, "x").is_none() {
