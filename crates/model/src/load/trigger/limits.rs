@@ -81,6 +81,8 @@ pub(super) fn dedup(
     reader.finish();
     let by = match by.node() {
         Some(place) if place.as_map().is_some() => DedupBy::Place(place_of(place, diagnostics)?),
+        // What was wrong with `verify` has been told, and nobody knows what it was to say.
+        Some(_) if by.choice(&["id", "mac"]).is_some() && is_unread(webhook, verify) => return None,
         Some(_) if by.choice(&["id", "mac"])? == "mac" => signed(by, verify)?,
         _ => DedupBy::Place(id_of_sender(node, webhook, verify, diagnostics)?),
     };
@@ -101,6 +103,11 @@ fn place_of(node: &Node, diagnostics: &Diagnostics) -> Option<RequestPlace> {
     });
     reader.finish();
     header.or(pointer)
+}
+
+/// Whether it says how senders are verified, but not in a way that can be read.
+fn is_unread(webhook: &Node, verify: Option<&Verify>) -> bool {
+    verify.is_none() && webhook.get("verify").is_some_and(|verify| verify.as_str().is_none())
 }
 
 fn signed(by: Field<'_, '_>, verify: Option<&Verify>) -> Option<DedupBy> {
