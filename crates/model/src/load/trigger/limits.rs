@@ -81,10 +81,17 @@ pub(super) fn dedup(
     reader.finish();
     let by = match by.node() {
         Some(place) if place.as_map().is_some() => DedupBy::Place(place_of(place, diagnostics)?),
-        // What was wrong with `verify` has been told, and nobody knows what it was to say.
-        Some(_) if by.choice(&["id", "mac"]).is_some() && is_unread(webhook, verify) => return None,
-        Some(_) if by.choice(&["id", "mac"])? == "mac" => signed(by, verify)?,
-        _ => DedupBy::Place(id_of_sender(node, webhook, verify, diagnostics)?),
+        by_word => {
+            let word = if by_word.is_some() { by.choice(&["id", "mac"])? } else { "id" };
+            if is_unread(webhook, verify) {
+                // That has been told, and nobody knows what it was to say.
+                return None;
+            }
+            match word {
+                "mac" => signed(by, verify)?,
+                _ => DedupBy::Place(id_of_sender(node, webhook, verify, diagnostics)?),
+            }
+        }
     };
     Some(Dedup { by, window: window.unwrap_or(WINDOW) })
 }
