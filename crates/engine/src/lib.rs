@@ -10,6 +10,7 @@ mod doubles;
 mod error;
 mod locks;
 mod settings;
+mod spelling;
 mod told;
 
 mod catalog;

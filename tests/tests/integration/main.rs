@@ -12,6 +12,7 @@ mod canary;
 mod failures;
 mod github;
 mod listening;
+mod news;
 mod pauses;
 mod reload;
 mod repeats;

@@ -263,7 +263,7 @@ impl Work<'_> {
                 Some(other) => report = Arc::new(check::together(&report, vec![taken(automation, other)])),
                 None => {
                     let by_request = matches!(automation.trigger, Trigger::Webhook(_))
-                        || crate::subscribe::hooked(&deployed, self.next).is_some();
+                        || super::hooked(&deployed, self.next).is_some();
                     deployed.address = (self.address)(&automation.id, by_request);
                     self.say(&path, report);
                     return self.put(Arc::new(deployed));

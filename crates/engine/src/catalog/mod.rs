@@ -5,6 +5,7 @@ mod assemble;
 mod diff;
 mod file;
 mod folder;
+mod hooked;
 mod relations;
 mod written;
 
@@ -27,6 +28,7 @@ pub(crate) use diff::in_flight;
 pub use diff::{Change, Detail, Effect, FileChange, How, InFlight};
 pub(crate) use file::{File, FileKind, stem};
 pub(crate) use folder::{Folder, Look};
+pub(crate) use hooked::hooked;
 use relations::Relations;
 
 /// Everything in force at one moment. Never changes: a reload puts another in its place, which shares with it whatever

@@ -16,7 +16,7 @@ use trigger::Rejection;
 use trigger::webhook::Request;
 
 use crate::Error;
-use crate::catalog::Mounted;
+use crate::catalog::{Mounted, hooked};
 use crate::engine::Engine;
 use crate::hooks::without_credentials;
 use crate::services::Services;
@@ -248,7 +248,7 @@ impl Engine {
         let services = self.services();
         let catalog = self.catalog();
         let deployed = catalog.find(id.as_str())?;
-        let is_told = crate::subscribe::hooked(deployed, &catalog).is_some();
+        let is_told = hooked(deployed, &catalog).is_some();
         if !is_told && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));

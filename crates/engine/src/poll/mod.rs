@@ -14,7 +14,6 @@ use std::time::Duration;
 use connector::{EventSource, EventSpec, Registry};
 use jiff::Timestamp;
 use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrigger, Trigger};
-use model::template::{Part, Template};
 use store::PollStanding;
 use tokio::sync::{Notify, Semaphore};
 
@@ -22,6 +21,7 @@ use crate::catalog::{Catalog, Deployed};
 use crate::locks::KeyedLocks;
 use crate::reload::Listener;
 use crate::services::Services;
+use crate::spelling::written;
 use crate::timer::Timed;
 
 pub use view::{PollError, PollView};
@@ -124,26 +124,6 @@ impl<'a> Question<'a> {
         let connection = asks.connection.as_ref().map_or("", |connection| &connection.name);
         let more = more.into_iter().flatten().map(|expression| expression.text().to_owned());
         [words, connection.to_owned()].into_iter().chain(more).collect::<Vec<_>>().join(" | ")
-    }
-}
-
-/// A template in one spelling.
-pub(crate) fn written(template: &Template) -> String {
-    match template {
-        Template::Literal(value) => value.to_json(),
-        Template::Expression(expression) => format!("${{{{{}}}}}", expression.text()),
-        Template::Text(parts) => parts
-            .iter()
-            .map(|part| match part {
-                Part::Text(text) => text.to_string(),
-                Part::Expression(expression) => format!("${{{{{}}}}}", expression.text()),
-            })
-            .collect(),
-        Template::List(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(",")),
-        Template::Map(entries) => {
-            let entries = entries.iter().map(|(key, value)| format!("{key}:{}", written(value)));
-            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
-        }
     }
 }
 

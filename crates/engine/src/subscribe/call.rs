@@ -8,8 +8,7 @@ use model::execution::LogLevel;
 use model::value::{Map, Value};
 use store::Subscription;
 
-use super::hooked;
-use crate::catalog::{Catalog, Deployed};
+use crate::catalog::{Catalog, Deployed, hooked};
 use crate::services::Services;
 
 /// The longest that the other application may take (semantics 3.8).

@@ -10,19 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use connector::{EventSource, HookedEvent};
 use jiff::{SignedDuration, Timestamp};
-use model::automation::{AutomationId, EventTrigger, Trigger};
+use model::automation::AutomationId;
 use model::value::{Map, Value};
 use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::catalog::{Catalog, Deployed};
+use crate::catalog::{Catalog, Deployed, hooked};
 use crate::engine::Engine;
 use crate::locks::KeyedLocks;
-use crate::poll::written;
 use crate::reload::Listener;
 use crate::services::Services;
+use crate::spelling::written;
 use crate::timer::Timed;
 
 /// How many subscriptions are made or taken back at one time.
@@ -62,18 +61,6 @@ impl Default for Subscriptions {
             slots: Semaphore::new(AT_ONCE),
             locks: KeyedLocks::default(),
         }
-    }
-}
-
-/// The hook of the event that starts an Automation, if it is one that the other application tells of.
-pub(crate) fn hooked<'a>(
-    deployed: &'a Deployed,
-    catalog: &Catalog,
-) -> Option<(&'a EventTrigger, HookedEvent)> {
-    let Trigger::Event(event) = &deployed.automation.trigger else { return None };
-    match &catalog.registry().event(&event.asks.action.name)?.source {
-        EventSource::Hook(hook) => Some((event, hook.clone())),
-        EventSource::Poll(_) => None,
     }
 }
 

@@ -9,8 +9,7 @@ use trigger::verify::{Key, Proof};
 use trigger::webhook::{Received, Request};
 use trigger::{Rejection, response};
 
-use super::hooked;
-use crate::catalog::Mounted;
+use crate::catalog::{Mounted, hooked};
 use crate::engine::Engine;
 use crate::hooks::check_chain;
 use crate::intake::Terms;

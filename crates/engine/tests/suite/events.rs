@@ -7,6 +7,7 @@ use model::Value;
 use store::Subscription;
 
 use crate::common::{Asked, Peer, Project, settled, soon, stop};
+use crate::hooks::{post, tokens};
 
 /// How it is looked whether there is one of which nobody here knows.
 const LIST: &str = "GET /repos/acme/shop/hooks?per_page=100";
@@ -165,4 +166,34 @@ async fn one_that_was_made_before_a_crash_is_taken_back_where_it_is_wanted_no_mo
         }
         stop(engine).await;
     }
+}
+
+#[tokio::test]
+async fn another_trigger_takes_the_subscription_back() {
+    let mut peer = Peer::new().await;
+    let project = project(&peer);
+    let engine = project.start().await;
+    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    standing(&engine, |one| !one.remote.is_null()).await;
+    project.write("automations/test.yaml", "trigger: {webhook: {verify: none}}\nsteps: []\n");
+    engine.reload().await;
+    asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(204, "").await;
+    nothing_left(&engine).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_circle_ends_at_the_address_of_an_event_too_and_is_counted() {
+    let mut peer = Peer::new().await;
+    let project = project(&peer);
+    let engine = project.start().await;
+    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    let (live, _) = tokens(&engine);
+    let mut request = post("{}");
+    request.headers.push(("x-github-event".to_owned(), b"push".to_vec()));
+    request.headers.push(("x-cogwork-trace".to_owned(), b"a;10".to_vec()));
+    assert_eq!(soon(engine.receive(&live, request)).await.status, 508);
+    let id = model::AutomationId::parse("test").expect("an id");
+    assert_eq!(engine.refused_of(&id).into_iter().collect::<Vec<_>>(), [("loop_detected".to_owned(), 1)]);
+    stop(engine).await;
 }

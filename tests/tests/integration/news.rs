@@ -1,0 +1,72 @@
+//! Events that are polled for, against the wiki simulator: what is new or has changed, once, and nothing asked in vain.
+
+use pretty_assertions::assert_eq;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::wiki::{DEMO_PAGE_ID, DEMO_SPACE_ID, PageSeed, Running, Simulator, SpaceSeed};
+
+use crate::site::{Site, send};
+
+/// An automation that tells what one event was about.
+fn told(event: &str, name: &str) -> String {
+    format!(
+        "trigger: {{event: wiki.{event}, connection: wiki, every: 1h, deliver: each}}\nsteps: []\n\
+         outputs: \"${{{{ trigger.results.body.data.changeType }}}} ${{{{ trigger.results.body.data.record.{name} }}}}\"\n"
+    )
+}
+
+impl Site {
+    /// Polls now and gives how many were looked at, how many of them were new, and how many requests that took.
+    async fn poll(&self, id: &str, wiki: &Running) -> (Value, Value, usize) {
+        let before = wiki.requests().len();
+        let answer = send(self.api(Method::POST, &format!("/polls/{id}/now"))).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let came = answer.json();
+        assert_eq!(came.get("error"), None, "{came}");
+        (came["items"].clone(), came["found"].clone(), wiki.requests().len() - before)
+    }
+
+    /// What the executions of an automation were told, oldest first.
+    async fn told_to(&self, id: &str) -> Vec<String> {
+        let mut told = Vec::new();
+        for execution in self.executions_of(id).await.iter().rev() {
+            let end = self.end_of(execution["id"].as_str().unwrap_or_default()).await;
+            told.push(end["outcome"]["result"].as_str().unwrap_or_default().to_owned());
+        }
+        told
+    }
+}
+
+#[tokio::test]
+async fn pages_and_spaces_are_told_once_each_and_a_look_without_news_is_one_request() {
+    let wiki = Simulator::builder().demo().start().await.unwrap();
+    let (pages, spaces) = (told("pageChanged", "title"), told("spaceCreated", "key"));
+    let change = format!(
+        "trigger: {{manual: {{}}}}\nsteps:\n  - action: wiki.updatePage\n    connection: wiki\n    with: {{pageId: \"{DEMO_PAGE_ID}\", \
+         status: current, title: Changed, body: {{value: <p>other</p>}}, version: {{number: 2}}}}\n"
+    );
+    let mut site = Site::new(&[("pages", &pages), ("spaces", &spaces), ("change", &change)]);
+    site.connect_wiki(wiki.base_url());
+    site.start().await;
+    // The first look, whether it is this one or that of the start, knows what is there from then on.
+    for id in ["pages", "spaces"] {
+        site.poll(id, &wiki).await;
+        let (_, found, requests) = site.poll(id, &wiki).await;
+        assert_eq!((found, requests), (json!(0), 1), "{id}");
+    }
+    wiki.seed(|state| {
+        state.add_page(PageSeed::new(DEMO_SPACE_ID, "Fresh")).unwrap();
+        state.add_space(SpaceSeed::new("NEWS", "News")).unwrap();
+    });
+    let changed = site.run("change").await;
+    assert_eq!(site.end_of(&changed).await["status"], json!("succeeded"));
+    for id in ["pages", "spaces"] {
+        site.poll(id, &wiki).await;
+        site.poll(id, &wiki).await;
+    }
+    let mut told = site.told_to("pages").await;
+    told.retain(|page| !page.ends_with("News") && !page.ends_with("Home"));
+    told.sort();
+    assert_eq!(told, ["created Fresh", "updated Changed"]);
+    assert_eq!(site.told_to("spaces").await, ["created NEWS"]);
+}
