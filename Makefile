@@ -7,12 +7,13 @@ NEXTEST_VERSION := 0.9.143
 DENY_VERSION := 0.20.2
 COGWORK := $(TARGET)/debug/cogwork
 EDITOR_TOOLS := $(TARGET)/editor
+OPENAPI_DOCUMENTS := $(TARGET)/openapi
 
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check \
-	editor-check run-check faults-check faults schemas reference format bench audit book clean
+	editor-check imports-check run-check faults-check faults schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +21,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check editor-check run-check faults-check ## Check everything: this is what has to pass
+test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check editor-check imports-check run-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
@@ -65,10 +66,16 @@ editor-check: $(EDITOR_TOOLS)/node_modules # What an author sees in an editor: t
 	@YAML_LANGUAGE_SERVER=$(abspath $(EDITOR_TOOLS))/node_modules/yaml-language-server/bin/yaml-language-server \
 		node --test --test-reporter=spec tests/editor/editor.test.mjs
 
+imports-check: $(OPENAPI_DOCUMENTS)/node_modules # Public OpenAPI documents become connectors that load.
+	@scripts/check-imports.sh $(COGWORK) $(OPENAPI_DOCUMENTS)/node_modules/@readme/oas-examples
+
+# What is tested with and comes from npm, by name, version and digest.
 $(EDITOR_TOOLS)/node_modules: tests/editor/package.json tests/editor/package-lock.json
-	@command -v npm >/dev/null || { echo 'the checks of editors need Node.js 20 or later with npm' >&2; exit 1; }
-	@mkdir -p $(EDITOR_TOOLS) && cp tests/editor/package.json tests/editor/package-lock.json $(EDITOR_TOOLS)
-	npm ci --prefix $(EDITOR_TOOLS) --ignore-scripts --no-audit --no-fund --loglevel=error
+$(OPENAPI_DOCUMENTS)/node_modules: tests/openapi/package.json tests/openapi/package-lock.json
+$(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules:
+	@command -v npm >/dev/null || { echo 'the checks of editors and of imports need Node.js 20 or later with npm' >&2; exit 1; }
+	@mkdir -p $(@D) && cp $^ $(@D)
+	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 run-check: # `make run` does what it tells people to do.

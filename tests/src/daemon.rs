@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
+use crate::canary;
 use crate::project::Project;
 
 /// How long the daemon may take to serve, and to end.
@@ -187,7 +188,7 @@ async fn announcement(project: &Project, child: &mut Child, output: &Output) -> 
     }
 }
 
-/// A running daemon. Dropping it kills it.
+/// A running daemon. Dropping it kills it. However it ends, what it has written and said is searched for secrets.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -287,5 +288,22 @@ impl Daemon {
     pub async fn stop(self) -> Result<ExitStatus, Error> {
         self.terminate()?;
         self.ended().await
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let output = self.output();
+        canary::look(&output, "what the daemon said");
+        let own = self.admin_token().unwrap_or_default();
+        assert!(own.is_empty() || !output.contains(&own), "the daemon said the token of its API");
+        // A test may have taken its project away.
+        if self.data_dir.exists() {
+            let searched = canary::search(&self.data_dir);
+            assert!(searched.is_ok_and(|files| files > 0), "the data folder cannot be searched for secrets");
+        }
     }
 }

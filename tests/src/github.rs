@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The token that is let in.
-pub const TOKEN: &str = "ghp_double";
+pub const TOKEN: &str = "ghp_the-double-of-a-token";
 /// The version of the API.
 const VERSION: &str = "2022-11-28";
 /// The most bytes of a body.

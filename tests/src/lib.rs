@@ -4,6 +4,7 @@
 
 pub mod wiki;
 
+pub mod canary;
 pub mod daemon;
 pub mod faults;
 pub mod github;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::canary;
+
 /// A project folder: `automations/`, `connections/`, `secrets/`, and whatever a daemon makes beside them.
 #[derive(Debug)]
 pub struct Project {
@@ -59,11 +61,14 @@ impl Project {
         self.write(&format!("connections/{name}.yaml"), yaml)
     }
 
-    /// Writes the secret called `name`.
+    /// Writes the secret called `name`. It has to be one that is found where it gets out.
     ///
     /// # Errors
-    /// The system refuses.
+    /// It carries no mark of [`canary`], or the system refuses.
     pub fn secret(&self, name: &str, value: &str) -> io::Result<()> {
+        if !canary::is_marked(value) {
+            return Err(io::Error::other(format!("`{name}` is no canary: take `canary::secret`")));
+        }
         self.write(&format!("secrets/{name}"), value)
     }
 

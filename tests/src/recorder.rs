@@ -24,6 +24,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+/// What comes to paths that begin so is answered with its own headers.
+const ECHO: &str = "/echo";
 /// The most requests that are kept; further ones are answered 507.
 const MOST_REQUESTS: usize = 100_000;
 /// The most bytes of a body.
@@ -329,7 +331,15 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
     // An error here means that the recorder is gone, and with it whoever waits.
     let _ = gates.wait_for(|_| !shared.is_held(&path)).await;
     let status = if kept { shared.scripted(&path).unwrap_or(200) } else { 507 };
-    let body = json!({"path": path, "status": status}).to_string();
+    let mut body = json!({"path": path, "status": status});
+    if path.starts_with(ECHO) {
+        // As services do that show whoever asks what it asked with.
+        let headers = head.headers.iter().map(|(name, value)| {
+            (name.to_string(), Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        });
+        body["results"] = json!([{"id": 1, "headers": headers.collect::<serde_json::Map<_, _>>()}]);
+    }
+    let body = body.to_string();
     let response = Response::builder().status(status).header("content-type", "application/json");
     response.body(Full::new(Bytes::from(body))).map_err(io::Error::other)
 }

@@ -1,6 +1,7 @@
 //! Connection types as connectors declare them, and connections ready for use.
 
 mod base;
+mod words;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::input;
 use crate::oauth::{Flow, Gateway, OAuthClient, OAuthRule, TokenSource};
 
 pub use base::{BaseUrl, BaseUrlError};
+pub(crate) use words::Words;
 
 /// A kind of connection that a connector declares: its inputs, and how they become an address and credentials.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +39,12 @@ pub struct ConnectionType {
     /// The call that shows whether a connection works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) test: Option<ConnectionTest>,
+    /// Words of the manifest, each with the input that says what the service calls it.
+    #[serde(skip)]
+    pub(crate) words: Vec<(String, String)>,
+    /// The input with the name of the header by which the service's support finds a request.
+    #[serde(skip)]
+    pub(crate) request_id: Option<String>,
 }
 
 /// A call that shows whether a connection works: an action of its connector, with inputs.
@@ -102,6 +110,8 @@ pub struct ResolvedConnection {
     oauth: Option<Arc<OAuthClient>>,
     gateway: Option<Gateway>,
     tokens: Option<Tokens>,
+    words: Words,
+    request_id: Option<HeaderName>,
 }
 
 /// What gives the token of each request.
@@ -144,6 +154,16 @@ impl ResolvedConnection {
             self.base = base;
         }
         self
+    }
+
+    /// The words that its service calls otherwise than the manifest does.
+    pub(crate) fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// The header by which its service's support finds a request, if it is one of its own.
+    pub(crate) fn request_id(&self) -> Option<&HeaderName> {
+        self.request_id.as_ref()
     }
 
     pub(crate) fn tokens(&self) -> Option<&dyn TokenSource> {
@@ -246,6 +266,14 @@ impl ConnectionType {
             }
             _ => (None, None),
         };
+        let text = |name: &String| checked.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let words = Words::new(self.words.iter().map(|(word, input)| (word.clone(), text(input))));
+        let request_id = self.request_id.as_ref().map(|input| (input, text(input)));
+        let request_id = request_id.filter(|(_, header)| !header.is_empty()).map(|(input, header)| {
+            let wrong = || refuse(format!("`{input}` is not the name of a header"));
+            HeaderName::from_bytes(header.as_bytes()).map_err(|_| wrong())
+        });
+        let request_id = request_id.transpose()?;
         let values = checked.into_iter().map(|(key, value)| {
             let is_secret = self.input(&key).is_some_and(|input| input.secret);
             let value = match value {
@@ -264,6 +292,8 @@ impl ConnectionType {
             oauth,
             gateway,
             tokens: None,
+            words,
+            request_id,
         })
     }
 
@@ -344,6 +374,8 @@ mod tests {
                 password: vec!["apiToken".to_owned(), "password".to_owned()],
             },
             test: None,
+            words: Vec::new(),
+            request_id: None,
         }
     }
 

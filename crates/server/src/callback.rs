@@ -38,6 +38,7 @@ fn read(query: &str) -> Option<LoginAnswer> {
             "state" => &mut answer.state,
             "code" => &mut answer.code,
             "error" => &mut answer.error,
+            "iss" => &mut answer.issuer,
             _ => continue,
         };
         if place.replace(value.into_owned()).is_some() {
@@ -60,8 +61,9 @@ mod tests {
 
     #[test]
     fn a_parameter_that_comes_twice_is_refused() {
-        let answer = read("state=a%20b&code=c&more=1").expect("an answer");
+        let answer = read("state=a%20b&code=c&more=1&iss=https%3A%2F%2Fi.example").expect("an answer");
         assert_eq!((answer.state.as_deref(), answer.code.as_deref()), (Some("a b"), Some("c")));
+        assert_eq!(answer.issuer.as_deref(), Some("https://i.example"));
         assert!(read("state=a&state=b").is_none());
         assert!(read("code=a&code=a").is_none());
     }

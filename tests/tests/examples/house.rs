@@ -11,6 +11,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use server::{Server, ServerOptions};
 use store::SqliteStore;
+use tests::canary;
 use tests::project::{Project, repository};
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
 use tokio::sync::broadcast::Receiver;
@@ -29,7 +30,7 @@ pub(crate) struct House {
     http: reqwest::Client,
     id: AutomationId,
     /// Last, so that the folder goes when nobody uses it any more.
-    _project: Project,
+    project: Project,
 }
 
 /// An answer that has been read whole.
@@ -79,7 +80,7 @@ impl House {
         let server = bound.serve(engine.clone()).unwrap();
         let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
         let id = AutomationId::parse(name).unwrap();
-        Self { wiki, clock, engine, server, http, id, _project: project }
+        Self { wiki, clock, engine, server, http, id, project }
     }
 
     /// The example's live address.
@@ -124,7 +125,9 @@ impl House {
     async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         let answer = request.send().await.unwrap();
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        Answer { status, headers, text: answer.text().await.unwrap() }
+        let text = answer.text().await.unwrap();
+        canary::look(&text, "an answer");
+        Answer { status, headers, text }
     }
 
     /// Starts the example by hand.
@@ -191,6 +194,15 @@ impl House {
         let found = self.in_wiki(&format!("/spaces/{space}/pages?status=current&limit=250&sort=title")).await;
         let pages = found["results"].as_array().unwrap();
         pages.iter().map(|page| page["title"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let searched = canary::search(&self.project.data_dir());
+            assert!(searched.is_ok_and(|files| files > 0), "the data folder cannot be searched for secrets");
+        }
     }
 }
 

@@ -1,24 +1,18 @@
-//! Canaries: a secret of its own in every place that takes a credential. After executions of all sorts, none of them is
-//! found in anything that the daemon wrote or said.
+//! Canaries: a secret of its own in every place that takes a credential, in executions, polls, subscriptions and captures
+//! that copy and fail in every way there is. None of them is found in anything that the daemon wrote or said: every answer is
+//! searched as it comes, and what the daemon leaves behind when it ends.
 
-use std::path::Path;
-
+use pretty_assertions::assert_eq;
 use reqwest::Method;
 use serde_json::json;
+use tests::canary;
 use tests::daemon::Daemon;
+use tests::github::GitHub;
 use tests::project::Project;
 use tests::recorder::Recorder;
 use tests::wiki::{DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, DEMO_EMAIL, DEMO_TOKEN, Simulator};
 
 use crate::site::{Site, send};
-
-const BEARER: &str = "canary-bearer-4471";
-const BASIC: &str = "canary basic/pass+4472";
-const HEADER: &str = "canary-header-4473";
-const CONFIG: &str = "canary-config-4474";
-const HOOK: &str = "canary-hook-4475";
-const STORED: &str = "canary-stored-4476";
-const COOKIE: &str = "canary-cookie-4477";
 
 /// Calls everything, copies what can be copied, and fails.
 const BUSY: &str = r#"
@@ -27,116 +21,143 @@ configVars:
   key: {value: "${{ secrets.config }}", secret: true}
 steps:
   - {id: bearer, action: http.request, connection: bearer, debug: true, with: {url: "RECORDER/bearer", method: POST, body: {a: 1}}}
-  - {id: basic, action: http.request, connection: basic, debug: true, with: {url: "RECORDER/basic", method: GET}}
-  - {id: header, action: http.request, connection: header, with: {url: "RECORDER/header", method: GET}}
-  - {id: stored, action: http.request, connection: stored, with: {url: "RECORDER/stored", method: GET}}
-  - {id: config, action: http.request, with: {url: "RECORDER/config?key=${{ configVars.key }}", method: GET, headers: {x-key: "${{ configVars.key }}"}}}
+  - {id: basic, action: http.request, connection: basic, debug: true, with: {url: "RECORDER/echo/basic", method: GET}}
+  - {id: header, action: http.request, connection: header, with: {url: "RECORDER/echo/header", method: GET}}
+  - {id: stored, action: http.request, connection: stored, with: {url: "RECORDER/echo/stored", method: GET}}
+  - {id: config, action: http.request, debug: true, with: {url: "RECORDER/config?key=${{ configVars.key }}", method: GET, headers: {x-key: "${{ configVars.key }}"}}}
   - {id: wiki, action: wiki.listSpaces, connection: wiki, debug: true, with: {limit: 1}}
   - {id: oauth, action: wiki.listSpaces, connection: oauth, debug: true, with: {limit: 1}}
+  - {id: graph, action: wiki.rawGraphqlRequest, connection: oauth, debug: true, onError: continue, with: {query: "{ secrets }", variables: {key: "${{ configVars.key }}"}}}
   - {id: copy, set: {copy: "${{ configVars.key }}", coded: "${{ ('user:' ~ configVars.key) | base64 }}"}}
   - {id: note, action: log.info, with: {message: "key ${{ configVars.key }}"}}
   - {id: keep, action: state.set, with: {key: kept, value: "${{ configVars.key }}"}}
+  - id: js
+    code: |
+      export default async ({ configVars, logger }, { basic }) => { logger.info(configVars.key); return { key: configVars.key, sent: basic.results }; };
   - {id: child, call: child, with: {text: "${{ configVars.key }}"}}
-  - {id: broken, action: http.request, connection: bearer, onError: continue, with: {url: "http://127.0.0.1:1/${{ configVars.key }}", method: GET}}
+  - {id: path, action: http.request, onError: continue, with: {url: "http://127.0.0.1:1/${{ configVars.key }}", method: GET}}
+  - {id: query, action: http.request, onError: continue, with: {url: "http://127.0.0.1:1/?key=${{ configVars.key }}", method: GET}}
+  - {id: refused, action: http.request, onError: continue, with: {url: "http://${{ configVars.key }}.invalid/", method: GET}}
   - {id: boom, fail: "no ${{ configVars.key }}"}
 "#;
 
 const CHILD: &str =
     "trigger: {manual: {}}\ninputs: {text: {type: text}}\nsteps: [{set: {got: \"${{ inputs.text }}\"}}]\n";
 
-fn connect(project: &Project, recorder: &str, wiki: &Simulated<'_>) {
-    let write = |name: &str, text: String| project.connection(name, &text).unwrap();
-    write(
-        "bearer",
-        format!(
-            "type: http.bearer\nwith: {{baseUrl: \"{recorder}\", token: \"${{{{ secrets.bearer }}}}\"}}\n"
+/// Finds its own credential in the answer.
+const POLLS: &str = r#"
+trigger: {poll: {action: http.request, connection: bearer, with: {url: "RECORDER/echo/poll", method: GET}, every: 1h, start: all, id: "${{ item.headers.authorization }}", items: "${{ result.body.results }}"}}
+steps: [{set: {got: "${{ trigger.results }}"}}]
+"#;
+
+/// Fails with a secret in its address.
+const POLL_FAILS: &str = r#"
+trigger: {poll: {action: http.request, with: {url: "http://127.0.0.1:1/?key=${{ configVars.key }}", method: GET}, every: 1h}}
+configVars: {key: {value: "${{ secrets.config }}", secret: true}}
+steps: []
+"#;
+
+/// Would keep a secret for the next time.
+const POLL_KEEPS: &str = r#"
+trigger: {poll: {action: http.request, connection: bearer, with: {url: "RECORDER/echo/cursor", method: GET}, every: 1h, items: "${{ result.body.results }}", cursor: "${{ result.body.results[0].headers.authorization }}"}}
+steps: []
+"#;
+
+/// Tells another application a secret that would have to be stored to take the subscription back.
+const EVENT: &str = r#"
+trigger: {event: github.push, connection: hub, with: {owner: acme, repo: "${{ configVars.key }}"}}
+configVars: {key: {value: "${{ secrets.config }}", secret: true}}
+steps: []
+"#;
+
+const LISTENED: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nsteps: []\n";
+
+/// Writes the connections and the secrets that they name.
+fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) {
+    let at = format!("baseUrl: \"{}\"", recorder.url());
+    let (auth, gateway) = (wiki.auth_url(), wiki.gateway_url());
+    for (name, kind, with) in [
+        ("bearer", "http.bearer", format!("{at}, token: \"${{{{ secrets.bearer }}}}\"")),
+        ("basic", "http.basic", format!("{at}, username: u, password: \"${{{{ secrets.basic }}}}\"")),
+        ("header", "http.header", format!("{at}, name: x-desk, value: \"${{{{ secrets.header }}}}\"")),
+        ("stored", "http.bearer", format!("{at}, token: \"${{{{ secrets.stored }}}}\"")),
+        (
+            "wiki",
+            "wiki.basic",
+            format!(
+                "email: {DEMO_EMAIL}, apiToken: \"${{{{ secrets.wikiToken }}}}\", host: \"{}\"",
+                wiki.base_url()
+            ),
         ),
-    );
-    write(
-        "basic",
-        format!(
-            "type: http.basic\nwith: {{baseUrl: \"{recorder}\", username: u, password: \"${{{{ secrets.basic }}}}\"}}\n"
+        (
+            "oauth",
+            "wiki.oauth",
+            format!(
+                "authUrl: \"{auth}\", gateway: \"{gateway}\", clientId: {DEMO_CLIENT_ID}, \
+                 clientSecret: \"${{{{ secrets.wikiSecret }}}}\""
+            ),
         ),
-    );
-    write(
-        "header",
-        format!(
-            "type: http.header\nwith: {{baseUrl: \"{recorder}\", name: x-desk, value: \"${{{{ secrets.header }}}}\"}}\n"
+        (
+            "hub",
+            "github.token",
+            format!("host: \"{}\", token: \"${{{{ secrets.hubToken }}}}\"", github.url()),
         ),
-    );
-    write(
-        "stored",
-        format!(
-            "type: http.bearer\nwith: {{baseUrl: \"{recorder}\", token: \"${{{{ secrets.stored }}}}\"}}\n"
-        ),
-    );
-    write(
-        "wiki",
-        format!(
-            "type: wiki.basic\nwith: {{email: {DEMO_EMAIL}, apiToken: \"${{{{ secrets.wikiToken }}}}\", host: \"{}\"}}\n",
-            wiki.site
-        ),
-    );
-    write(
-        "oauth",
-        format!(
-            "type: wiki.oauth\nwith: {{authUrl: \"{}\", gateway: \"{}\", clientId: {DEMO_CLIENT_ID}, clientSecret: \"${{{{ secrets.wikiSecret }}}}\"}}\n",
-            wiki.auth, wiki.gateway
-        ),
-    );
+    ] {
+        project.connection(name, &format!("type: {kind}\nwith: {{{with}}}\n")).unwrap();
+    }
+    for name in ["bearer", "header", "config", "hook"] {
+        project.secret(name, &canary::secret(name)).unwrap();
+    }
     for (name, value) in [
-        ("bearer", BEARER),
-        ("basic", BASIC),
-        ("header", HEADER),
-        ("config", CONFIG),
-        ("hook", HOOK),
+        ("basic", canary::secret("basic/pass+4472 word").as_str()),
         ("wikiToken", DEMO_TOKEN),
         ("wikiSecret", DEMO_CLIENT_SECRET),
+        ("hubToken", tests::github::TOKEN),
     ] {
         project.secret(name, value).unwrap();
     }
 }
 
-struct Simulated<'s> {
-    site: &'s str,
-    auth: &'s str,
-    gateway: &'s str,
+/// Everything that a secret could get out by, in force.
+async fn site(recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) -> Site {
+    let project = Project::new().unwrap();
+    connect(&project, recorder, wiki, github);
+    for (name, yaml) in [
+        ("busy", BUSY),
+        ("child", CHILD),
+        ("polls", POLLS),
+        ("poll-fails", POLL_FAILS),
+        ("poll-keeps", POLL_KEEPS),
+        ("event", EVENT),
+        ("listened", LISTENED),
+    ] {
+        project.automation(name, &yaml.replace("RECORDER", recorder.url())).unwrap();
+    }
+    let daemon = Daemon::of(&project).env("COGWORK_LOG_LEVEL", "debug").start().await.unwrap();
+    let site = Site::over(project, daemon);
+    let listed = site.ask("/automations").await;
+    assert_eq!(listed["broken"], json!([]));
+    site
 }
 
 #[tokio::test]
 async fn no_credential_is_in_the_store_its_log_the_daemons_log_or_an_answer() {
-    let recorder = Recorder::start().await.unwrap();
+    let (recorder, github) = (Recorder::start().await.unwrap(), GitHub::start().await.unwrap());
     let wiki = Simulator::builder().demo().start().await.unwrap();
-    let project = Project::new().unwrap();
-    connect(
-        &project,
-        recorder.url(),
-        &Simulated { site: wiki.base_url(), auth: wiki.auth_url(), gateway: wiki.gateway_url() },
-    );
-    project.automation("busy", &BUSY.replace("RECORDER", recorder.url())).unwrap();
-    project.automation("child", CHILD).unwrap();
-    let daemon = Daemon::of(&project).env("COGWORK_LOG_LEVEL", "debug").start().await.unwrap();
-    let site = Site::over(project, daemon);
-    let mut said = Vec::new();
+    let mut site = site(&recorder, &wiki, &github).await;
 
-    let kept = send(site.api(Method::PUT, "/secrets/stored").json(&json!({"value": STORED}))).await;
+    let value = json!({"value": canary::secret("stored")});
+    let kept = send(site.api(Method::PUT, "/secrets/stored").json(&value)).await;
     assert_eq!(kept.status, 200, "{}", kept.text);
-    said.push(kept.text);
     let begun = send(site.api(Method::POST, "/connections/oauth/login")).await.json();
     let page = send(site.request(Method::GET, begun["url"].as_str().unwrap())).await;
     assert!(page.status == 200 && page.text.contains("Connected"), "{} {}", page.status, page.text);
     assert!(page.header("content-security-policy").contains("default-src 'none'"));
-    said.push(page.text);
 
-    let url = site.url("busy").await;
-    let hook = site.request(Method::POST, &url).header("x-webhook-token", HOOK).header("cookie", COOKIE);
-    let answer = send(hook.header("authorization", format!("Bearer {HOOK}")).json(&json!({"n": 1}))).await;
-    let id = answer.execution();
-    let end = site.end_of(&id).await;
-    assert_eq!(end["status"], "failed", "{end}");
-    assert_eq!(end["outcome"]["error"]["message"], "no ***", "{end}");
+    let id = busy(&site).await;
     assert_eq!(recorder.requests_to("/bearer").len(), 1, "what is called gets the credential itself");
-
+    polled(&site).await;
+    captured(&site).await;
     for path in [
         format!("/executions/{id}"),
         format!("/executions/{id}/logs"),
@@ -145,44 +166,66 @@ async fn no_credential_is_in_the_store_its_log_the_daemons_log_or_an_answer() {
         "/executions".into(),
         "/state/busy".into(),
         "/automations/busy".into(),
+        "/subscriptions".into(),
+        "/polls".into(),
+        "/hosts".into(),
     ] {
-        said.push(site.ask(&path).await.to_string());
+        site.ask(&path).await;
     }
     for name in ["wiki", "oauth", "bearer"] {
-        said.push(send(site.api(Method::POST, &format!("/connections/{name}/test"))).await.text);
+        send(site.api(Method::POST, &format!("/connections/{name}/test"))).await;
     }
-    let tokens: Vec<String> = ["access", "refresh", "code"].map(|kind| format!("sim-{kind}-")).to_vec();
-    let (log, site_folder) = (site.daemon().output(), site.project.data_dir());
+    for command in [["connections", "list"], ["secrets", "list"], ["polls", "list"], ["executions", "show"]] {
+        let last = if command[0] == "executions" { id.as_str() } else { "--json" };
+        let shown = site.cogwork(&[command[0], command[1], last]).await;
+        assert!(shown.status.success(), "{shown:?}");
+    }
     // Killed, so that the write-ahead log is still there to be looked at.
-    let (mut site, folder) = (site, site_folder);
     site.kill().await;
-    search(&folder, &tokens);
-    for text in said.iter().chain([&log]) {
-        look(text.as_bytes(), "an answer or the log", &tokens);
-    }
 }
 
-/// Looks through every file of a folder.
-fn search(folder: &Path, tokens: &[String]) {
-    let mut files = 0;
-    for file in std::fs::read_dir(folder).unwrap().flatten().filter(|file| file.path().is_file()) {
-        files += 1;
-        look(&std::fs::read(file.path()).unwrap(), &file.path().display().to_string(), tokens);
-    }
-    assert!(files >= 2, "there is a store to look through");
+/// Starts what calls everything and fails, and gives the execution.
+async fn busy(site: &Site) -> String {
+    let (url, hook) = (site.url("busy").await, canary::secret("hook"));
+    let sent = site.request(Method::POST, &url).header("x-webhook-token", &hook).bearer_auth(&hook);
+    let sent = sent.header("cookie", canary::secret("cookie")).json(&json!({"n": 1}));
+    let id = send(sent).await.execution();
+    let end = site.end_of(&id).await;
+    assert_eq!(end["outcome"]["error"]["message"], "no ***", "{end}");
+    id
 }
 
-fn look(bytes: &[u8], place: &str, tokens: &[String]) {
-    use base64::Engine as _;
-    let coded = [BEARER, CONFIG]
-        .map(|secret| base64::engine::general_purpose::STANDARD.encode(format!("user:{secret}")));
-    let plain = [BEARER, BASIC, HEADER, CONFIG, HOOK, STORED, COOKIE, DEMO_TOKEN, DEMO_CLIENT_SECRET]
-        .map(str::to_owned);
-    for canary in plain.iter().chain(&coded).chain(tokens) {
-        let found = bytes.windows(canary.len()).position(|window| window == canary.as_bytes());
-        let around = found.map(|at| {
-            String::from_utf8_lossy(&bytes[at.saturating_sub(80)..(at + 80).min(bytes.len())]).into_owned()
-        });
-        assert_eq!(around, None, "`{canary}` is in {place}");
-    }
+/// Polls that find, fail with and would keep a secret, and a subscription that would have to keep one.
+async fn polled(site: &Site) {
+    let ask = async |id: &str| {
+        let answer = send(site.api(Method::POST, &format!("/polls/{id}/now"))).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()
+    };
+    let asked = ask("polls").await;
+    let execution = site.executions_of("polls").await;
+    assert_eq!(execution.len(), 1, "{asked} {}", site.ask("/polls/polls").await);
+    let end = site.end_of(execution[0]["id"].as_str().unwrap()).await;
+    assert_eq!(end["status"], "succeeded", "{end}");
+    assert!(end.to_string().contains("\"authorization\":\"Bearer ***\""), "{end}");
+    ask("poll-fails").await;
+    ask("poll-keeps").await;
+    let kept = site.ask("/polls/poll-keeps").await.to_string();
+    assert!(kept.contains("`cursor` holds a secret"), "{kept}");
+    site.daemon().says("an input of the event holds a secret").await.unwrap();
+}
+
+/// A request that somebody listens for, with a credential in every part.
+async fn captured(site: &Site) {
+    let listening = send(site.api(Method::POST, "/automations/listened/listen").json(&json!({}))).await;
+    let url = listening.json()["testUrl"].as_str().unwrap().to_owned();
+    let config = canary::secret("config");
+    let sent = site.request(Method::POST, &format!("{url}/{config}?key={config}")).bearer_auth(&config);
+    let sent = sent.header("x-key", &config).json(&json!({"key": config}));
+    assert_eq!(send(sent).await.json(), json!({"captured": true}));
+    let save = json!({"name": "kept", "capture": 1});
+    let saved = send(site.api(Method::POST, "/automations/listened/payloads").json(&save)).await;
+    assert_eq!(saved.status, 200, "{}", saved.text);
+    canary::search(&site.project.path().join("payloads")).unwrap();
+    site.ask("/automations/listened/listen").await;
 }

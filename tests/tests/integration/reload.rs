@@ -132,3 +132,63 @@ async fn an_execution_under_way_keeps_the_definition_it_started_with() {
     site.end_of(&site.run("work").await).await;
     assert_eq!(recorder.paths(), ["/one", "/two", "/three"]);
 }
+
+#[tokio::test]
+async fn a_connection_that_breaks_stays_as_it_was_and_says_so_until_it_is_mended() {
+    let recorder = tests::recorder::Recorder::start().await.unwrap();
+    let ask = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: ask, action: http.request, connection: desk, with: {url: /a, method: GET}}\n\
+               outputs: ${{ steps.ask.results.body.path }}\n";
+    let desk = |path: &str, kind: &str| {
+        format!("type: {kind}\nwith: {{baseUrl: \"{}{path}\", token: \"${{{{ secrets.desk }}}}\"}}\n", recorder.url())
+    };
+    let mut site = Site::new(&[("ask", ask)]);
+    site.project.secret("desk", &tests::canary::secret("desk")).unwrap();
+    site.project.connection("desk", &desk("/one", "http.bearer")).unwrap();
+    site.start().await;
+    let mut changes = site.events("/events").await;
+    let answer = async || site.post("ask", &json!({})).await.json();
+    assert_eq!(answer().await, json!("/one/a"));
+    site.project.replace("connections/desk.yaml", &desk("/two", "http.beerer")).unwrap();
+    changes.next("catalog").await;
+    assert_eq!(answer().await, json!("/one/a"));
+    let broken = site.ask("/automations").await["broken"].to_string();
+    assert!(broken.contains("connections/desk.yaml") && broken.contains("http.bearer"), "{broken}");
+    site.project.replace("connections/desk.yaml", &desk("/two", "http.bearer")).unwrap();
+    changes.next("catalog").await;
+    assert_eq!(answer().await, json!("/two/a"));
+    assert_eq!(site.ask("/automations").await["broken"], json!([]));
+}
+
+#[tokio::test]
+async fn a_connector_of_the_project_comes_changes_breaks_and_is_mended_while_the_daemon_runs() {
+    let recorder = tests::recorder::Recorder::start().await.unwrap();
+    let shop = |path: &str| {
+        format!(
+            "connector: shop\ntitle: Shop\nversion: 1.0.0\nbaseUrl: {}\nactions:\n  look:\n    title: Look\n    \
+             request: GET /{path}\n    results: {{type: any, description: what there is}}\n    example: {{with: {{}}, request: GET /{path}}}\n",
+            recorder.url()
+        )
+    };
+    let look = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: look, action: shop.look}\noutputs: ${{ steps.look.results.path }}\n";
+    let site = Site::serving(&[]).await;
+    let mut changes = site.events("/events").await;
+    // The folder comes with its first file.
+    std::fs::create_dir(site.project.path().join("connectors")).unwrap();
+    site.project.write("connectors/shop.yaml", &shop("one")).unwrap();
+    site.project.automation("look", look).unwrap();
+    while site.ask("/automations").await["automations"] == json!([]) {
+        changes.next("catalog").await;
+    }
+    let answer = async || site.post("look", &json!({})).await.json();
+    assert_eq!(answer().await, json!("/one"));
+    for (manifest, path) in [(shop("two"), "/two"), (shop("three").replace("title: Shop", "titel: Shop"), "/two")] {
+        site.project.replace("connectors/shop.yaml", &manifest).unwrap();
+        changes.next("catalog").await;
+        assert_eq!(answer().await, json!(path), "{manifest}");
+    }
+    let broken = site.ask("/automations").await["broken"].to_string();
+    assert!(broken.contains("connectors/shop.yaml") && broken.contains("titel"), "{broken}");
+    site.project.replace("connectors/shop.yaml", &shop("three")).unwrap();
+    changes.next("catalog").await;
+    assert_eq!(answer().await, json!("/three"));
+}

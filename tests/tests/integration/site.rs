@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use tests::canary;
 use tests::daemon::{Daemon, cogwork};
 use tests::project::Project;
 use tests::recorder::Recorder;
@@ -16,8 +17,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A project and the daemon that runs on it, while one does.
 pub(crate) struct Site {
-    pub(crate) project: Project,
+    /// First, so that its data can be searched for secrets before the project goes.
     daemon: Option<Daemon>,
+    pub(crate) project: Project,
     http: Client,
 }
 
@@ -58,12 +60,12 @@ impl Site {
         for (name, yaml) in automations {
             project.automation(name, yaml).unwrap();
         }
-        Self { project, daemon: None, http: client() }
+        Self { daemon: None, project, http: client() }
     }
 
     /// A project with the daemon that runs on it.
     pub(crate) fn over(project: Project, daemon: Daemon) -> Self {
-        Self { project, daemon: Some(daemon), http: client() }
+        Self { daemon: Some(daemon), project, http: client() }
     }
 
     /// A project with these automations, served.
@@ -117,9 +119,12 @@ impl Site {
         self.daemon.as_ref().expect("a daemon runs")
     }
 
-    /// Runs `cogwork` in the project.
+    /// Runs `cogwork` in the project. What it says holds no secret.
     pub(crate) async fn cogwork(&self, arguments: &[&str]) -> Output {
-        cogwork(&self.project).unwrap().args(arguments).output().await.unwrap()
+        let output = cogwork(&self.project).unwrap().args(arguments).output().await.unwrap();
+        canary::look(&output.stdout, "what a command printed");
+        canary::look(&output.stderr, "what a command said");
+        output
     }
 
     /// A request to the API.
@@ -197,11 +202,14 @@ fn client() -> Client {
     Client::builder().timeout(PATIENCE).build().unwrap()
 }
 
-/// Sends a request and reads the answer whole.
+/// Sends a request and reads the answer whole. It holds no secret.
 pub(crate) async fn send(request: RequestBuilder) -> Answer {
     let answer = request.send().await.unwrap();
     let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-    Answer { status, headers, text: answer.text().await.unwrap() }
+    let text = answer.text().await.unwrap();
+    canary::look(format!("{headers:?}"), "the head of an answer");
+    canary::look(&text, "an answer");
+    Answer { status, headers, text }
 }
 
 /// Server-sent events as they come.
@@ -224,6 +232,7 @@ impl Events {
                     |field: &str| event.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
                 let found =
                     (field("event:") == Some(name)).then(|| field("data:").unwrap_or_default().to_owned());
+                canary::look(event, "an event");
                 self.text = rest.to_owned();
                 if let Some(data) = found {
                     return serde_json::from_str(&data).unwrap();

@@ -104,6 +104,48 @@ struct Row {
     last_error: Option<String>,
     last_success_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
+    #[serde(default)]
+    hosts: Vec<Host>,
+}
+
+/// A host that was called with a connection.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Host {
+    open_until: Option<Timestamp>,
+    held_until: Option<Timestamp>,
+    #[serde(default)]
+    rate_limit: RateLimit,
+}
+
+/// What it says of how many calls it takes.
+#[derive(Debug, Default, Deserialize)]
+struct RateLimit {
+    limit: Option<String>,
+    remaining: Option<String>,
+}
+
+impl Row {
+    /// What holds calls back, or may soon: a host that does not answer, one that asked to wait, one that counts.
+    fn limits(&self) -> String {
+        let now = time::now();
+        let ahead = |until: &Timestamp| *until > now;
+        let latest = |instants: &mut dyn Iterator<Item = Timestamp>| instants.filter(ahead).max();
+        if let Some(until) = latest(&mut self.hosts.iter().filter_map(|host| host.open_until)) {
+            return format!("does not answer, tried at {}", time::local(until));
+        }
+        if let Some(until) = latest(&mut self.hosts.iter().filter_map(|host| host.held_until)) {
+            return format!("asked to wait until {}", time::local(until));
+        }
+        let left = self.hosts.iter().find_map(|host| {
+            let remaining = host.rate_limit.remaining.as_deref()?;
+            Some(match &host.rate_limit.limit {
+                Some(limit) => format!("{remaining} of {limit} left"),
+                None => format!("{remaining} left"),
+            })
+        });
+        left.unwrap_or_default()
+    }
 }
 
 impl Subcommand for Connections {
@@ -140,7 +182,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let mut table =
-        Table::new(&["NAME", "TYPE", "STATE", "USED BY", "LAST WELL", "TOKEN ENDS", "LAST ERROR"]);
+        Table::new(&["NAME", "TYPE", "STATE", "USED BY", "LAST WELL", "TOKEN ENDS", "LIMITS", "LAST ERROR"]);
     for row in &rows {
         table.row([
             row.name.as_str(),
@@ -149,6 +191,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
             &row.used_by.join(", "),
             &row.last_success_at.map(time::local).unwrap_or_default(),
             &row.expires_at.map(time::local).unwrap_or_default(),
+            &row.limits(),
             &cut(row.last_error.as_deref().unwrap_or_default(), ERROR),
         ]);
     }

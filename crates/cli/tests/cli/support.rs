@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tests::canary;
 
 /// A hung command fails its test instead of hanging the suite.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -89,6 +90,8 @@ impl Project {
         let mut command = assert_cmd::Command::from_std(self.command(arguments));
         command.envs(variables.iter().copied()).write_stdin(stdin).timeout(TIMEOUT);
         let output = command.output().expect("the binary runs");
+        canary::look(&output.stdout, "what a command printed");
+        canary::look(&output.stderr, "what a command said");
         Ran {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).expect("UTF-8"),
@@ -111,6 +114,16 @@ impl Project {
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());
         command
+    }
+}
+
+impl Drop for Project {
+    /// What commands and daemons leave behind holds no secret.
+    fn drop(&mut self) {
+        let data = self.file(".cogwork");
+        if data.is_dir() && !std::thread::panicking() {
+            canary::search(&data).expect("the data folder can be read");
+        }
     }
 }
 

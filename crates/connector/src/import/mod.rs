@@ -7,6 +7,7 @@ mod document;
 mod operation;
 mod sample;
 mod schema;
+mod security;
 #[cfg(test)]
 mod tests;
 
@@ -85,7 +86,7 @@ pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, St
     if !about.is_empty() {
         head.insert("description".into(), json!(about));
     }
-    connections(&document, &mut head, &mut operations.notes);
+    security::connections(&document, &mut head, &mut operations.notes);
     head.insert("inputs".into(), Value::Object(operations.inputs.clone()));
     if !operations.results.types.is_empty() {
         head.insert("types".into(), Value::Object(operations.results.types.clone()));
@@ -116,79 +117,6 @@ fn tags(document: &Document<'_>) -> Vec<String> {
         }
     }
     found
-}
-
-/// The address, and the types of connections: one for each way to say who calls.
-fn connections(document: &Document<'_>, head: &mut Map<String, Value>, notes: &mut Vec<String>) {
-    let address = document.address();
-    let mut types = Map::new();
-    for (name, scheme) in document.security() {
-        let scheme = document.resolve(scheme);
-        let (kind, way) =
-            (scheme["type"].as_str().unwrap_or_default(), scheme["scheme"].as_str().unwrap_or_default());
-        let place = scheme["in"].as_str().unwrap_or_default();
-        let secret =
-            |about: &str| json!({"type": "text", "required": true, "secret": true, "description": about});
-        let (title, inputs, auth) = match (kind, way.to_ascii_lowercase().as_str(), place) {
-            ("basic", ..) | ("http", "basic", _) => (
-                "User name and password",
-                json!({"username": {"type": "text", "required": true}, "password": secret("The password.")}),
-                json!({"basic": {"user": "username", "password": "password"}}),
-            ),
-            ("http", "bearer", _) => {
-                ("Token", json!({"token": secret("The token.")}), json!({"bearer": "token"}))
-            }
-            ("apiKey", _, "header") => (
-                "Key in a header",
-                json!({"apiKey": secret("The key.")}),
-                json!({"header": {"name": scheme["name"], "value": "apiKey"}}),
-            ),
-            ("oauth2" | "openIdConnect", ..) => {
-                notes.push(format!(
-                    "`{name}` is OAuth: the connection takes a token that you have got elsewhere"
-                ));
-                ("Access token", json!({"token": secret("The access token.")}), json!({"bearer": "token"}))
-            }
-            _ => {
-                notes.push(format!(
-                    "`{name}` is a way to say who calls that manifests do not have; it is left out"
-                ));
-                continue;
-            }
-        };
-        types.insert(free(&types, &camel(name)), connection(title, inputs, auth, address.is_none()));
-    }
-    match address {
-        Some(address) => _ = head.insert("baseUrl".into(), json!(address)),
-        None if types.is_empty() => {
-            types.insert("server".into(), connection("A server", json!({}), json!({"none": true}), true));
-        }
-        None => {}
-    }
-    if types.is_empty() {
-        return;
-    }
-    if document.root["security"].as_array().is_none_or(Vec::is_empty) && head.contains_key("baseUrl") {
-        head.insert("connection".into(), json!("optional"));
-    }
-    head.insert("connections".into(), Value::Object(types));
-}
-
-fn connection(title: &str, inputs: Value, auth: Value, asks_address: bool) -> Value {
-    let mut all = Map::new();
-    if asks_address {
-        all.insert(
-            "baseUrl".into(),
-            json!({"type": "text", "required": true, "description": "The address of the service."}),
-        );
-    }
-    all.extend(inputs.as_object().cloned().unwrap_or_default());
-    let mut made = json!({"title": title, "inputs": all});
-    if asks_address {
-        made["baseUrl"] = json!({"input": "baseUrl"});
-    }
-    made["auth"] = auth;
-    made
 }
 
 /// A name that is not taken, this one or one like it.

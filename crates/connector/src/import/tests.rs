@@ -69,6 +69,47 @@ fn a_document_of_version_2_with_forms_and_references() {
     assert!(pets.notes[0].contains("OAuth"), "{:?}", pets.notes);
 }
 
+/// The connection types that come of a document with these ways to say who calls.
+fn connections_of(document: Value) -> Value {
+    let mut document = document;
+    document["info"] = json!({"title": "Shop"});
+    document["paths"] = json!({"/a": {"get": {"responses": {"200": {"description": "all"}}}}});
+    let imported = openapi(&document, &ImportOptions::default()).expect("a manifest");
+    imported.manifest["connections"].clone()
+}
+
+#[test]
+fn flows_of_oauth_that_a_daemon_can_go_through_are_types_with_tokens() {
+    let (consent, tokens) = ("https://id.example.com/consent", "https://id.example.com/token");
+    let flow = json!({"authorizationUrl": consent, "tokenUrl": tokens, "scopes": {"read": "", "write": ""}});
+    let types = connections_of(json!({
+        "openapi": "3.0.3", "servers": [{"url": "https://shop.example.com"}],
+        "components": {"securitySchemes": {"shop_auth": {"type": "oauth2", "flows": {
+            "authorizationCode": flow, "clientCredentials": {"tokenUrl": tokens, "scopes": {}}, "implicit": flow
+        }}}},
+    }));
+    let by_consent = &types["shopAuth"];
+    assert_eq!(by_consent["auth"]["oauth2"]["grant"], "authorizationCode");
+    assert_eq!(by_consent["inputs"]["authorizeUrl"]["default"], consent);
+    assert_eq!(
+        by_consent["inputs"]["scopes"]["description"],
+        "What is asked for, apart by spaces. There are `read`, `write`."
+    );
+    assert_eq!(types["shopAuthClient"]["auth"]["oauth2"]["grant"], "clientCredentials");
+    let old = connections_of(json!({
+        "swagger": "2.0", "host": "shop.example.com",
+        "securityDefinitions": {
+            "code": {"type": "oauth2", "flow": "accessCode", "authorizationUrl": consent, "tokenUrl": tokens},
+            "own": {"type": "oauth2", "flow": "application", "tokenUrl": tokens},
+            "page": {"type": "oauth2", "flow": "implicit", "authorizationUrl": consent},
+            "nowhere": {"type": "oauth2", "flow": "application", "tokenUrl": "/token"},
+        },
+    }));
+    let grants = ["code", "own", "page", "nowhere"].map(|name| old[name]["auth"]["oauth2"]["grant"].clone());
+    assert_eq!(grants, [json!("authorizationCode"), json!("clientCredentials"), json!(null), json!(null)]);
+    assert_eq!(old["page"]["auth"], json!({"bearer": "token"}));
+}
+
 #[test]
 fn a_document_of_version_3_with_shared_parameters() {
     let tracker = import(TRACKER, &ImportOptions::default());

@@ -6,7 +6,7 @@ use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
 
 use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
 use crate::action::{Action, Call};
-use crate::connection::BaseUrl;
+use crate::connection::{BaseUrl, ResolvedConnection};
 use crate::http::{Part, Reading, Request, Response, encode};
 
 #[async_trait]
@@ -22,14 +22,21 @@ impl Action for Rest {
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.definition.spec)?;
         let base = self.head.address(connection.map(|connection| connection.base()))?;
-        if let Some(paging) = self.definition.paging.as_ref().filter(|_| all::is_wanted(call.inputs)) {
-            return all::fetch(self, paging, &call, base).await;
-        }
-        let response = self.send(&call, base, call.inputs).await?;
-        let (body, cursor) = self.definition.read(&self.head, base, call.inputs, &response)?;
-        Ok(match cursor {
-            Some(cursor) => page::put_cursor(body, cursor),
-            None => body,
+        let result =
+            if let Some(paging) = self.definition.paging.as_ref().filter(|_| all::is_wanted(call.inputs)) {
+                all::fetch(self, paging, &call, base).await?
+            } else {
+                let response = self.send(&call, base, call.inputs).await?;
+                let (body, cursor) = self.definition.read(&self.head, base, call.inputs, &response)?;
+                match cursor {
+                    Some(cursor) => page::put_cursor(body, cursor),
+                    None => body,
+                }
+            };
+        let words = connection.map(ResolvedConnection::words).filter(|words| !words.is_empty());
+        Ok(match words {
+            Some(words) => words.read(&self.definition.spec.results, result),
+            None => result,
         })
     }
 }
@@ -42,17 +49,48 @@ impl Rest {
         base: &BaseUrl,
         inputs: &Map,
     ) -> Result<Response, ActionError> {
-        let request = self.definition.request(&self.head, base, inputs)?;
-        let subject = &self.head.subject;
-        let response = call.send(&request, subject, false).await?;
-        if response.status.is_success() {
-            return Ok(response);
-        }
-        Err(self.head.errors.status_error(subject, &response, call.http.timer().now()))
+        let words = call.connection.map(ResolvedConnection::words).filter(|words| !words.is_empty());
+        let own = words.map(|words| words.sent(&self.definition.spec.inputs, inputs));
+        let request = self.definition.request(&self.head, base, own.as_ref().unwrap_or(inputs))?;
+        self.head.answered(call, &request, &self.head.subject, false).await
     }
 }
 
 impl Head {
+    /// The answer to a request; one of 4xx or 5xx is an error. `subject` is who is called, in the words of messages, and
+    /// `reveal` says that Debug Request may show credentials.
+    pub(crate) async fn answered(
+        &self,
+        call: &Call<'_>,
+        request: &Request,
+        subject: &str,
+        reveal: bool,
+    ) -> Result<Response, ActionError> {
+        let response = call.send(request, subject, reveal).await?;
+        if response.status.is_success() {
+            return Ok(response);
+        }
+        let error = self.errors.status_error(subject, &response, call.http.timer().now());
+        let own = call.connection.and_then(ResolvedConnection::request_id);
+        Err(match own.and_then(|name| response.header(name.as_str())) {
+            Some(id) => error.with_request_id(id),
+            None => error,
+        })
+    }
+
+    /// The answer as `{statusCode, headers, body}`, its body read as the input `responseType` says.
+    pub(crate) fn envelope(
+        &self,
+        call: &Call<'_>,
+        response: &Response,
+        subject: &str,
+    ) -> Result<Value, ActionError> {
+        let wanted = call.inputs.get("responseType").and_then(Value::as_str).unwrap_or_default();
+        response
+            .envelope(Reading::of(wanted))
+            .map_err(|reason| self.errors.not_json(subject, response, &reason))
+    }
+
     /// The address of a call: the connection's, or the connector's own.
     pub(crate) fn address<'a>(&'a self, base: Option<&'a BaseUrl>) -> Result<&'a BaseUrl, ActionError> {
         base.or(self.base.as_ref()).ok_or_else(|| {

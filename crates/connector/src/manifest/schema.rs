@@ -127,6 +127,16 @@ fn connection() -> Value {
             ]),
             "A cheap call that shows whether a connection works.",
         ),
+        (
+            "words",
+            map_of(name()),
+            "Words of choices and of answers that the service may call otherwise, each with the input that says how.",
+        ),
+        (
+            "requestId",
+            name(),
+            "The input with the name of the header by which the service's support finds a request.",
+        ),
     ])
 }
 
@@ -170,6 +180,11 @@ fn oauth() -> Value {
             "What is asked for too where an input is true.",
         ),
         ("audience", name(), "The input with the address of which the host is the `audience`."),
+        (
+            "issuer",
+            name(),
+            "The input with what the identity provider calls itself in its answers (`iss`, RFC 9207).",
+        ),
         ("parameters", map_of(text()), "Further parameters of the address where consent is asked for."),
         ("request", words(&["form", "json"]), "How tokens are asked for. Default: form."),
         ("sites", sites, "Where one token opens several sites behind a gateway."),

@@ -66,11 +66,7 @@ impl Action for RawGraphqlRequest {
         };
         let request = self.request(call.inputs, base, path)?;
         check_credentials(&request, connection)?;
-        let subject = &self.head.subject;
-        let response = call.send(&request, subject, true).await?;
-        if !response.status.is_success() {
-            return Err(self.head.errors.status_error(subject, &response, call.http.timer().now()));
-        }
+        let response = self.head.answered(&call, &request, &self.head.subject, true).await?;
         self.data(&response)
     }
 }

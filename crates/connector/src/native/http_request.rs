@@ -110,14 +110,8 @@ impl HttpRequest {
         request: &Request,
         subject: &str,
     ) -> Result<(Response, Value), ActionError> {
-        let response = call.send(request, subject, false).await?;
-        if !response.status.is_success() {
-            return Err(self.head.errors.status_error(subject, &response, call.http.timer().now()));
-        }
-        let reading = Reading::of(text_of(call.inputs, "responseType"));
-        let result = response
-            .envelope(reading)
-            .map_err(|reason| self.head.errors.not_json(subject, &response, &reason))?;
+        let response = self.head.answered(call, request, subject, false).await?;
+        let result = self.head.envelope(call, &response, subject)?;
         Ok((response, result))
     }
 

@@ -145,12 +145,8 @@ fn after(tries: u32, mut error: ActionError) -> ActionError {
 impl RawRequest {
     async fn once(&self, call: &Call<'_>, request: &Request) -> Result<Value, ActionError> {
         let subject = &self.head.subject;
-        let response = call.send(request, subject, false).await?;
-        if !response.status.is_success() {
-            return Err(self.head.errors.status_error(subject, &response, call.http.timer().now()));
-        }
-        let reading = Reading::of(text_of(call.inputs, "responseType"));
-        response.envelope(reading).map_err(|reason| self.head.errors.not_json(subject, &response, &reason))
+        let response = self.head.answered(call, request, subject, false).await?;
+        self.head.envelope(call, &response, subject)
     }
 
     fn request(&self, inputs: &Map, base: &BaseUrl) -> Result<Request, ActionError> {

@@ -47,6 +47,8 @@ pub struct OAuthClient {
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
     pub(crate) scopes: Vec<String>,
+    /// What the provider calls itself in its answers.
+    pub(crate) issuer: Option<String>,
     /// Whether requests for tokens are JSON, which some providers document in place of a form.
     pub(crate) json: bool,
     pub(crate) sites: Option<sites::Sites>,
@@ -154,6 +156,21 @@ impl OAuthClient {
             state: Secret::new(state.secret().as_str()),
             verifier: Secret::new(verifier.secret().as_str()),
         })
+    }
+
+    /// Whether an answer to [`OAuthClient::ask`] comes from the provider that was asked (RFC 9207): `issuer` is the `iss`
+    /// that it carries. Where the connection names the issuer, it has to be that one, letter by letter; elsewhere one that
+    /// is given has to be at home where the provider is.
+    #[must_use]
+    pub fn is_answered_by(&self, issuer: Option<&str>) -> bool {
+        match (&self.issuer, issuer) {
+            (Some(known), issuer) => issuer == Some(known.as_str()),
+            (None, None) => true,
+            (None, Some(issuer)) => Url::parse(issuer).is_ok_and(|issuer| {
+                let home = self.authorize_url.iter().chain([&self.token_url]);
+                home.into_iter().any(|known| known.origin() == issuer.origin())
+            }),
+        }
     }
 
     /// The tokens for a code that a consent gave.

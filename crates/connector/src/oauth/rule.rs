@@ -25,6 +25,8 @@ pub(crate) struct OAuthRule {
     pub(crate) more_scopes: Option<(String, String)>,
     /// The input of which the bare host is the `audience`.
     pub(crate) audience: Option<String>,
+    /// The input with what the provider calls itself.
+    pub(crate) issuer: Option<String>,
     /// Further parameters of the address of consent.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) json: bool,
@@ -90,6 +92,11 @@ impl OAuthRule {
             client_id: required(&self.client_id)?,
             client_secret: Secret::new(required(&self.client_secret)?),
             scopes: self.scopes(inputs),
+            issuer: self
+                .issuer
+                .as_ref()
+                .map(|name| text(inputs, name).to_owned())
+                .filter(|issuer| !issuer.is_empty()),
             json: self.json,
             sites,
         })

@@ -168,8 +168,8 @@ fn every_action_describes_itself_for_people_and_programs() {
 fn secrets_of_connection_types_are_marked() {
     let registry = builtin();
     let basic = registry.connection_type("wiki.basic").expect("it is shipped");
-    let secrets: Vec<_> = basic.inputs.iter().map(|input| (input.spec.name.as_str(), input.secret)).collect();
-    assert_eq!(secrets, [("email", false), ("apiToken", true), ("password", true), ("host", false)]);
+    let secrets = basic.inputs.iter().filter(|input| input.secret).map(|input| input.spec.name.as_str());
+    assert_eq!(secrets.collect::<Vec<_>>(), ["apiToken", "password"]);
     let json = serde_json::to_value(basic).expect("it has a JSON form");
     assert_eq!(
         (&json["inputs"][1]["name"], &json["inputs"][1]["secret"]),

@@ -60,6 +60,8 @@ pub struct LoginAnswer {
     pub code: Option<String>,
     /// Why there is no code.
     pub error: Option<String>,
+    /// Who answers, where the provider says (RFC 9207).
+    pub issuer: Option<String>,
 }
 
 #[derive(Default)]
@@ -165,7 +167,7 @@ impl Engine {
     /// Nobody was asked, it was too late, consent was denied, or no tokens were given; in words for the person.
     pub async fn end_login(&self, answer: LoginAnswer) -> Result<String, String> {
         let services = self.services().clone();
-        let state = answer.state.unwrap_or_default();
+        let state = answer.state.clone().unwrap_or_default();
         let Some(pending) = services.connections.logins.take(&state, services.clock.now()) else {
             return Err(
                 "this link has been used or is too old; begin again with `cogwork connections login`".into(),
@@ -175,7 +177,7 @@ impl Engine {
         // In a task of its own: a browser that goes away must not cut off the exchange of a code that is good once.
         let ending = services.tracker.spawn({
             let services = services.clone();
-            async move { services.exchange(&pending, answer.code, answer.error).await }
+            async move { services.exchange(&pending, answer).await }
         });
         let result = ending.await.unwrap_or_else(|_| Err("the daemon is stopping".to_owned()));
         services.connections.logins.tell(
@@ -190,15 +192,16 @@ impl Engine {
 }
 
 impl Services {
-    async fn exchange(
-        self: &Arc<Self>,
-        pending: &Pending,
-        code: Option<String>,
-        error: Option<String>,
-    ) -> Result<(), String> {
+    async fn exchange(self: &Arc<Self>, pending: &Pending, answer: LoginAnswer) -> Result<(), String> {
         let Pending { connection, client, .. } = pending;
-        let Some(code) = code else {
-            return Err(match error.as_deref() {
+        if !client.is_answered_by(answer.issuer.as_deref()) {
+            // A code of one provider, handed to another, would be that one's to use.
+            return Err("the answer does not come from the provider that was asked, so nothing was connected; `issuer` of \
+                 the connection says what the provider calls itself"
+                .to_owned());
+        }
+        let Some(code) = answer.code else {
+            return Err(match answer.error.as_deref() {
                 Some("access_denied") => "consent was not given, so nothing was connected".to_owned(),
                 Some(other) => {
                     let other: String = other.chars().filter(|c| !c.is_control()).take(100).collect();

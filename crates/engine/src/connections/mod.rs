@@ -10,8 +10,8 @@ mod tokens;
 
 use std::sync::Arc;
 
-use connector::ResolvedConnection;
 use connector::oauth::{Flow, OAuthClient, Site};
+use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use serde::Serialize;
@@ -54,6 +54,9 @@ pub struct ConnectionReport {
     /// The site that its calls go to, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
+    /// The hosts that were called with it: what they say of their limits, whether they asked to wait, whether they answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostHealth>,
 }
 
 /// How a connection is doing.
@@ -64,7 +67,7 @@ pub enum ConnectionState {
     Unused,
     /// Its last call went well.
     Healthy,
-    /// Its last call failed.
+    /// Its last call failed, or one of its hosts is not called since it does not answer.
     Failing,
     /// Somebody has to consent: `cogwork connections login`.
     NeedsLogin,
@@ -144,24 +147,32 @@ impl Engine {
     /// The connections in force, with how they are doing.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        let names: Vec<String> =
-            self.catalog().connections().map(|connection| connection.name.clone()).collect();
-        names.iter().filter_map(|name| self.connection(name)).collect()
+        let (catalog, hosts) = (self.catalog(), self.hosts());
+        let names = catalog.connections().map(|connection| connection.name.as_str());
+        names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
     }
 
     /// One of them.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
-        let (catalog, services) = (self.catalog(), self.services());
+        self.report(&self.catalog(), name, &self.hosts())
+    }
+
+    fn report(&self, catalog: &Catalog, name: &str, hosts: &[HostHealth]) -> Option<ConnectionReport> {
+        let services = self.services();
         let connection = catalog.connection(name)?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let used_by = catalog.users_of(name);
         let health = services.connections.health.of(name);
-        let mut state = health.state();
+        let hosts: Vec<HostHealth> =
+            hosts.iter().filter(|host| host.connection.as_deref() == Some(name)).cloned().collect();
+        let now = services.clock.now();
+        let is_closed = hosts.iter().any(|host| host.open_until.is_some_and(|until| now < until));
+        let mut state = if is_closed { ConnectionState::Failing } else { health.state() };
         let (mut expires_at, mut site) = (None, None);
         if kind.is_some_and(connector::ConnectionType::has_tokens) {
             let client =
-                services.secrets.resolve(&catalog, name).ok().and_then(|found| found.oauth().cloned());
+                services.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
             let grant = client.as_ref().and_then(|client| services.grant(name, client).ok().flatten());
             let asks = client.as_ref().is_none_or(|client| client.flow() == Flow::AuthorizationCode);
             if asks && grant.as_ref().is_none_or(|grant| grant.is_lost()) {
@@ -180,6 +191,7 @@ impl Engine {
             health,
             expires_at,
             site,
+            hosts,
         })
     }
 

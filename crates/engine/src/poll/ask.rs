@@ -7,11 +7,10 @@ use jiff::Timestamp;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
-use sha2::Digest as _;
 use store::{PollStanding, PollWrite};
 
 use super::Question;
-use super::sift::{Answer, Item};
+use super::sift::{Answer, Item, digest};
 use crate::catalog::Catalog;
 use crate::services::Services;
 
@@ -117,7 +116,7 @@ fn key(id: &Value) -> String {
     if text.len() <= PollWrite::MAX_KEY_BYTES {
         return text;
     }
-    format!("sha256:{}", hex::encode(sha2::Sha256::digest(text.as_bytes())))
+    digest(&text)
 }
 
 struct Asking<'a> {

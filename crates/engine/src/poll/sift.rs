@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use model::Value;
+use model::redact::Redactor;
+use sha2::{Digest as _, Sha256};
 
 /// The most that one poll gives to executions; what is beyond comes with the next one, which is made at once.
 pub(super) const MOST_NEW: usize = 1000;
@@ -25,6 +27,38 @@ pub(super) struct Answer {
     pub(super) items: Vec<Item>,
     /// Where the next poll goes on once all of them are known.
     pub(super) cursor: Value,
+}
+
+impl Answer {
+    /// Without secrets, since all of it is stored: services show whoever asks what it asked with.
+    ///
+    /// # Errors
+    /// The cursor holds one: masked, the next poll would go on nowhere.
+    pub(super) fn hidden(mut self, redactor: &Redactor) -> Result<Self, String> {
+        if redactor.is_idle() {
+            return Ok(self);
+        }
+        let is_open = |cursor: &Value| redactor.value(cursor.clone()) == *cursor;
+        if !is_open(&self.cursor) || !self.items.iter().filter_map(|item| item.cursor.as_ref()).all(is_open) {
+            return Err(
+                "`cursor` holds a secret, which would be stored; take the part of it that holds none"
+                    .to_owned(),
+            );
+        }
+        for item in &mut self.items {
+            item.value = redactor.value(std::mem::take(&mut item.value));
+            if redactor.bytes(item.key.as_bytes()).is_some() {
+                // Masked, two of them could be one.
+                item.key = digest(&item.key);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// What stands in the place of a key that cannot be kept as it is.
+pub(super) fn digest(key: &str) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(key.as_bytes())))
 }
 
 /// What an answer comes to.
@@ -91,6 +125,20 @@ mod tests {
         assert_eq!(texts(&sifted.fresh), ["c", "b"]);
         assert_eq!(sorted(sifted.keys), ["a", "b", "c"]);
         assert_eq!((sifted.cursor, sifted.more), (Value::from("end"), false));
+    }
+
+    #[test]
+    fn what_is_kept_of_an_answer_holds_no_secret_and_its_items_stay_apart() {
+        let redactor = Redactor::default();
+        redactor.hide("s3cret-1234");
+        let mut found = answer(&["a", "s3cret-1234/1", "s3cret-1234/2"]);
+        let kept = found.clone().hidden(&redactor).expect("its cursor is open");
+        let values: Vec<Value> = kept.items.iter().map(|item| item.value.clone()).collect();
+        assert_eq!(texts(&values), ["a", "***/1", "***/2"]);
+        assert_eq!(kept.items[0].key, "a");
+        assert!(kept.items[1].key.starts_with("sha256:") && kept.items[1].key != kept.items[2].key);
+        found.cursor = Value::from("https://api.example/?page=2&key=s3cret-1234");
+        assert!(found.hidden(&redactor).is_err(), "a masked cursor leads nowhere");
     }
 
     #[test]

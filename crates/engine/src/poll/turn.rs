@@ -53,6 +53,7 @@ impl Services {
         mut standing: PollStanding,
         error: String,
     ) -> Option<PollEntry> {
+        let error = self.settings.redactor.text(&error).into_owned();
         let (automation, now) = (&deployed.automation.id, self.clock.now());
         let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
         standing.failures = standing.failures.saturating_add(1);
@@ -103,6 +104,7 @@ impl Turn {
             }
             () = services.closing.cancelled() => return Err("the daemon stops".to_owned()),
         };
+        let answer = answer.hidden(&services.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
         let seen = services.store.seen(&automation.id, &keys).await.map_err(|error| error.to_string())?;
         let silent = standing.polled_at.is_none() && question.start() == PollStart::New;

@@ -15,8 +15,14 @@ use crate::services::Services;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Services {
-    /// Subscribes, and gives the inputs and what the other application calls the subscription.
+    /// Subscribes, and gives the inputs and what the other application calls the subscription. Both are stored, and so is
+    /// the error: none of them holds a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
+        let made = self.make_subscription(wanted).await;
+        made.map_err(|error| self.settings.redactor.text(&error).into_owned())
+    }
+
+    async fn make_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.catalog.load_full();
         let deployed = catalog.get(&wanted.automation).ok_or("there is no such automation any more")?;
         let (_, hook) = hooked(deployed, &catalog).ok_or("it starts by another event now")?;
@@ -27,12 +33,19 @@ impl Services {
             );
         }
         let inputs = self.event_inputs(deployed)?;
+        let stored = Value::from(inputs.clone());
+        if self.settings.redactor.value(stored.clone()) != stored {
+            // Masked, it could not be taken back with them.
+            return Err("an input of the event holds a secret; only its connection may".to_owned());
+        }
+        let secret = self.event_secret(&wanted.automation);
+        self.settings.redactor.hide(&secret);
         let mut with = hook.with.clone();
         for (name, value) in inputs.iter() {
             with.insert(name.clone(), value.clone());
         }
         with.insert(hook.url.as_str(), self.event_url(deployed, wanted.test));
-        with.insert(hook.secret.as_str(), self.event_secret(&wanted.automation));
+        with.insert(hook.secret.as_str(), secret);
         let asking = Subscription {
             inputs: inputs.clone(),
             url: self.event_url(deployed, wanted.test),
@@ -56,6 +69,11 @@ impl Services {
 
     /// Takes a subscription back. One that is not there any more is taken back.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
+        let gone = self.take_back(subscription).await;
+        gone.map_err(|error| self.settings.redactor.text(&error).into_owned())
+    }
+
+    async fn take_back(&self, subscription: &Subscription) -> Result<(), String> {
         if subscription.remote.is_null() && !subscription.asked {
             return Ok(());
         }

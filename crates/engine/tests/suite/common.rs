@@ -82,6 +82,15 @@ impl Project {
     }
 }
 
+impl Drop for Project {
+    /// What an engine leaves behind holds no secret.
+    fn drop(&mut self) {
+        if self.settings.data_dir.is_dir() && !std::thread::panicking() {
+            tests::canary::search(&self.settings.data_dir).expect("the data folder can be read");
+        }
+    }
+}
+
 pub(crate) fn open_store(dir: &Path) -> Arc<dyn Store> {
     let store = SqliteStore::open(dir, store::Options::default()).expect("the store opens");
     Arc::new(store)

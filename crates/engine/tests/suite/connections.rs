@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use engine::{ConnectionState, Engine, LoginAnswer};
 use pretty_assertions::assert_eq;
-use tests::wiki::{Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, Running, Simulator, When};
+use tests::wiki::{
+    Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -42,15 +44,21 @@ impl World {
         project.settings.public_url = Some("http://127.0.0.1:7070".to_owned());
         std::fs::create_dir(project.path("secrets")).expect("a folder");
         project.write("secrets/wikiSecret", DEMO_CLIENT_SECRET);
-        let (auth, gateway) = (wiki.auth_url(), wiki.gateway_url());
-        project.write(
+        let world = Self { wiki, project };
+        world.connect(more);
+        world
+    }
+
+    /// Writes the connection, with further inputs.
+    fn connect(&self, more: &str) {
+        let (auth, gateway) = (self.wiki.auth_url(), self.wiki.gateway_url());
+        self.project.write(
             "connections/main.yaml",
             &format!(
                 "type: wiki.oauth\nwith:\n  authUrl: {auth}\n  gateway: {gateway}\n  clientId: {DEMO_CLIENT_ID}\n  \
                  clientSecret: ${{{{ secrets.wikiSecret }}}}\n{more}"
             ),
         );
-        Self { wiki, project }
     }
 
     /// Lets time pass on both sides.
@@ -63,7 +71,12 @@ impl World {
 /// What the provider sends the browser back with.
 async fn consent(url: &str) -> LoginAnswer {
     let mut query = redirect(url).await;
-    LoginAnswer { state: query.remove("state"), code: query.remove("code"), error: query.remove("error") }
+    LoginAnswer {
+        state: query.remove("state"),
+        code: query.remove("code"),
+        error: query.remove("error"),
+        issuer: query.remove("iss"),
+    }
 }
 
 /// Opens an address as a browser and gives the query of the redirect.
@@ -161,6 +174,32 @@ async fn a_consent_that_is_denied_is_told_kindly_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhere() {
+    let world = World::new().await;
+    let own = Some(world.wiki.auth_url().to_owned());
+    for (named, issuer, connects) in [
+        (None, own.clone(), true),
+        (None, Some("https://evil.example".to_owned()), false),
+        (None, Some("nobody".to_owned()), false),
+        (own.clone(), own.clone(), true),
+        (own.clone(), own.clone().map(|own| own + "/"), false),
+        (own, None, false),
+    ] {
+        let more = named.as_ref().map_or_else(String::new, |named| format!("  issuer: {named}\n"));
+        world.connect(&more);
+        let before = world.wiki.count("POST", "/oauth/token");
+        let engine = world.project.start().await;
+        let begun = engine.begin_login("main").expect("it begins");
+        let answer = LoginAnswer { issuer: issuer.clone(), ..consent(&begun.url).await };
+        let ended = soon(engine.end_login(answer)).await;
+        assert_eq!(ended.is_ok(), connects, "{named:?} {issuer:?} {ended:?}");
+        let sent = world.wiki.count("POST", "/oauth/token") - before;
+        assert_eq!(sent, usize::from(connects), "{named:?} {issuer:?}");
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
 async fn a_token_is_renewed_before_it_ends_and_the_rotated_one_is_kept_over_a_restart() {
     let world = World::new().await;
     let engine = world.project.start().await;
@@ -244,6 +283,43 @@ async fn an_answer_that_was_never_stored_is_made_up_for_within_the_leeway() {
     let lost = run(&engine).await;
     assert!(lost.starts_with("failed:"), "{lost}");
     assert!(run(&engine).await.starts_with("{\"count\":"), "the old refresh token is good once more");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_longer_than_the_leeway_asks_for_a_person_and_does_not_loop() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    world.pass(Duration::from_secs(3_700));
+    world.wiki.fault(Fault::on("POST", "/oauth/token").reset(When::After)).expect("a fault");
+    assert!(run(&engine).await.starts_with("failed:"));
+    world.pass(Duration::from_secs(700));
+    let asked = world.wiki.count("POST", "/oauth/token");
+    for _ in 0..2 {
+        assert!(run(&engine).await.contains("connect again with `cogwork connections login main`"));
+    }
+    assert_eq!(world.wiki.count("POST", "/oauth/token"), asked + 1);
+    assert_eq!(state(&engine), ConnectionState::NeedsLogin);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection() {
+    let world = World::new().await;
+    let engine = world.project.start().await;
+    login(&engine).await.expect("connected");
+    world.wiki.rate_limit(Some(RateLimit::new(1, Duration::from_secs(60))));
+    let limits = || engine.connection("main").expect("a connection").hosts.remove(0);
+    assert!(run(&engine).await.starts_with("{\"count\":"));
+    let told = limits().rate_limit.expect("it tells");
+    assert_eq!((told.limit.as_deref(), told.remaining.as_deref()), (Some("1"), Some("0")));
+    assert_eq!(limits().held_until, None);
+    assert!(run(&engine).await.contains("429"));
+    let now = engine::Clock::now(&world.project.clock);
+    assert!(limits().held_until.is_some_and(|until| until > now), "{:?}", limits());
+    assert!(limits().rate_limit.is_some_and(|told| told.reason.is_some()), "{:?}", limits());
+    assert_eq!(state(&engine), ConnectionState::Failing);
     stop(engine).await;
 }
 

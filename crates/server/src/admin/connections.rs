@@ -53,6 +53,10 @@ pub(crate) struct ConnectionView {
     /// The address of the site that its calls go to, where several are behind a gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<String>,
+    /// The hosts that were called with it, as `GET /api/v1/hosts` has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    hosts: Vec<serde_json::Value>,
 }
 
 impl From<ConnectionReport> for ConnectionView {
@@ -71,6 +75,7 @@ impl From<ConnectionReport> for ConnectionView {
             last_error: report.health.last_error,
             expires_at: report.expires_at,
             site: report.site.map(|site| site.url),
+            hosts: report.hosts.iter().filter_map(|host| serde_json::to_value(host).ok()).collect(),
         }
     }
 }

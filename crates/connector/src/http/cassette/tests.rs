@@ -33,6 +33,8 @@ fn connection(base: &str) -> ResolvedConnection {
         inputs: vec![input("user", false), input("password", true)],
         base: Base::Fixed(BaseUrl::parse(base, None).expect("an address")),
         test: None,
+        words: Vec::new(),
+        request_id: None,
         auth: Auth::Basic { user: vec!["user".to_owned()], password: vec!["password".to_owned()] },
     };
     let inputs: Map = [("user", "ada"), ("password", SECRET)].into_iter().collect();

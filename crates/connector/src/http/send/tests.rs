@@ -60,6 +60,8 @@ fn connection(server: &Server) -> ResolvedConnection {
         inputs: vec![ConnectionInput { spec: input, secret: true }],
         base: Base::Fixed(BaseUrl::parse(&server.url(""), None).expect("an address")),
         test: None,
+        words: Vec::new(),
+        request_id: None,
         auth: Auth::Bearer { token: vec!["token".to_owned()] },
     };
     let inputs: Map = [("token", "secret-token")].into_iter().collect();

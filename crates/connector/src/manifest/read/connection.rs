@@ -33,6 +33,8 @@ pub(super) fn read(
         let auth = reader.required("auth").map("auth").map_or(Auth::None, |reader| auth(reader, &check));
         check_secrets(&auth, &check, reader.key_span("auth"));
         let test = reader.take("test").map("test").and_then(|reader| test(reader, connector));
+        let words = words(reader.take("words"), &check);
+        let request_id = check.input(reader.take("requestId"));
         reader.finish();
         let Some(base) = base else { continue };
         types.push(ConnectionType {
@@ -43,6 +45,8 @@ pub(super) fn read(
             base,
             auth,
             test,
+            words,
+            request_id,
         });
     }
     types
@@ -152,6 +156,16 @@ fn test(mut reader: MapReader<'_, '_>, connector: &str) -> Option<ConnectionTest
     Some(ConnectionTest { action: action?, with })
 }
 
+/// The words that the service may call otherwise, each with the input that says how.
+fn words(field: Field<'_, '_>, check: &Check<'_>) -> Vec<(String, String)> {
+    let mut words = Vec::new();
+    for entry in field.entries().into_iter().flatten() {
+        let name = entry.value.as_str().unwrap_or_default();
+        words.extend(check.named(name, entry.value.span).map(|input| (entry.key.to_string(), input)));
+    }
+    words
+}
+
 /// Resolves names of inputs.
 struct Check<'a> {
     inputs: &'a [ConnectionInput],
@@ -161,12 +175,16 @@ struct Check<'a> {
 impl Check<'_> {
     fn input(&self, field: Field<'_, '_>) -> Option<String> {
         let name = field.name()?;
+        self.named(name, field.span().unwrap_or_default())
+    }
+
+    fn named(&self, name: &str, span: Span) -> Option<String> {
         if self.inputs.iter().any(|input| input.spec.name == name) {
             return Some(name.to_owned());
         }
         let message = format!("`{name}` is not an input of this connection type");
         let names = self.inputs.iter().map(|input| input.spec.name.as_str());
-        let diagnostic = Diagnostic::error("unknown-input", message, field.span().unwrap_or_default());
+        let diagnostic = Diagnostic::error("unknown-input", message, span);
         self.diagnostics.push(diagnostic.expected_names(name, names));
         None
     }

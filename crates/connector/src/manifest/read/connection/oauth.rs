@@ -24,6 +24,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
         Some((name?, scopes?))
     });
     let audience = input(&mut reader, "audience");
+    let issuer = input(&mut reader, "issuer");
     let authorize_path = reader.take("authorizePath").name().map(str::to_owned);
     let token_path = reader.take("tokenPath").name().map(str::to_owned);
     let client_id = check.input(reader.required("clientId"));
@@ -44,6 +45,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
         scopes,
         more_scopes,
         audience,
+        issuer,
         parameters,
         json,
         sites,
