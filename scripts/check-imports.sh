@@ -31,9 +31,9 @@ while read -r document name actions; do
   }
 done <<'DOCUMENTS'
 2.0/json/petstore.json pets 20
-3.0/json/star-trek.json starTrek 80
+3.0/json/star-trek.json starTrek 120
 3.0/yaml/uspto.yaml patents 3
-3.1/json/train-travel.json trains 8
+3.1/json/train-travel.json trains 7
 3.1/json/readme.json hub 40
 DOCUMENTS
 

@@ -1,10 +1,18 @@
 //! Asking the daemon that runs on a project's data, if one does.
 
 use anyhow::Context as _;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use server::Client;
 
 use crate::settings::Config;
+
+/// The path of something of the API: its segments may be any texts.
+pub(crate) fn path(segments: &[&str]) -> String {
+    let escaped =
+        segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, NON_ALPHANUMERIC)));
+    format!("/api/v1{}", escaped.collect::<String>())
+}
 
 /// What a daemon answers to `GET path`; `None` where none runs.
 ///

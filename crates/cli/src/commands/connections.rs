@@ -7,15 +7,15 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use super::shown::Shown;
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, STRONG, Table, cut, paint, plain};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, time};
 
 const EXAMPLES: &str = "\
@@ -47,16 +47,6 @@ enum What {
     Login(Login),
 }
 
-/// How it is shown, and where it is.
-#[derive(Args, Debug)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    settings: Flags<PLACE>,
-}
-
 /// List the connections: type, who uses them, how they are doing
 #[derive(Args, Debug)]
 #[command(
@@ -64,7 +54,7 @@ struct Common {
 )]
 struct List {
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Make the cheap call that shows whether a connection works
@@ -74,7 +64,7 @@ struct Test {
     /// Its name
     name: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Connect by consent: open the provider's page and wait until somebody has consented
@@ -89,7 +79,7 @@ struct Login {
     #[arg(long)]
     no_open: bool,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// A connection as the API lists it.
@@ -152,18 +142,19 @@ impl Subcommand for Connections {
     const NAME: &'static str = "connections";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let common = match &self.what {
-            What::List(List { common })
-            | What::Test(Test { common, .. })
-            | What::Login(Login { common, .. }) => common,
+        let shown = match &self.what {
+            What::List(List { shown })
+            | What::Test(Test { shown, .. })
+            | What::Login(Login { shown, .. }) => shown,
         };
-        let config = context.config(common.settings.given(), Talk::Tool)?;
-        let runtime = daemon::runtime()?;
-        match &self.what {
-            What::List(what) => runtime.block_on(list(&config, what)),
-            What::Test(what) => runtime.block_on(test(&config, what)),
-            What::Login(what) => runtime.block_on(login(&config, what)),
-        }
+        let config = shown.config(context)?;
+        daemon::runtime()?.block_on(async {
+            match &self.what {
+                What::List(what) => list(&config, what).await,
+                What::Test(what) => test(&config, what).await,
+                What::Login(what) => login(&config, what).await,
+            }
+        })
     }
 }
 
@@ -172,14 +163,15 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
         Some(told) => told,
         None => without_daemon(config)?,
     };
-    if what.common.json {
-        output::json(&told)?;
-        return Ok(Exit::Done);
-    }
+    what.shown.print(&told, || table(&told))?;
+    Ok(Exit::Done)
+}
+
+fn table(told: &Value) -> anyhow::Result<()> {
     let rows: Vec<Row> = serde_json::from_value(told["connections"].clone())?;
     if rows.is_empty() {
         output::say("no connection; `cogwork connectors list` shows what there is to connect to");
-        return Ok(Exit::Done);
+        return Ok(());
     }
     let mut table =
         Table::new(&["NAME", "TYPE", "STATE", "USED BY", "LAST WELL", "TOKEN ENDS", "LIMITS", "LAST ERROR"]);
@@ -195,8 +187,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
             &cut(row.last_error.as_deref().unwrap_or_default(), ERROR),
         ]);
     }
-    table.print()?;
-    Ok(Exit::Done)
+    Ok(table.print()?)
 }
 
 /// The connections of the files, where no daemon knows how they are doing.
@@ -221,9 +212,10 @@ fn without_daemon(config: &Config) -> anyhow::Result<Value> {
 }
 
 async fn test(config: &Config, what: &Test) -> anyhow::Result<Exit> {
-    let told: Value = daemon::post(config, &path(&what.name, "test"), &json!({})).await?;
+    let told: Value =
+        daemon::post(config, &daemon::path(&["connections", &what.name, "test"]), &json!({})).await?;
     let works = told["works"] == true;
-    if what.common.json {
+    if what.shown.json {
         output::json(&told)?;
     } else if works {
         let (action, took) = (told["action"].as_str().unwrap_or_default(), &told["tookMs"]);
@@ -236,9 +228,9 @@ async fn test(config: &Config, what: &Test) -> anyhow::Result<Exit> {
 }
 
 async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
-    let begun: Value = daemon::post(config, &path(&what.name, "login"), &json!({})).await?;
+    let begun: Value = daemon::post(config, &login_path(&what.name), &json!({})).await?;
     let url = begun["url"].as_str().context("the daemon gave no address")?;
-    if what.common.json {
+    if what.shown.json {
         output::json(&begun)?;
     } else {
         output::say(format_args!("open this address and consent:\n\n  {}\n", paint(STRONG, plain(url))));
@@ -272,7 +264,7 @@ async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
 async fn wait(config: &Config, name: &str) -> anyhow::Result<Value> {
     // Twenty-one times half a minute is a little longer than a consent may take.
     for _ in 0..21 {
-        let state: Option<Value> = daemon::get(config, &format!("{}?wait=30", path(name, "login"))).await?;
+        let state: Option<Value> = daemon::get(config, &format!("{}?wait=30", login_path(name))).await?;
         let state = state.context("the daemon has stopped; begin again when it runs")?;
         if state["state"] != "waiting" {
             return Ok(state);
@@ -304,6 +296,6 @@ fn open(url: &str) {
     drop(opened);
 }
 
-fn path(name: &str, what: &str) -> String {
-    format!("/api/v1/connections/{}/{what}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+fn login_path(name: &str) -> String {
+    daemon::path(&["connections", name, "login"])
 }

@@ -22,6 +22,7 @@ mod run;
 mod schema;
 mod secrets;
 mod serve;
+mod shown;
 mod state;
 mod subscriptions;
 mod test;

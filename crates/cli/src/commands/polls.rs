@@ -5,10 +5,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use super::shown::Shown;
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Table};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, data, time};
 
 const EXAMPLES: &str = "\
@@ -38,22 +39,12 @@ enum What {
     Rewind(Rewind),
 }
 
-/// How it is shown.
-#[derive(Args, Debug)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    settings: Flags<PLACE>,
-}
-
 /// List the polls: when each is made next, and what came of the last one
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork polls list\n  cogwork polls list --json | jq '.polls[].nextAt'")]
 struct List {
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Show one poll: its cursor, its error, and what came of the latest ones
@@ -63,7 +54,7 @@ struct One {
     /// The automation's id
     automation: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Poll now, whenever the next poll is due
@@ -73,7 +64,7 @@ struct Now {
     /// The automation's id
     automation: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Forget where a poll stands: the next one, made at once, is the first
@@ -83,7 +74,7 @@ struct Reset {
     /// The automation's id
     automation: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Have a poll go on from a cursor, with all that it has seen forgotten
@@ -98,50 +89,46 @@ struct Rewind {
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     cursor: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 impl Subcommand for Polls {
     const NAME: &'static str = "polls";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let common = match &self.what {
-            What::List(what) => &what.common,
-            What::Show(what) => &what.common,
-            What::Now(what) => &what.common,
-            What::Reset(what) => &what.common,
-            What::Rewind(what) => &what.common,
+        let shown = match &self.what {
+            What::List(List { shown })
+            | What::Show(One { shown, .. })
+            | What::Now(Now { shown, .. })
+            | What::Reset(Reset { shown, .. })
+            | What::Rewind(Rewind { shown, .. }) => shown,
         };
-        let config = context.config(common.settings.given(), Talk::Tool)?;
-        daemon::runtime()?.block_on(ask(&config, &self.what, common.json))
+        let config = shown.config(context)?;
+        daemon::runtime()?.block_on(ask(&config, &self.what, shown))
     }
 }
 
-async fn ask(config: &Config, what: &What, json: bool) -> anyhow::Result<Exit> {
-    let path = |automation: &str, more: &str| format!("/api/v1/polls/{automation}{more}");
+async fn ask(config: &Config, what: &What, shown: &Shown) -> anyhow::Result<Exit> {
+    let path = |automation: &str, what: &str| daemon::path(&["polls", automation, what]);
     let nothing = json!({});
     let told: Value = match what {
         What::List(_) => daemon::fetch(config, "/api/v1/polls").await?,
-        What::Show(one) => daemon::fetch(config, &path(&one.automation, "")).await?,
-        What::Now(one) => daemon::post(config, &path(&one.automation, "/now"), &nothing).await?,
-        What::Reset(one) => daemon::post(config, &path(&one.automation, "/reset"), &nothing).await?,
+        What::Show(one) => daemon::fetch(config, &daemon::path(&["polls", &one.automation])).await?,
+        What::Now(one) => daemon::post(config, &path(&one.automation, "now"), &nothing).await?,
+        What::Reset(one) => daemon::post(config, &path(&one.automation, "reset"), &nothing).await?,
         What::Rewind(one) => {
             let body = json!({ "cursor": data::read(&one.cursor)? });
-            daemon::post(config, &path(&one.automation, "/rewind"), &body).await?
+            daemon::post(config, &path(&one.automation, "rewind"), &body).await?
         }
     };
     // A poll that was asked for and failed is a failure of the command.
     let failed = matches!(what, What::Now(_)) && told["error"].is_string();
-    if json {
-        output::json(&told)?;
-    } else {
-        match what {
-            What::List(_) => list(&told)?,
-            What::Show(_) => show(&told)?,
-            What::Now(_) => output::say(came(&told)),
-            What::Reset(_) => output::say("reset; the next poll is the first, and is made at once"),
-            What::Rewind(_) => output::say("rewound; the next poll is made at once"),
-        }
+    match what {
+        What::List(_) => shown.print(&told, || list(&told))?,
+        What::Show(_) => shown.print(&told, || show(&told))?,
+        What::Now(_) => shown.say(&told, came(&told))?,
+        What::Reset(_) => shown.say(&told, "reset; the next poll is the first, and is made at once")?,
+        What::Rewind(_) => shown.say(&told, "rewound; the next poll is made at once")?,
     }
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }

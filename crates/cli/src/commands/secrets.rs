@@ -6,16 +6,16 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
 use engine::{KeySource, Vault};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{SqliteStore, Store as _};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use super::shown::Shown;
+use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, count};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, history, time};
 
 const EXAMPLES: &str = "\
@@ -49,16 +49,6 @@ enum What {
     Rotate(Rotate),
 }
 
-/// How it is shown, and where it is.
-#[derive(Args, Debug)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    settings: Flags<PLACE>,
-}
-
 /// List the secrets of the store and of the folder, without their values
 #[derive(Args, Debug)]
 #[command(
@@ -66,7 +56,7 @@ struct Common {
 )]
 struct List {
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Keep a secret; its value is read from stdin, without its last line break
@@ -78,7 +68,7 @@ struct Set {
     /// Its name, read as `secrets.NAME`
     name: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Remove a secret from the store
@@ -88,7 +78,7 @@ struct Remove {
     /// Its name
     name: String,
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// Seal all secrets of the store with a new key, and forget the one before it
@@ -96,7 +86,7 @@ struct Remove {
 #[command(after_help = "Examples:\n  cogwork secrets rotate")]
 struct Rotate {
     #[command(flatten)]
-    common: Common,
+    shown: Shown,
 }
 
 /// A secret as the API lists it.
@@ -115,20 +105,21 @@ impl Subcommand for Secrets {
     const NAME: &'static str = "secrets";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let common = match &self.what {
-            What::List(List { common })
-            | What::Set(Set { common, .. })
-            | What::Remove(Remove { common, .. })
-            | What::Rotate(Rotate { common }) => common,
+        let shown = match &self.what {
+            What::List(List { shown })
+            | What::Set(Set { shown, .. })
+            | What::Remove(Remove { shown, .. })
+            | What::Rotate(Rotate { shown }) => shown,
         };
-        let config = context.config(common.settings.given(), Talk::Tool)?;
-        let runtime = daemon::runtime()?;
-        match &self.what {
-            What::List(what) => runtime.block_on(list(&config, what)),
-            What::Set(what) => runtime.block_on(set(&config, what)),
-            What::Remove(what) => runtime.block_on(remove(&config, what)),
-            What::Rotate(what) => runtime.block_on(rotate(&config, what)),
-        }
+        let config = shown.config(context)?;
+        daemon::runtime()?.block_on(async {
+            match &self.what {
+                What::List(what) => list(&config, what).await,
+                What::Set(what) => set(&config, what).await,
+                What::Remove(what) => remove(&config, what).await,
+                What::Rotate(what) => rotate(&config, what).await,
+            }
+        })
     }
 }
 
@@ -137,14 +128,15 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
         Some(told) => told,
         None => json!({ "secrets": without_daemon(config).await? }),
     };
-    if what.common.json {
-        output::json(&told)?;
-        return Ok(Exit::Done);
-    }
+    what.shown.print(&told, || table(&told))?;
+    Ok(Exit::Done)
+}
+
+fn table(told: &Value) -> anyhow::Result<()> {
     let rows: Vec<Row> = serde_json::from_value(told["secrets"].clone())?;
     if rows.is_empty() {
         output::say("no secret; keep one with `cogwork secrets set NAME`");
-        return Ok(Exit::Done);
+        return Ok(());
     }
     let mut table = Table::new(&["NAME", "IN", "VERSION", "SET", "KEY"]);
     for row in &rows {
@@ -157,8 +149,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
         };
         table.row([row.name.as_str(), &row.source, &version, &set_at, &key]);
     }
-    table.print()?;
-    Ok(Exit::Done)
+    Ok(table.print()?)
 }
 
 /// The secrets as the API would list them, of a store that no daemon has.
@@ -183,23 +174,20 @@ async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
 async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
     let value = read_value(&what.name)?;
     let told: Value = if daemon::runs(config).await? {
-        daemon::put(config, &path(&what.name), &json!({ "value": value })).await?
+        daemon::put(config, &daemon::path(&["secrets", &what.name]), &json!({ "value": value })).await?
     } else {
         let vault = Own::open(config).await?;
         let kept = vault.vault.set_secret(&what.name, &value, time::now()).await?;
         vault.close().await?;
         serde_json::to_value(kept)?
     };
-    match what.common.json {
-        true => output::json(&told)?,
-        false => output::say(format_args!("kept `{}`, version {}", what.name, told["version"])),
-    }
+    what.shown.say(&told, format_args!("kept `{}`, version {}", what.name, told["version"]))?;
     Ok(Exit::Done)
 }
 
 async fn remove(config: &Config, what: &Remove) -> anyhow::Result<Exit> {
     let removed = if daemon::runs(config).await? {
-        let told: Value = daemon::delete(config, &path(&what.name)).await?;
+        let told: Value = daemon::delete(config, &daemon::path(&["secrets", &what.name])).await?;
         told["removed"].as_bool().unwrap_or_default()
     } else {
         let vault = Own::open(config).await?;
@@ -207,11 +195,11 @@ async fn remove(config: &Config, what: &Remove) -> anyhow::Result<Exit> {
         vault.close().await?;
         removed
     };
-    match what.common.json {
-        true => output::json(&json!({ "removed": removed }))?,
-        false if removed => output::say(format_args!("removed `{}`", what.name)),
-        false => output::say(format_args!("the store has no secret `{}`", what.name)),
-    }
+    let words = match removed {
+        true => format!("removed `{}`", what.name),
+        false => format!("the store has no secret `{}`", what.name),
+    };
+    what.shown.say(&json!({ "removed": removed }), words)?;
     Ok(if removed { Exit::Done } else { Exit::Failed })
 }
 
@@ -224,10 +212,14 @@ async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
         vault.close().await?;
         serde_json::to_value(rotation)?
     };
-    if what.common.json {
-        output::json(&told)?;
-        return Ok(Exit::Done);
-    }
+    what.shown.print(&told, || {
+        rotated(&told);
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}
+
+fn rotated(told: &Value) {
     let sealed = usize::try_from(told["sealed"].as_u64().unwrap_or_default()).unwrap_or_default();
     let key = told["key"].as_str().unwrap_or_default();
     output::say(format_args!("sealed {} with the key {key}", count(sealed, "value")));
@@ -238,7 +230,6 @@ async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
             "keep a copy of the new key file apart from the store; the one before opens nothing any more",
         );
     }
-    Ok(Exit::Done)
 }
 
 /// The store's secrets where no daemon has the store.
@@ -259,10 +250,6 @@ impl Own {
     async fn close(self) -> anyhow::Result<()> {
         Ok(self.store.close().await?)
     }
-}
-
-fn path(name: &str) -> String {
-    format!("/api/v1/secrets/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
 }
 
 fn read_value(name: &str) -> anyhow::Result<String> {

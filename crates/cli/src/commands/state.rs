@@ -3,15 +3,15 @@
 use clap::{Args, Subcommand as Choice};
 use engine::StateScope;
 use jiff::Timestamp;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use store::{StateEntry, Store as _};
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use super::shown::Shown;
+use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, cut};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, data, history, time};
 
 const EXAMPLES: &str = "\
@@ -51,11 +51,8 @@ struct Common {
     /// Those of test executions, which are kept apart
     #[arg(long)]
     test: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: Shown,
 }
 
 /// List the values of a scope
@@ -119,19 +116,20 @@ impl Subcommand for State {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let common = match &self.what {
-            What::List(list) => &list.common,
-            What::Get(get) => &get.common,
-            What::Set(set) => &set.common,
-            What::Delete(delete) => &delete.common,
+            What::List(List { common, .. })
+            | What::Get(Get { common, .. })
+            | What::Set(Set { common, .. })
+            | What::Delete(Delete { common, .. }) => common,
         };
-        let config = context.config(common.settings.given(), Talk::Tool)?;
-        let runtime = daemon::runtime()?;
-        match &self.what {
-            What::List(what) => runtime.block_on(list(&config, what)),
-            What::Get(what) => runtime.block_on(get(&config, what)),
-            What::Set(what) => runtime.block_on(set(&config, what)),
-            What::Delete(what) => runtime.block_on(delete(&config, what)),
-        }
+        let config = common.shown.config(context)?;
+        daemon::runtime()?.block_on(async {
+            match &self.what {
+                What::List(what) => list(&config, what).await,
+                What::Get(what) => get(&config, what).await,
+                What::Set(what) => set(&config, what).await,
+                What::Delete(what) => delete(&config, what).await,
+            }
+        })
     }
 }
 
@@ -148,7 +146,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
             found.extend(page.into_iter().filter(|row| is_alive(&row.entry, now)));
         }
     }
-    if what.common.json {
+    if what.common.shown.json {
         let values = found.into_iter().map(|row| told(&row.key, &row.entry)).collect::<Vec<_>>();
         output::json(&json!({ "values": values }))?;
     } else if found.is_empty() {
@@ -171,10 +169,8 @@ async fn get(config: &Config, what: &Get) -> anyhow::Result<Exit> {
     let Some(entry) = entry.filter(|entry| is_alive(entry, time::now())) else {
         anyhow::bail!("the state of `{}` has no value `{}`", what.scope, what.key);
     };
-    match what.common.json {
-        true => output::json(&told(&what.key, &entry))?,
-        false => output::data(entry.value.to_json_pretty())?,
-    }
+    let shown = &what.common.shown;
+    shown.print(&told(&what.key, &entry), || Ok(output::data(entry.value.to_json_pretty())?))?;
     Ok(Exit::Done)
 }
 
@@ -187,10 +183,7 @@ async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
     }
     let path = path(&what.scope, &what.key, what.common.test);
     let told: Value = daemon::put(config, &path, &body).await?;
-    match what.common.json {
-        true => output::json(&told)?,
-        false => output::say("kept"),
-    }
+    what.common.shown.say(&told, "kept")?;
     Ok(Exit::Done)
 }
 
@@ -198,10 +191,7 @@ async fn delete(config: &Config, what: &Delete) -> anyhow::Result<Exit> {
     scope(&what.scope, what.common.test)?;
     let told: Value = daemon::delete(config, &path(&what.scope, &what.key, what.common.test)).await?;
     let deleted = told["deleted"].as_bool().unwrap_or_default();
-    match what.common.json {
-        true => output::json(&told)?,
-        false => output::say(if deleted { "forgotten" } else { "there was none" }),
-    }
+    what.common.shown.say(&told, if deleted { "forgotten" } else { "there was none" })?;
     Ok(if deleted { Exit::Done } else { Exit::Failed })
 }
 
@@ -212,9 +202,8 @@ fn scope(text: &str, test: bool) -> anyhow::Result<StateScope> {
 }
 
 fn path(scope: &str, key: &str, test: bool) -> String {
-    let escaped = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
     let test = if test { "?test=true" } else { "" };
-    format!("/api/v1/state/{}/{}{test}", escaped(scope), escaped(key))
+    format!("{}{test}", daemon::path(&["state", scope, key]))
 }
 
 /// Whether a value has not expired; that it is still in the store means nothing.

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Subcommand;
-use crate::context::{Context, Talk};
+use super::shown::Shown;
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Table};
-use crate::settings::{Flags, PLACE};
 use crate::{daemon, time};
 
 const EXAMPLES: &str = "\
@@ -23,23 +23,17 @@ fails is tried again until it succeeds.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Subscriptions {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: Shown,
 }
 
 impl Subcommand for Subscriptions {
     const NAME: &'static str = "subscriptions";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let config = self.shown.config(context)?;
         let told: Value = daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/subscriptions"))?;
-        match self.json {
-            true => output::json(&told)?,
-            false => print(&told)?,
-        }
+        self.shown.print(&told, || print(&told))?;
         Ok(Exit::Done)
     }
 }

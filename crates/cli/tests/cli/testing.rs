@@ -224,3 +224,32 @@ fn what_was_recorded_is_played_back_offline_and_a_request_that_was_not_fails() {
         assert!(ran.stdout.contains(&part), "`{part}` is missing in:\n{}", ran.stdout);
     }
 }
+
+#[test]
+fn recording_reads_the_secrets_of_the_store() {
+    let base = service(&[r#"{"ok": true}"#]);
+    let project = Project::with(&[
+        (
+            "connections/desk.yaml",
+            &format!(
+                "type: http.bearer\nwith: {{baseUrl: \"{base}\", token: \"${{{{ secrets.desk }}}}\"}}\n"
+            ),
+        ),
+        (
+            "automations/ask.yaml",
+            "trigger: {manual: {}}\nsteps:\n  - {action: http.request, connection: desk, with: {url: /ask, method: GET}}\n",
+        ),
+        (
+            "automations/ask.test.yaml",
+            "tests: [{name: it answers, cassette: ask.yaml, expect: {outcome: succeeded}}]\n",
+        ),
+    ]);
+    let record =
+        || project.cogwork_with(&["test", "--record"], &[("COGWORK_OUTBOUND_ALLOW", "127.0.0.1")], "");
+    let without = record().exits(1);
+    assert!(without.stdout.contains("the secret `desk` is not set"), "{}", without.stdout);
+    project.cogwork_with(&["secrets", "set", "desk"], &[], &tests::canary::secret("desk")).exits(0);
+    record().exits(0).says("recorded 1 exchange");
+    tests::canary::look(project.read("automations/cassettes/ask.yaml"), "a recording");
+    project.cogwork(&["test"]).exits(0);
+}

@@ -137,7 +137,7 @@ mod tests {
     fn what_is_answered_is_read_in_the_manifests_words() {
         let choice = ResultType::Choice { options: ["neutral".to_owned()].into() };
         let object = |fields: Vec<ResultField>| {
-            ResultType::Object(Arc::new(ObjectType { fields: fields.into(), ..ObjectType::default() }))
+            ResultType::Object(Arc::new(ObjectType { fields, ..ObjectType::default() }))
         };
         let body =
             object(vec![ResultField::new("format", choice), ResultField::new("value", ResultType::Text)]);

@@ -93,6 +93,10 @@ impl<'a> Operations<'a> {
         let text = |key: &str| parameter[key].as_str().unwrap_or_default();
         let (given, place) = (text("name"), text("in"));
         let to = match place {
+            _ if given.trim().is_empty() => {
+                self.notes.push(format!("`{}`: a parameter without a name is left out", draft.name));
+                return;
+            }
             "path" => "path".to_owned(),
             "query" => format!("query {given}"),
             "header" if OWN_HEADERS.contains(&given.to_ascii_lowercase().as_str()) => return,

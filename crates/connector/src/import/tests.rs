@@ -158,6 +158,23 @@ fn a_document_of_version_3_1_with_forms_and_merged_schemas() {
 }
 
 #[test]
+fn a_parameter_without_a_name_is_left_out_and_the_rest_is_taken() {
+    let imported = openapi(
+        &json!({
+            "openapi": "3.0.3", "info": {"title": "Shop"}, "servers": [{"url": "https://shop.example.com"}],
+            "paths": {"/a": {"get": {"operationId": "look", "parameters": [
+                {"name": "", "in": "header", "schema": {"type": "string"}},
+                {"name": "q", "in": "query", "schema": {"type": "string"}},
+            ], "responses": {"200": {"description": "all"}}}}},
+        }),
+        &ImportOptions::default(),
+    );
+    let imported = imported.expect("a manifest");
+    assert_eq!(imported.manifest["actions"]["look"]["inputs"], json!({"q": "query q"}));
+    assert_eq!(imported.notes, ["`look`: a parameter without a name is left out"]);
+}
+
+#[test]
 fn only_what_is_asked_for_is_taken() {
     let store = import(PETS, &ImportOptions { tags: vec!["store".to_owned()], ..ImportOptions::default() });
     assert_eq!(store.actions, 1);

@@ -1,4 +1,6 @@
-use model::{Effect, InputSpec, InputType, Map, Value};
+mod wiki;
+
+use model::{Effect, InputType, Map, Value};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -38,101 +40,6 @@ fn what_is_shipped_has_not_even_a_warning() {
         let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
         assert!(report.is_empty() && manifest.is_some(), "{}", report.render(false));
     }
-}
-
-#[test]
-fn the_wiki_has_the_actions_of_its_specification() {
-    let registry = builtin();
-    let mut names: Vec<_> = registry.connector("wiki").expect("it is shipped").actions.clone();
-    names.sort();
-    let expected = [
-        "createContentPropertyForAttachment",
-        "createContentPropertyForCustomContent",
-        "createContentPropertyForPage",
-        "createPage",
-        "deleteAttachment",
-        "deleteContentPropertyForAttachment",
-        "deleteContentPropertyForCustomContent",
-        "deleteContentPropertyForPage",
-        "deletePage",
-        "getAttachment",
-        "getAttachmentsForPage",
-        "getContentPropertiesForCustomContent",
-        "getContentPropertyForAttachment",
-        "getContentPropertyForPage",
-        "getPage",
-        "getSpace",
-        "listAttachments",
-        "listContentPropertiesForAttachments",
-        "listContentPropertiesForCustomContent",
-        "listContentPropertiesForPage",
-        "listPages",
-        "listPagesInSpace",
-        "listSpaces",
-        "rawGraphqlRequest",
-        "rawRequest",
-        "updateContentPropertyForAttachment",
-        "updateContentPropertyForCustomContent",
-        "updateContentPropertyForPage",
-        "updatePage",
-    ];
-    assert_eq!(names, expected.map(|name| format!("wiki.{name}")));
-}
-
-/// The inputs of the specification, part 4.1.2, one action a line; `!` is required, `=` a default.
-#[test]
-fn the_inputs_are_those_of_the_specification() {
-    let expected = "
-        createContentPropertyForAttachment: attachmentId! bodyData!
-        createContentPropertyForCustomContent: customContentId! bodyData!
-        createContentPropertyForPage: pageId! bodyData!
-        createPage: spaceId! status title! parentId body! embedded=false private=false queryParameters
-        deleteAttachment: attachmentId! purge=false
-        deleteContentPropertyForCustomContent: customContentId! propertyId!
-        deleteContentPropertyForAttachment: attachmentId! propertyId!
-        deleteContentPropertyForPage: pageId! propertyId!
-        deletePage: pageId! purge=false draft=false
-        getAttachment: attachmentId! queryParameters
-        getAttachmentsForPage: pageId! limit=25 cursor queryParameters fetchAll maxItems
-        getContentPropertiesForCustomContent: customContentId! propertyId!
-        getContentPropertyForAttachment: attachmentId! propertyId!
-        getContentPropertyForPage: pageId! propertyId!
-        getPage: pageId! bodyFormat getDraft=false version includeLabels=false includeProperties=false \
-            includeOperations=false includeLikes=false includeVersions=false includeVersion=true \
-            includeFavoritedByCurrentUserStatus=false
-        getSpace: spaceId! queryParameters
-        listAttachments: limit=25 cursor queryParameters fetchAll maxItems
-        listContentPropertiesForAttachments: attachmentId! limit=25 cursor sort queryParameters fetchAll maxItems
-        listContentPropertiesForCustomContent: customContentId! limit=25 cursor sort queryParameters fetchAll maxItems
-        listContentPropertiesForPage: pageId! limit=25 cursor sort queryParameters fetchAll maxItems
-        listPages: limit=25 cursor id spaceId sort status title bodyFormat fetchAll maxItems
-        listPagesInSpace: spaceId! depth sort status title bodyFormat limit=25 cursor fetchAll maxItems
-        listSpaces: limit=25 cursor queryParameters fetchAll maxItems
-        updateContentPropertyForAttachment: attachmentId! propertyId! bodyData!
-        updateContentPropertyForCustomContent: customContentId! propertyId! bodyData!
-        updateContentPropertyForPage: pageId! propertyId! bodyData!
-        updatePage: pageId! status! title! body! version! spaceId parentId
-        rawGraphqlRequest: query! variables headers
-        rawRequest: url! method! data formData fileData fileDataFileNames queryParameters headers responseType=json \
-            timeout retryDelayMs=0 retryOnAllErrors=false maxRetryCount=0 useExponentialBackoff=false";
-    let input = |input: &InputSpec| {
-        let default = input.default.as_ref().map(|default| format!("={default}")).unwrap_or_default();
-        format!("{}{}{default}", input.name, if input.required { "!" } else { "" })
-    };
-    let registry = builtin();
-    let found = registry.actions().map(|action| action.spec()).filter(|spec| spec.name.starts_with("wiki."));
-    let found: Vec<String> = found
-        .map(|spec| {
-            let name = spec.name.trim_start_matches("wiki.");
-            format!("{name}: {}", spec.inputs.iter().map(input).collect::<Vec<_>>().join(" "))
-        })
-        .collect();
-    let expected: Vec<String> = expected
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect();
-    assert_eq!(found, expected);
 }
 
 #[test]

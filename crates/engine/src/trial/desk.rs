@@ -85,7 +85,12 @@ impl Desk {
             secrets: case.secrets.clone(),
             env: case.env.clone(),
             tape: props.tape.clone(),
-            real: Secrets::new(None, props.dir.join("secrets"), Redactor::default(), None),
+            real: Secrets::new(
+                props.real.vault.clone(),
+                props.real.folder.clone(),
+                Redactor::default(),
+                None,
+            ),
             clock,
             still,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),

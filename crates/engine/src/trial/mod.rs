@@ -26,6 +26,7 @@ use model::execution::{Event, LogLine};
 use model::trial::{CASSETTES, Case, Suite};
 
 use crate::catalog::Catalog;
+use crate::vault::Vault;
 use play::Props;
 
 pub use coverage::{Coverage, Goal, GoalKind};
@@ -37,6 +38,16 @@ pub struct Stage {
     /// The project folder.
     dir: PathBuf,
     outbound_allow: Vec<String>,
+    real: RealSecrets,
+}
+
+/// Where the secrets of this machine are, for recording, which calls the real system.
+#[derive(Clone)]
+pub struct RealSecrets {
+    /// Those of the project's store.
+    pub vault: Option<Arc<Vault>>,
+    /// The folder with a file for each.
+    pub folder: PathBuf,
 }
 
 /// What came of a test.
@@ -71,7 +82,15 @@ impl Stage {
     /// A stage over the Automations of a project folder.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
-        Self { catalog, dir: dir.into(), outbound_allow: Vec::new() }
+        let dir = dir.into();
+        let real = RealSecrets { vault: None, folder: dir.join("secrets") };
+        Self { catalog, dir, outbound_allow: Vec::new(), real }
+    }
+
+    /// The same where recording reads the secrets of this machine there.
+    #[must_use]
+    pub fn with_secrets(self, real: RealSecrets) -> Self {
+        Self { real, ..self }
     }
 
     /// The same where recording may call these hosts and networks though they are private.
@@ -99,10 +118,10 @@ impl Stage {
         let folder = self.dir.join(suite.source.path());
         let props = Props {
             catalog: self.catalog.clone(),
-            dir: self.dir.clone(),
             folder: folder.parent().unwrap_or(&self.dir).to_owned(),
             tape,
             outbound_allow: self.outbound_allow.clone(),
+            real: self.real.clone(),
         };
         match play::play(&props, case, &deployed) {
             Ok(played) => {

@@ -17,11 +17,11 @@ use model::trial::Case;
 use model::value::Map;
 use store::{ExecutionFilter, Page, SqliteStore, StateWrite};
 
-use super::Trouble;
 use super::begin::{Begun, now};
 use super::desk::{Account, Desk};
 use super::direct::Directed;
 use super::still::{Noticed, Still};
+use super::{RealSecrets, Trouble};
 use crate::catalog::{Catalog, Deployed};
 use crate::clock::{Clock as _, ManualClock};
 use crate::engine::Engine;
@@ -70,14 +70,14 @@ pub(super) struct Execution {
 /// What a test is played with.
 pub(super) struct Props {
     pub(super) catalog: Arc<Catalog>,
-    /// The project folder.
-    pub(super) dir: PathBuf,
     /// The folder of the file of tests.
     pub(super) folder: PathBuf,
     /// The recording, where the test has one.
     pub(super) tape: Option<Arc<Tape>>,
     /// What may be called although it is private, when the real system is.
     pub(super) outbound_allow: Vec<String>,
+    /// The secrets that the real system is called with.
+    pub(super) real: RealSecrets,
 }
 
 /// Plays a test.

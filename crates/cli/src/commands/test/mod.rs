@@ -12,14 +12,16 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Args;
-use engine::trial::{Stage, Tests, find};
+use engine::Vault;
+use engine::trial::{RealSecrets, Stage, Tests, find};
 
 use super::Subcommand;
 use crate::context::{Context, Talk};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, count};
 use crate::paths::{self, Named};
-use crate::project;
+use crate::settings::Config;
+use crate::{daemon, history, project};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +81,9 @@ impl Subcommand for Test {
         if files.is_empty() {
             return Err(nothing(&self.paths));
         }
-        let stage = Stage::new(Arc::new(checked.catalog), dir).with_outbound(config.engine().outbound_allow);
+        let stage = Stage::new(Arc::new(checked.catalog), dir)
+            .with_outbound(config.engine().outbound_allow)
+            .with_secrets(secrets(&config, self.record)?);
         let begun = Instant::now();
         let mut listing = report::Listing::new(!self.json);
         let plan =
@@ -111,6 +115,19 @@ impl Subcommand for Test {
         let is_complete = !self.complete || coverage.iter().all(coverage::is_complete);
         Ok(if summary.is_good() && is_complete { Exit::Done } else { Exit::Failed })
     }
+}
+
+/// Where recording reads secrets: in the store, with a daemon beside it or without one, then in the folder.
+fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
+    let store = if records { history::open(config)? } else { None };
+    let vault = match store {
+        Some(store) => {
+            let vault = daemon::runtime()?.block_on(Vault::open(Arc::new(store), config.keys()))?;
+            Some(Arc::new(vault.for_reading()))
+        }
+        None => None,
+    };
+    Ok(RealSecrets { vault, folder: config.secrets_dir.clone() })
 }
 
 /// The paths relative to the project folder: an automation stands for its tests.

@@ -1,0 +1,51 @@
+//! What the subcommands that ask the daemon and print what it says have in common.
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::context::{Context, Talk};
+use crate::output;
+use crate::settings::{Config, Flags, PLACE};
+
+/// How something is shown, and where it is.
+#[derive(Args, Debug)]
+pub(super) struct Shown {
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) settings: Flags<PLACE>,
+}
+
+impl Shown {
+    /// The settings of the place.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn config(&self, context: &Context) -> anyhow::Result<Config> {
+        context.config(self.settings.given(), Talk::Tool)
+    }
+
+    /// Prints what there is to tell: as it is for programs, or in words for people.
+    ///
+    /// # Errors
+    /// It cannot be printed.
+    pub(super) fn print(
+        &self,
+        told: &impl Serialize,
+        in_words: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.json { output::json(told) } else { in_words() }
+    }
+
+    /// The same where one sentence says it all, which is talk and no data.
+    ///
+    /// # Errors
+    /// It cannot be printed.
+    pub(super) fn say(&self, told: &impl Serialize, words: impl std::fmt::Display) -> anyhow::Result<()> {
+        self.print(told, || {
+            output::say(words);
+            Ok(())
+        })
+    }
+}
