@@ -47,7 +47,7 @@ CONNECTION
 cat >automations/stations.yaml <<'AUTOMATION'
 trigger: {manual: {}}
 steps:
-  - {id: stations, action: trains.getStations, connection: myTrains, with: {country: DE}}
+  - {id: stations, action: trains.getStations, connection: myTrains}
 outputs: {first: "${{ steps.stations.results.data[0].name }}"}
 AUTOMATION
 "$cogwork" validate

@@ -148,6 +148,25 @@ impl Registry {
         (self, reports)
     }
 
+    /// Keeps the connector that the file at `path` was in `before`, where that file is none now: its place is empty, or
+    /// taken by one that is shipped.
+    pub fn keep(&mut self, before: &Self, path: &str) {
+        let is_there = |connector: &&Connector| connector.file.as_deref() == Some(path);
+        if self.connectors().any(|connector| is_there(&connector)) {
+            return;
+        }
+        let Some(connector) = before.connectors().find(is_there) else { return };
+        if self.connector(&connector.name).is_some_and(|taken| taken.file.is_some()) {
+            return;
+        }
+        let actions = connector.actions.iter().filter_map(|name| before.action(name).cloned());
+        let connections =
+            connector.connections.iter().filter_map(|name| before.connection_type(name).cloned());
+        let events = connector.events.iter().filter_map(|name| before.event(name));
+        let events = events.map(|event| EventSpec::clone(event)).collect();
+        self.put_connector(connector.clone(), actions.collect(), connections.collect(), events);
+    }
+
     fn clash(&self, manifest: &Manifest) -> Option<Diagnostic> {
         let name = manifest.head.name.as_str();
         let message = match self.connectors.get(name).and_then(|connector| connector.file.as_deref()) {

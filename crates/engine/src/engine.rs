@@ -118,17 +118,6 @@ impl Engine {
         self.services.catalog.load_full()
     }
 
-    /// How the hosts do that were called. No secret is in their names, wherever an author has put one.
-    #[must_use]
-    pub fn hosts(&self) -> Vec<connector::HostHealth> {
-        let redactor = &self.services.settings.redactor;
-        let hidden = |mut host: connector::HostHealth| {
-            host.host = redactor.text(&host.host).into_owned();
-            host
-        };
-        self.services.http.health().into_iter().map(hidden).collect()
-    }
-
     /// The store, to read lists, events and logs from.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {

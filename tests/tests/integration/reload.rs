@@ -154,12 +154,13 @@ async fn a_connection_that_breaks_stays_as_it_was_and_says_so_until_it_is_mended
     site.project.replace("connections/desk.yaml", &desk("/two", "http.beerer")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/one/a");
-    let broken = site.ask("/automations").await["broken"].to_string();
-    assert!(broken.contains("connections/desk.yaml") && broken.contains("http.bearer"), "{broken}");
+    let said = site.ask("/connections").await["connections"][0]["fileError"].to_string();
+    assert!(said.contains("connections/desk.yaml:1: ") && said.contains("http.beerer"), "{said}");
+    site.daemon().says("http.beerer").await.unwrap();
     site.project.replace("connections/desk.yaml", &desk("/two", "http.bearer")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/two/a");
-    assert_eq!(site.ask("/automations").await["broken"], json!([]));
+    assert_eq!(site.ask("/connections").await["connections"][0]["fileError"], json!(null));
 }
 
 #[tokio::test]
@@ -191,8 +192,7 @@ async fn a_connector_of_the_project_comes_changes_breaks_and_is_mended_while_the
         changes.next("catalog").await;
         assert_eq!(answer().await, path, "{manifest}");
     }
-    let broken = site.ask("/automations").await["broken"].to_string();
-    assert!(broken.contains("connectors/shop.yaml") && broken.contains("titel"), "{broken}");
+    site.daemon().says("titel").await.unwrap();
     site.project.replace("connectors/shop.yaml", &shop("three")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/three");

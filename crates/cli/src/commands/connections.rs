@@ -91,6 +91,7 @@ struct Row {
     kind: String,
     used_by: Vec<String>,
     state: Option<String>,
+    file_error: Option<String>,
     last_error: Option<String>,
     last_success_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
@@ -184,7 +185,7 @@ fn table(told: &Value) -> anyhow::Result<()> {
             &row.last_success_at.map(time::local).unwrap_or_default(),
             &row.expires_at.map(time::local).unwrap_or_default(),
             &row.limits(),
-            &cut(row.last_error.as_deref().unwrap_or_default(), ERROR),
+            &cut(row.file_error.as_ref().or(row.last_error.as_ref()).map_or("", String::as_str), ERROR),
         ]);
     }
     Ok(table.print()?)

@@ -72,6 +72,31 @@ fn every_action_describes_itself_for_people_and_programs() {
 }
 
 #[test]
+fn a_connector_whose_file_broke_is_kept_unless_another_file_has_its_name() {
+    let (before, _) = with(&[("connectors/shop.yaml", SMALL)]);
+    let broken = SMALL.replace("title: Shop", "titel: Shop");
+    let (mut now, said) = with(&[("connectors/shop.yaml", &broken)]);
+    assert!(said.contains("titel") && now.connector("shop").is_none(), "{said}");
+    now.keep(&before, "connectors/shop.yaml");
+    let kept = now.connector("shop").expect("it is kept");
+    assert_eq!(kept.actions, ["shop.getOrder"]);
+    assert!(now.action("shop.getOrder").is_some());
+    let (mut other, _) = with(&[
+        ("connectors/other.yaml", &SMALL.replace("Get Order", "Another")),
+        ("connectors/shop.yaml", &broken),
+    ]);
+    other.keep(&before, "connectors/shop.yaml");
+    assert_eq!(other.action("shop.getOrder").expect("it is there").spec().title, "Another");
+    // One that took the place of a shipped one does not give it back while it is broken.
+    let own = SMALL.replace("connector: shop", "connector: wiki");
+    let (before, _) = with(&[("connectors/wiki.yaml", &own)]);
+    let (mut now, _) = with(&[("connectors/wiki.yaml", &own.replace("title: Shop", "titel: Shop"))]);
+    assert!(now.action("wiki.getPage").is_some());
+    now.keep(&before, "connectors/wiki.yaml");
+    assert!(now.action("wiki.getPage").is_none() && now.action("wiki.getOrder").is_some());
+}
+
+#[test]
 fn secrets_of_connection_types_are_marked() {
     let registry = builtin();
     let basic = registry.connection_type("wiki.basic").expect("it is shipped");

@@ -87,7 +87,12 @@ impl Work<'_> {
         }
         let sources: Vec<Arc<Source>> =
             self.next.folder.files(FileKind::Manifest).map(|(_, file)| file.source.clone()).collect();
-        let (registry, said) = Registry::clone(builtin).with_manifests(sources);
+        let paths: Vec<String> = sources.iter().map(|source| source.path().to_owned()).collect();
+        let (mut registry, said) = Registry::clone(builtin).with_manifests(sources);
+        // A connector whose file no longer loads stays in force as it last did.
+        for path in paths {
+            registry.keep(&self.previous.registry, &path);
+        }
         self.next.registry = Arc::new(registry);
         for report in said {
             let path = report.source().path().into();

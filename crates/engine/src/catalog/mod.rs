@@ -15,7 +15,7 @@ use std::sync::Arc;
 use connector::Registry;
 use jiff::Timestamp;
 use model::automation::{Automation, Trigger};
-use model::diagnostic::Report;
+use model::diagnostic::{Report, Severity};
 use model::{AutomationId, Connection};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
@@ -209,6 +209,13 @@ impl Catalog {
     /// What there is to say of every file that has something to say, in the order of their paths.
     pub fn reports(&self) -> impl ExactSizeIterator<Item = &Arc<Report>> {
         self.reports.values()
+    }
+
+    /// The first error in the file at this path as it is now, with its line.
+    pub(crate) fn error_of(&self, path: &str) -> Option<String> {
+        let report = self.reports.get(path).filter(|report| report.has_errors())?;
+        let error = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
+        Some(format!("{}:{}: {}", error.file, error.line, error.message))
     }
 
     /// Which snapshot this is, counted from 1.

@@ -41,6 +41,9 @@ pub struct ConnectionReport {
     pub description: Option<String>,
     /// Its file, relative to the project folder.
     pub path: String,
+    /// What is wrong with its file as it is now: what is in force is how it last loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_error: Option<String>,
     /// The Automations that name it.
     pub used_by: Vec<String>,
     /// How it is doing.
@@ -152,6 +155,17 @@ impl Engine {
         names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
     }
 
+    /// How the hosts do that were called. No secret is in their names, wherever an author has put one.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostHealth> {
+        let services = self.services();
+        let hidden = |mut host: HostHealth| {
+            host.host = services.settings.redactor.text(&host.host).into_owned();
+            host
+        };
+        services.http.health().into_iter().map(hidden).collect()
+    }
+
     /// One of them.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
@@ -186,6 +200,7 @@ impl Engine {
             kind: connection.kind.clone(),
             description: connection.description.clone(),
             path: connection.source.path().to_owned(),
+            file_error: catalog.error_of(connection.source.path()),
             used_by,
             state,
             health,

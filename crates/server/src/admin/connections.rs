@@ -29,6 +29,9 @@ pub(crate) struct ConnectionView {
     description: Option<String>,
     /// The file, relative to the project folder.
     path: String,
+    /// What is wrong with the file as it is now: what is in force is how it last loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_error: Option<String>,
     /// The ids of the automations whose steps name it.
     used_by: Vec<String>,
     /// `unused`, `healthy`, `failing` or `needsLogin`.
@@ -66,6 +69,7 @@ impl From<ConnectionReport> for ConnectionView {
             kind: report.kind,
             description: report.description,
             path: report.path,
+            file_error: report.file_error,
             used_by: report.used_by,
             state: serde_json::to_value(report.state).unwrap_or_default(),
             succeeded: report.health.succeeded,
