@@ -69,11 +69,11 @@ impl Services {
 
     /// Takes a subscription back. One that is not there any more is taken back.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
-        let gone = self.take_back(subscription).await;
+        let gone = self.ask_to_stop(subscription).await;
         gone.map_err(|error| self.settings.redactor.text(&error).into_owned())
     }
 
-    async fn take_back(&self, subscription: &Subscription) -> Result<(), String> {
+    async fn ask_to_stop(&self, subscription: &Subscription) -> Result<(), String> {
         if subscription.remote.is_null() && !subscription.asked {
             return Ok(());
         }
