@@ -1,6 +1,7 @@
 //! The contract that every store keeps. It has no business rule: it keeps what it is given, in order, durably.
 
 mod poll;
+mod prune;
 mod sending;
 mod state;
 mod wait;
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use poll::{PollEntry, PollStanding, PollWrite, Subscription};
+pub use prune::{Outcomes, Prune, PruneRule, Room};
 pub use sending::{Sending, Sent};
 pub use state::{StateEntry, StateRow, StateWrite};
 pub use wait::{Resting, Wait};
@@ -37,7 +39,8 @@ pub trait Store: Send + Sync + 'static {
     /// key, or one of whose names, is already taken for its Automation is not created, and the one that took it is
     /// named instead; none of its other names is then taken. A
     /// crash before the return means that the caller was told nothing; a crash after, that all of it stands. The
-    /// definitions must have been put, else [`Error::NoSuchDefinition`] and nothing was changed.
+    /// definitions must have been put, else [`Error::NoSuchDefinition`] and nothing was changed. [`Error::Full`] where
+    /// the rest of the room is for those that were accepted before ([`Room::None`]).
     async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error>;
 
     /// Appends events and log lines to one execution, with what it waits for and the state it wrote, all or
@@ -134,7 +137,7 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a subscription.
     async fn drop_subscription(&self, id: &str) -> Result<(), Error>;
 
-    /// Deletes executions that ended before `before`, their events and logs, at most `limit` of them, and
+    /// Deletes ended executions, their events and logs, at most `limit` of them, and
     /// definitions that nothing refers to any more. Keys and watermarks stay. Gives how many went: call again
     /// where it is `limit`. A crash in its midst leaves no execution half deleted.
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error>;
@@ -154,6 +157,13 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets names of what was sent whose time ended before `before`, at most `limit` of them, and gives how many
     /// went. A crash in its midst means that some are left.
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
+
+    /// Deletes what a crash may have left that nothing refers to, and gives how much that was. It looks at all there is,
+    /// so it is for quiet times.
+    async fn tidy(&self) -> Result<u64, Error>;
+
+    /// How much room is left, at no cost.
+    fn room(&self) -> Room;
 
     /// What there is to know of the store itself.
     async fn info(&self) -> Result<Info, Error>;
@@ -334,19 +344,6 @@ pub struct Watermark {
     pub instant: Timestamp,
 }
 
-/// Which ended executions to delete.
-#[derive(Clone, Debug)]
-pub struct Prune {
-    /// Those that ended before; by their ids they were accepted before it too.
-    pub before: Timestamp,
-    /// Of this Automation only.
-    pub automation: Option<AutomationId>,
-    /// Not of these Automations, which have a rule of their own.
-    pub except: Vec<AutomationId>,
-    /// Whether those that did not succeed stay.
-    pub keep_failed: bool,
-}
-
 /// What there is to know of the store itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -356,8 +353,16 @@ pub struct Info {
     pub location: String,
     /// The version of its tables.
     pub schema: u32,
-    /// How many bytes it takes.
+    /// How many bytes its file and its log take.
     pub bytes: u64,
+    /// Of these, the bytes of the file that hold something; the rest is written over before the file grows.
+    pub used: u64,
+    /// How many bytes its large values take, in files of their own.
+    pub blob_bytes: u64,
+    /// How many bytes it may take, its large values included, if that is limited.
+    pub max_bytes: Option<u64>,
+    /// How much room is left of that.
+    pub room: Room,
     /// What a promise has been weakened by, in words.
     pub weakened: Vec<String>,
 }

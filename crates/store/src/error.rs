@@ -146,6 +146,14 @@ pub enum Error {
         /// What is wrong where.
         what: String,
     },
+    /// A copy of the store could not be made.
+    #[error("cannot write the backup `{}`: {reason}", .path.display())]
+    Backup {
+        /// The folder of the copy.
+        path: PathBuf,
+        /// What is in the way.
+        reason: String,
+    },
     /// The store was opened only to be read.
     #[error("the store is open for reading only")]
     ReadOnly,

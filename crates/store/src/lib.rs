@@ -13,10 +13,10 @@ pub mod conformance;
 
 pub use contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
-    NewExecution, Page, PollEntry, PollStanding, PollWrite, Prune, Resting, Sending, Sent, StateEntry,
-    StateRow, StateWrite, Store, Subscription, Wait, Watermark,
+    NewExecution, Outcomes, Page, PollEntry, PollStanding, PollWrite, Prune, PruneRule, Resting, Room,
+    Sending, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };
 pub use error::Error;
+pub use sqlite::{Backup, Durability, Options, SqliteStore};
 #[cfg(any(test, feature = "failpoints"))]
 pub use sqlite::{CommitFault, Failpoints};
-pub use sqlite::{Durability, Options, SqliteStore};

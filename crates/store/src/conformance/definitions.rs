@@ -2,10 +2,10 @@
 
 use super::Place;
 use super::sample::{accept, at, definition, end, id, new, success};
-use crate::{Accept, Error, Prune, Store};
+use crate::{Accept, Error, Prune, PruneRule, Store};
 
 async fn prune_all(store: &dyn Store) {
-    let filter = Prune { before: at(1000), automation: None, except: Vec::new(), keep_failed: false };
+    let filter = Prune::new(PruneRule::EndedBefore(at(1000)));
     store.prune(filter, 1000).await.expect("it prunes");
 }
 

@@ -99,5 +99,9 @@ pub const RULES: &[(&str, Rule)] = &[
     }),
     ("pruning obeys its filter", |place| Box::pin(retention::obeys_its_filter(place))),
     ("pruning is bounded", |place| Box::pin(retention::bounded(place))),
+    ("all but the newest of an Automation go", |place| Box::pin(retention::all_but_the_newest(place))),
+    ("the oldest go first, of all Automations", |place| Box::pin(retention::oldest_first(place))),
+    ("what has not ended never goes", |place| Box::pin(retention::never_the_unfinished(place))),
+    ("tidying takes nothing that is needed", |place| Box::pin(retention::tidying(place))),
     ("old keys of deleted executions can be forgotten", |place| Box::pin(retention::keys_by_age(place))),
 ];

@@ -4,13 +4,13 @@ use model::{Origin, Status};
 
 use super::Place;
 use super::sample::{
-    accept, append, at, automation, definition, end, failure, id, line, list, new, one, success, with_key,
-    with_origin,
+    accept, append, at, automation, definition, end, failure, id, line, list, new, one, step, success,
+    with_key, with_origin,
 };
-use crate::{Accept, Accepted, Append, ExecutionFilter, Prune, Watermark};
+use crate::{Accept, Accepted, Append, ExecutionFilter, Outcomes, Prune, PruneRule, Watermark};
 
 fn before(seconds: i64) -> Prune {
-    Prune { before: at(seconds), automation: None, except: Vec::new(), keep_failed: false }
+    Prune::new(PruneRule::EndedBefore(at(seconds)))
 }
 
 pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
@@ -69,13 +69,110 @@ pub(super) async fn obeys_its_filter(place: &dyn Place) {
     }
     let left = || async { list(&*store, &ExecutionFilter::default()).await.len() };
     assert_eq!(left().await, 7);
-    let of = |name: &str| Prune { automation: Some(automation(name)), keep_failed: true, ..before(100) };
+    let of = |name: &str| Prune {
+        automation: Some(automation(name)),
+        outcome: Outcomes::Succeeded,
+        ..before(100)
+    };
     assert_eq!(store.prune(of("orders"), 100).await.expect("it prunes"), 2);
     let except = Prune { except: vec![automation("invoices")], ..before(100) };
     assert_eq!(store.prune(except, 100).await.expect("it prunes"), 1);
     assert_eq!(left().await, 4);
     assert_eq!(store.prune(before(100), 100).await.expect("it prunes"), 3);
     assert_eq!(left().await, 1);
+}
+
+pub(super) async fn all_but_the_newest(place: &dyn Place) {
+    let store = place.open().await;
+    let (orders, _) = one(&*store).await;
+    let invoices = definition("invoices", "steps: []");
+    store.put_definition(invoices.clone()).await.expect("it is put");
+    for (definition, random) in [(&orders, 1), (&invoices, 2)] {
+        let executions = (1..=9).map(|second| new(definition, second, random));
+        accept(&*store, executions.collect()).await;
+        for second in 1..=9 {
+            let outcome = if second % 3 == 0 { failure("no") } else { success() };
+            end(&*store, id(second, random), 20 - second, outcome).await;
+        }
+    }
+    let rule = |count, outcome| Prune { outcome, ..Prune::new(PruneRule::AllButNewest(count)) };
+    let of =
+        |name: &str| ExecutionFilter { automation: Some(automation(name)), ..ExecutionFilter::default() };
+    let left = |name, random| {
+        let (store, filter) = (&store, of(name));
+        async move {
+            let ids = list(&**store, &filter).await;
+            (1..=9).filter(|second| ids.contains(&id(*second, random))).collect::<Vec<_>>()
+        }
+    };
+    let orders_only = Prune { automation: Some(automation("orders")), ..rule(4, Outcomes::Succeeded) };
+    assert_eq!(store.prune(orders_only, 100).await.expect("it prunes"), 2);
+    assert_eq!(left("orders", 1).await, [3, 4, 5, 6, 7, 8, 9], "by when they were accepted");
+    assert_eq!(left("invoices", 2).await, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(store.prune(rule(1, Outcomes::Other), 100).await.expect("it prunes"), 4);
+    assert_eq!(left("orders", 1).await, [4, 5, 7, 8, 9]);
+    assert_eq!(left("invoices", 2).await, [1, 2, 4, 5, 7, 8, 9]);
+    let except = Prune { except: vec![automation("orders")], ..rule(3, Outcomes::Any) };
+    assert_eq!(store.prune(except, 100).await.expect("it prunes"), 4);
+    assert_eq!(left("invoices", 2).await, [7, 8, 9]);
+    assert_eq!(store.prune(rule(5, Outcomes::Any), 100).await.expect("it prunes"), 0, "there are no more");
+    assert_eq!(store.prune(rule(0, Outcomes::Any), 100).await.expect("it prunes"), 8);
+    assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(0, 0)], "it has not ended");
+}
+
+pub(super) async fn oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    let (orders, _) = one(&*store).await;
+    let invoices = definition("invoices", "steps: []");
+    store.put_definition(invoices.clone()).await.expect("it is put");
+    for second in 1..=6 {
+        let definition = if second % 2 == 0 { &orders } else { &invoices };
+        accept(&*store, vec![new(definition, second, 0)]).await;
+        let outcome = if second % 3 == 0 { failure("no") } else { success() };
+        end(&*store, id(second, 0), 20 - second, outcome).await;
+    }
+    let oldest = Prune::new(PruneRule::Oldest);
+    assert_eq!(store.prune(oldest.clone(), 4).await.expect("it prunes"), 4);
+    let left = [id(6, 0), id(5, 0), id(0, 0)];
+    assert_eq!(list(&*store, &ExecutionFilter::default()).await, left, "accepted last, or not ended");
+    let invoices = Prune { automation: Some(automation("invoices")), ..oldest };
+    assert_eq!(store.prune(invoices, 4).await.expect("it prunes"), 1);
+    assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(6, 0), id(0, 0)]);
+}
+
+pub(super) async fn never_the_unfinished(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, _) = one(&*store).await;
+    let open = Status::ALL.into_iter().filter(|status| !status.is_terminal());
+    for (second, status) in (1..).zip(open) {
+        accept(&*store, vec![with_key(&definition, second, 0, &format!("key {second}"))]).await;
+        if status != Status::Queued {
+            store.append(append(id(second, 0), 1, Vec::new(), status)).await.expect("it is appended");
+        }
+    }
+    let all = list(&*store, &ExecutionFilter::default()).await;
+    assert_eq!(all.len(), 4);
+    for rule in [PruneRule::Oldest, PruneRule::AllButNewest(0), PruneRule::EndedBefore(at(1_000_000))] {
+        for outcome in [Outcomes::Any, Outcomes::Succeeded, Outcomes::Other] {
+            let prune = Prune { outcome, ..Prune::new(rule) };
+            assert_eq!(store.prune(prune, 100).await.expect("it prunes"), 0, "{rule:?}");
+        }
+    }
+    assert_eq!(store.prune_keys(at(1_000_000), 100).await.expect("it prunes"), 0);
+    assert_eq!(list(&*store, &ExecutionFilter::default()).await, all);
+}
+
+pub(super) async fn tidying(place: &dyn Place) {
+    let store = place.open().await;
+    let (_, id) = one(&*store).await;
+    let events = vec![step("large", "x".repeat(1 << 20)), step("small", "y")];
+    store.append(append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    drop(store);
+    let store = place.open().await;
+    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+    let found = store.events(id).await.expect("it is read").expect("it is there");
+    assert_eq!(found[1..], events);
+    assert_eq!(store.room(), crate::Room::Enough, "nothing limits it here");
 }
 
 pub(super) async fn bounded(place: &dyn Place) {

@@ -4,7 +4,7 @@ use crate::{Accepted, NewExecution, Sending};
 
 use super::Place;
 use super::sample::{self, accept, at, end, id, new, one, success, with_key};
-use crate::Prune;
+use crate::{Prune, PruneRule};
 
 fn named(key: u8, content: Option<u8>, until: i64) -> Sending {
     Sending { key: [key; 32], content: content.map(|byte| [byte; 32]), until: at(until) }
@@ -66,7 +66,7 @@ pub(super) async fn until_its_end(place: &dyn Place) {
     let (definition, _) = one(&*store).await;
     accept(&*store, vec![with(new(&definition, 1, 1), &[named(1, None, 10), named(2, None, 50)])]).await;
     end(&*store, id(1, 1), 2, success()).await;
-    let all = Prune { before: at(5), automation: None, except: Vec::new(), keep_failed: false };
+    let all = Prune::new(PruneRule::EndedBefore(at(5)));
     assert_eq!(store.prune(all, 100).await.expect("it prunes"), 1);
     let sent = |key, now| store.sent(&definition.automation, [key; 32], at(now));
     assert!(sent(1, 9).await.expect("it is read").is_some(), "it outlives its execution");

@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Status};
 
+use super::blobs::{Cut, Hash};
 use crate::contract::{
     Accept, Address, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait, Watermark,
 };
@@ -29,7 +30,7 @@ pub(super) enum Work {
     /// A subscription to keep, or to forget.
     PutSubscription { id: String, kept: Option<(AutomationId, String)> },
     /// Events and log lines of one execution.
-    Append(AppendRow),
+    Append(Box<AppendRow>),
     /// A definition's text.
     PutDefinition(Definition),
     /// Addresses, each in place of its Automation's last one.
@@ -44,6 +45,8 @@ pub(super) enum Work {
     Sweep,
     /// Delete definitions that nothing refers to.
     ForgetDefinitions,
+    /// Delete some of the rows of blobs that nothing uses. Answered with [`Done::Unused`].
+    ForgetBlobs,
     /// Delete keys of deleted executions with ids before this, so many at most. Answered with [`Done::Count`].
     ForgetKeys { before: [u8; 6], limit: u32 },
     /// Delete some of the values that expired before this, so many at most. Answered with [`Done::Count`].
@@ -65,6 +68,8 @@ pub(super) enum Done {
     Count(u64),
     /// Whether there is more to do of the same.
     More(bool),
+    /// The blobs whose rows went.
+    Unused(Vec<Hash>),
     /// The key that is kept.
     Secret(Key),
 }
@@ -89,6 +94,7 @@ pub(super) struct NewRow {
     pub(super) shelf: i64,
     pub(super) started_ns: i64,
     pub(super) body: String,
+    pub(super) cuts: Vec<Cut>,
     pub(super) key: Option<String>,
     pub(super) sendings: Vec<Sending>,
 }
@@ -118,6 +124,7 @@ pub(super) struct AppendRow {
     pub(super) first: u32,
     pub(super) count: u32,
     pub(super) body: Option<String>,
+    pub(super) cuts: Vec<Cut>,
     pub(super) lines: Option<(u32, String)>,
     pub(super) status: Status,
     /// The shelf, but for the part of it that marks a test.
@@ -165,11 +172,12 @@ impl Work {
         let (finished_ns, error) = ending(&append);
         let waits = append.waits.filter(|_| !append.status.is_terminal());
         waits.as_deref().map_or(Ok(()), check_waits)?;
-        Ok(Self::Append(AppendRow {
+        Ok(Self::Append(Box::new(AppendRow {
             execution: append.execution,
             first: append.first,
             count,
             body,
+            cuts: Vec::new(),
             lines,
             status: append.status,
             shelf: shelf(append.status, append.holds, false),
@@ -177,12 +185,35 @@ impl Work {
             error,
             waits,
             state: changes(append.state)?,
-        }))
+        })))
     }
 
     /// What a change of the state asks for.
     pub(super) fn write_state(writes: Vec<StateWrite>) -> Result<Self, Error> {
         Ok(Self::WriteState(changes(writes)?))
+    }
+
+    /// The texts of rows that may have large values in them, each with the place for what is cut out of it.
+    pub(super) fn texts(&mut self) -> impl Iterator<Item = (&mut String, &mut Vec<Cut>)> {
+        let (new, appended) = match self {
+            Self::Accept { executions, .. } => (executions.as_mut_slice(), None),
+            Self::Append(row) => {
+                let row = &mut **row;
+                (&mut [][..], row.body.as_mut().map(|body| (body, &mut row.cuts)))
+            }
+            _ => (&mut [][..], None),
+        };
+        new.iter_mut().map(|row| (&mut row.body, &mut row.cuts)).chain(appended)
+    }
+
+    /// Whether it names blobs, or lets go of some.
+    pub(super) fn concerns_blobs(&self) -> bool {
+        match self {
+            Self::Accept { executions, .. } => executions.iter().any(|row| !row.cuts.is_empty()),
+            Self::Append(row) => !row.cuts.is_empty(),
+            Self::Sweep | Self::ForgetBlobs | Self::GiveBack => true,
+            _ => false,
+        }
     }
 
     /// About how many bytes it holds in memory.
@@ -209,6 +240,7 @@ impl Work {
             Self::PutSecret(_)
             | Self::Sweep
             | Self::ForgetDefinitions
+            | Self::ForgetBlobs
             | Self::ForgetKeys { .. }
             | Self::ForgetState { .. }
             | Self::ForgetSendings { .. }
@@ -237,6 +269,7 @@ impl NewRow {
             origin: to_json(&origin)?,
             started_ns: to_ns(at),
             body,
+            cuts: Vec::new(),
             key: new.key,
             sendings: new.sendings,
         })

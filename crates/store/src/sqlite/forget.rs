@@ -9,12 +9,13 @@ use jiff::Timestamp;
 use model::{ExecutionId, Status};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::blobs::{self, Folder};
 use super::encode::{Done, OPEN_SHELVES, Work, id_prefix, shelf, to_ns};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
 use super::write::{Fault, Uses};
 use crate::Error;
-use crate::contract::Prune;
+use crate::contract::{Outcomes, Prune, PruneRule};
 
 /// How many executions one step deletes.
 const FORGET_EXECUTIONS: usize = 128;
@@ -33,7 +34,13 @@ const STEP_ROWS: u32 = 500;
 const GIVE_BACK_PAGES: i64 = 256;
 
 /// Deletes executions that ended, with all that belongs to them, and gives free space back.
-pub(super) async fn prune(queue: &Queue, pool: &Arc<Pool>, filter: Prune, limit: u32) -> Result<u64, Error> {
+pub(super) async fn prune(
+    queue: &Queue,
+    pool: &Arc<Pool>,
+    folder: &Arc<Folder>,
+    filter: Prune,
+    limit: u32,
+) -> Result<u64, Error> {
     let limit = limit.min(MOST_AT_ONCE);
     let ids = pool.read(move |connection| candidates(connection, &filter, limit).map_err(read_error)).await?;
     let mut gone = 0;
@@ -42,6 +49,7 @@ pub(super) async fn prune(queue: &Queue, pool: &Arc<Pool>, filter: Prune, limit:
     }
     while more(&queue.write(Work::Sweep).await?) {}
     while more(&queue.write(Work::ForgetDefinitions).await?) {}
+    blobs::sweep(queue, pool, folder).await?;
     while more(&queue.write(Work::GiveBack).await?) {}
     Ok(gone)
 }
@@ -69,40 +77,109 @@ fn count(done: &Done) -> u64 {
     if let Done::Count(count) = done { *count } else { 0 }
 }
 
-/// The executions to delete. Each Automation's lists are read from their old end, so what is kept for longer
-/// elsewhere costs nothing here.
+/// The executions to delete. Lists are read from their old end, so what stays costs nothing here.
 fn candidates(connection: &Connection, filter: &Prune, limit: u32) -> rusqlite::Result<Vec<ExecutionId>> {
+    let shelves = shelves(filter.outcome);
+    if filter.rule == PruneRule::Oldest && filter.automation.is_none() && filter.except.is_empty() {
+        return oldest_of_all(connection, &shelves, limit);
+    }
     let automations = match &filter.automation {
         Some(automation) => vec![automation.as_str().to_owned()],
         None => automations(connection)?,
     };
-    let statuses = Status::ALL.into_iter().filter(|status| {
-        if filter.keep_failed { *status == Status::Succeeded } else { status.is_terminal() }
+    let wanted = |automation: &&String| !filter.except.iter().any(|except| except.as_str() == *automation);
+    let mut ids = Vec::new();
+    for automation in automations.iter().filter(wanted) {
+        let (highest, before) = match filter.rule {
+            // What ended before was accepted before.
+            PruneRule::EndedBefore(at) => {
+                (id_prefix(at.as_millisecond().saturating_add(1)).to_vec(), to_ns(at))
+            }
+            PruneRule::AllButNewest(count) => match newest_but(connection, automation, &shelves, count)? {
+                Some(id) => (id.to_vec(), i64::MAX),
+                None => continue,
+            },
+            PruneRule::Oldest => (ABOVE_ALL_IDS.to_vec(), i64::MAX),
+        };
+        let mut found = ended(connection, automation, &shelves, &highest, before, limit)?;
+        found.truncate((limit as usize).saturating_sub(ids.len()));
+        ids.append(&mut found);
+        if ids.len() >= limit as usize {
+            break;
+        }
+    }
+    Ok(ids)
+}
+
+/// 17 bytes of 0xff are more than the 16 of any id.
+const ABOVE_ALL_IDS: [u8; 17] = [0xff; 17];
+
+/// The lists of those that ended so.
+fn shelves(outcome: Outcomes) -> Vec<i64> {
+    let statuses = Status::ALL.into_iter().filter(|status| match outcome {
+        Outcomes::Any => status.is_terminal(),
+        Outcomes::Succeeded => *status == Status::Succeeded,
+        Outcomes::Other => status.is_terminal() && *status != Status::Succeeded,
     });
-    let shelves: Vec<i64> =
-        statuses.flat_map(|status| [shelf(status, false, false), shelf(status, false, true)]).collect();
-    // What ended before was accepted before.
-    let highest = id_prefix(filter.before.as_millisecond().saturating_add(1));
-    let before = to_ns(filter.before);
+    statuses.flat_map(|status| [shelf(status, false, false), shelf(status, false, true)]).collect()
+}
+
+/// Those of one Automation below this id that ended before, the oldest of each list.
+fn ended(
+    connection: &Connection,
+    automation: &str,
+    shelves: &[i64],
+    highest: &[u8],
+    before: i64,
+    limit: u32,
+) -> rusqlite::Result<Vec<ExecutionId>> {
     let mut statement = connection.prepare_cached(
         "SELECT id FROM executions INDEXED BY executions_by_automation \
          WHERE automation = ?1 AND shelf = ?2 AND id < ?3 AND finished_ns < ?4 ORDER BY id LIMIT ?5",
     )?;
     let mut ids = Vec::new();
-    let wanted = |automation: &&String| !filter.except.iter().any(|except| except.as_str() == *automation);
-    for automation in automations.iter().filter(wanted) {
-        for shelf in &shelves {
-            let left = i64::from(limit) - i64::try_from(ids.len()).unwrap_or(i64::MAX);
-            if left <= 0 {
-                return Ok(ids);
-            }
-            let mut rows = statement.query(params![automation, shelf, highest, before, left])?;
-            while let Some(row) = rows.next()? {
-                ids.push(ExecutionId::from_bytes(row.get(0)?));
-            }
+    for shelf in shelves {
+        let mut rows = statement.query(params![automation, shelf, highest, before, limit])?;
+        while let Some(row) = rows.next()? {
+            ids.push(ExecutionId::from_bytes(row.get(0)?));
         }
     }
+    ids.sort_unstable();
     Ok(ids)
+}
+
+/// The oldest of the `count` newest in these lists of an Automation, which stays with all that are newer: what is older
+/// goes. `None` where there are no more than that.
+fn newest_but(
+    connection: &Connection,
+    automation: &str,
+    shelves: &[i64],
+    count: u32,
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    let count = count.min(PruneRule::MOST_LEFT);
+    let Some(before_last) = count.checked_sub(1) else { return Ok(Some(ABOVE_ALL_IDS.to_vec())) };
+    let range = |shelf: &i64| {
+        format!(
+            "SELECT * FROM (SELECT id FROM executions INDEXED BY executions_by_automation \
+             WHERE automation = ?1 AND shelf = {shelf} ORDER BY id DESC LIMIT ?2 + 1)"
+        )
+    };
+    let ranges = shelves.iter().map(range).collect::<Vec<_>>().join(" UNION ALL ");
+    let sql = format!("{ranges} ORDER BY id DESC LIMIT 1 OFFSET ?2");
+    connection.prepare_cached(&sql)?.query_row(params![automation, before_last], |row| row.get(0)).optional()
+}
+
+/// The oldest of all.
+fn oldest_of_all(connection: &Connection, shelves: &[i64], limit: u32) -> rusqlite::Result<Vec<ExecutionId>> {
+    let range = |shelf: &i64| {
+        format!(
+            "SELECT * FROM (SELECT id FROM executions INDEXED BY executions_by_shelf \
+             WHERE shelf = {shelf} ORDER BY id LIMIT ?1)"
+        )
+    };
+    let ranges = shelves.iter().map(range).collect::<Vec<_>>().join(" UNION ALL ");
+    let mut statement = connection.prepare_cached(&format!("{ranges} ORDER BY id LIMIT ?1"))?;
+    statement.query_map([limit], |row| row.get(0).map(ExecutionId::from_bytes))?.collect()
 }
 
 /// Every Automation with executions, by one look into the index for each.
@@ -160,6 +237,16 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
                 delete.execute([sequence])?;
                 rows += 1;
                 bytes += usize::try_from(length).unwrap_or_default();
+            }
+        }
+        loop {
+            let left = SWEEP_ROWS.saturating_sub(rows);
+            if left == 0 {
+                return Ok(Done::More(true));
+            }
+            match blobs::forget_cuts(connection, &execution, left)? {
+                0 => break,
+                gone => rows += gone,
             }
         }
         done.execute([execution])?;

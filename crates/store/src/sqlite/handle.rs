@@ -9,20 +9,23 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::Mutex;
 
+use super::backup::{self, Backup};
+use super::blobs::{self, Cutter, Folder};
 use super::checkpoint::Checkpointer;
 use super::counters::Counters;
 use super::encode::{Done, Key, Work};
+use super::gauge::{self, Gauge};
 use super::place::Place;
 use super::poison::Poison;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::settings::{self, Durability, Options};
 use super::writer::Writer;
-use super::{forget, polls, read, schema, sendings, state, waits};
+use super::{forget, polls, pool, read, schema, sendings, state, waits};
 use crate::Error;
 use crate::contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, PollWrite, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store,
+    PollEntry, PollStanding, PollWrite, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
     Subscription, Wait, Watermark,
 };
 
@@ -36,6 +39,9 @@ struct Inner {
     file: PathBuf,
     weakened: Vec<String>,
     pool: Arc<Pool>,
+    folder: Arc<Folder>,
+    cutter: Cutter,
+    gauge: Gauge,
     /// None where the store is open for reading only.
     queue: Option<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -65,6 +71,12 @@ impl SqliteStore {
         schema::migrate(&mut connection, &place.file)?;
         let (poison, counters) = (Poison::default(), Counters::default());
         let checkpointer = Checkpointer::start(&place.file, &options, poison.clone())?;
+        let gauge = Gauge::new(options.max_bytes);
+        let opened = |reason: String| Error::Open { path: place.file.clone(), reason };
+        gauge.measure(&connection).map_err(|error| opened(error.to_string()))?;
+        let folder = Arc::new(Folder::of(&place, gauge.clone()));
+        folder.clear_unnamed().map_err(|error| opened(error.to_string()))?;
+        let cutter = Cutter::new(folder.clone(), options.blob_bytes);
         let (queue, receiver) = queue();
         let writer = Writer {
             connection,
@@ -72,6 +84,8 @@ impl SqliteStore {
             checkpointer,
             poison: poison.clone(),
             counters: counters.clone(),
+            folder: folder.clone(),
+            gauge: gauge.clone(),
             lock,
             #[cfg(any(test, feature = "failpoints"))]
             failpoints: options.failpoints,
@@ -84,6 +98,9 @@ impl SqliteStore {
             file: place.file,
             weakened,
             pool,
+            folder,
+            cutter,
+            gauge,
             queue: Some(queue),
             thread,
             counters,
@@ -102,9 +119,29 @@ impl SqliteStore {
         let weakened = place.judge_file_system()?.into_iter().collect();
         let connection = settings::open_reader(&place.file)?;
         schema::check(&connection, &place.file)?;
-        let (file, pool, thread) = (place.file.clone(), Pool::new(place.file), Mutex::new(None));
-        let (counters, poison) = (Counters::default(), Poison::default());
-        Ok(Self(Arc::new(Inner { file, weakened, pool, queue: None, thread, counters, poison })))
+        let folder = Arc::new(Folder::of(&place, Gauge::default()));
+        Ok(Self(Arc::new(Inner {
+            weakened,
+            pool: Pool::new(place.file.clone()),
+            cutter: Cutter::new(folder.clone(), usize::MAX),
+            folder,
+            gauge: Gauge::default(),
+            file: place.file,
+            queue: None,
+            thread: Mutex::new(None),
+            counters: Counters::default(),
+            poison: Poison::default(),
+        })))
+    }
+
+    /// Copies the store at `from` to the folder `to`, as it is at one moment, beside a daemon that may have it open and
+    /// go on writing. The copy can be opened in the place of the store. Blocks until all of it is on disk; a crash
+    /// before leaves no folder of that name.
+    ///
+    /// # Errors
+    /// There is no store, there is something at `to`, a blob is missing or damaged, or the system refuses.
+    pub fn back_up(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
+        backup::back_up(from.as_ref(), to.as_ref())
     }
 
     fn queue(&self) -> Result<&Queue, Error> {
@@ -113,6 +150,16 @@ impl SqliteStore {
 
     async fn write(&self, work: Work) -> Result<Done, Error> {
         self.queue()?.write(work).await
+    }
+
+    /// As [`Self::write`], with large values kept apart. They are on disk before what names them is queued.
+    async fn write_apart(&self, work: Work) -> Result<Done, Error> {
+        let work = self.0.cutter.cut(work).await.inspect_err(|error| {
+            if let Error::Commit { reason } = error {
+                self.0.poison.set(reason);
+            }
+        })?;
+        self.write(work).await
     }
 }
 
@@ -127,18 +174,22 @@ impl Store for SqliteStore {
     }
 
     async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error> {
-        match self.write(Work::accept(accept)?).await? {
+        if self.0.gauge.room() == Room::None {
+            return Err(Error::Full);
+        }
+        match self.write_apart(Work::accept(accept)?).await? {
             Done::Accepted(accepted) => Ok(accepted),
             _ => Ok(Vec::new()),
         }
     }
 
     async fn append(&self, append: Append) -> Result<(), Error> {
-        self.write(Work::append(append)?).await.map(drop)
+        self.write_apart(Work::append(append)?).await.map(drop)
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
-        self.0.pool.read(move |connection| read::events(connection, id)).await
+        let folder = self.0.folder.clone();
+        self.0.pool.read(move |connection| read::events(connection, &folder, id)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
@@ -252,7 +303,16 @@ impl Store for SqliteStore {
     }
 
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        forget::prune(self.queue()?, &self.0.pool, filter, limit).await
+        forget::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
+    }
+
+    async fn tidy(&self) -> Result<u64, Error> {
+        blobs::sweep(self.queue()?, &self.0.pool, &self.0.folder).await?;
+        blobs::sweep_strays(&self.0.pool, &self.0.folder).await
+    }
+
+    fn room(&self) -> Room {
+        self.0.gauge.room()
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -275,9 +335,10 @@ impl Store for SqliteStore {
 
     async fn info(&self) -> Result<Info, Error> {
         let (file, weakened) = (self.0.file.clone(), self.0.weakened.clone());
+        let (max_bytes, room) = (self.0.gauge.most(), self.0.gauge.room());
         self.0
             .pool
-            .read(move |_| {
+            .read(move |connection| {
                 let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
                 let mut log = file.clone().into_os_string();
                 log.push("-wal");
@@ -286,6 +347,10 @@ impl Store for SqliteStore {
                     location: file.display().to_string(),
                     schema: schema::CURRENT,
                     bytes: size(&file) + size(Path::new(&log)),
+                    used: gauge::used_bytes(connection).map_err(pool::read_error)?,
+                    blob_bytes: gauge::blob_bytes(connection).map_err(pool::read_error)?,
+                    max_bytes,
+                    room,
                     weakened,
                 })
             })

@@ -2,7 +2,7 @@
 //!
 //! One thread owns the connection that writes ([`writer`]); callers encode, queue and wait. A second thread copies
 //! the write-ahead log into the file ([`checkpoint`]), so that no commit waits for it. Reads go to a few
-//! connections of their own ([`pool`]).
+//! connections of their own ([`pool`]). Large values are files beside it ([`blobs`]).
 
 mod settings;
 
@@ -10,7 +10,9 @@ mod place;
 mod schema;
 mod sendings;
 
+mod blobs;
 mod encode;
+mod gauge;
 mod queue;
 mod state;
 mod statements;
@@ -27,6 +29,7 @@ mod polls;
 mod pool;
 mod read;
 
+mod backup;
 mod forget;
 
 #[cfg(any(test, feature = "failpoints"))]
@@ -34,6 +37,7 @@ mod failpoint;
 
 mod handle;
 
+pub use backup::Backup;
 #[cfg(any(test, feature = "failpoints"))]
 pub use failpoint::{CommitFault, Failpoints};
 pub use handle::SqliteStore;

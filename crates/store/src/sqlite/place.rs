@@ -36,8 +36,13 @@ impl Place {
             let directory = parent.unwrap_or(Path::new(".")).to_owned();
             Self { directory, file: path.to_owned(), own_directory: false }
         } else {
-            Self { directory: path.to_owned(), file: path.join(FILE_NAME), own_directory: true }
+            Self::of_directory(path)
         }
+    }
+
+    /// The place in this directory, whatever its name is and whether it is there.
+    pub(super) fn of_directory(path: &Path) -> Self {
+        Self { directory: path.to_owned(), file: path.join(FILE_NAME), own_directory: true }
     }
 
     /// Makes the directory if it is missing. One that is the store's own is for its owner only.
@@ -55,9 +60,7 @@ impl Place {
 
     /// Takes the lock, and writes this process into it for whoever finds it taken.
     pub(super) fn lock(&self) -> Result<Lock, Error> {
-        let mut path = self.file.clone().into_os_string();
-        path.push(".lock");
-        let path = PathBuf::from(path);
+        let path = self.beside(".lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
@@ -98,6 +101,26 @@ impl Place {
         .map_err(|error| self.error(&self.file, &error))
     }
 
+    /// The folder of the blobs: `blobs` beside a `cogwork.db`, else one named after the file.
+    pub(super) fn blobs(&self) -> PathBuf {
+        if self.file.file_name().is_some_and(|name| name == FILE_NAME) {
+            self.directory.join("blobs")
+        } else {
+            self.beside("-blobs")
+        }
+    }
+
+    /// The lock between those who delete blobs and those who copy them.
+    pub(super) fn blobs_lock(&self) -> PathBuf {
+        self.beside(".blobs-lock")
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.file.clone().into_os_string();
+        path.push(suffix);
+        PathBuf::from(path)
+    }
+
     /// What the file system weakens, in words.
     ///
     /// # Errors
@@ -130,7 +153,8 @@ fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-fn sync_directory(directory: &Path) -> std::io::Result<()> {
+/// Makes the names in a directory durable.
+pub(super) fn sync_directory(directory: &Path) -> std::io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 

@@ -11,7 +11,7 @@ use crate::Error;
 const QUEUE_WRITES: usize = 1024;
 
 /// How many bytes may wait in the queue, and the most bytes of one write.
-const QUEUE_BYTES: usize = 64 << 20;
+pub(super) const QUEUE_BYTES: usize = 64 << 20;
 
 /// Bytes are counted in units of so many.
 const UNIT: usize = 1024;
@@ -94,11 +94,12 @@ mod tests {
     use super::*;
 
     fn work(bytes: usize) -> Work {
-        Work::Append(AppendRow {
+        Work::Append(Box::new(AppendRow {
             execution: ExecutionId::from_bytes([1; 16]),
             first: 1,
             count: 1,
             body: Some("x".repeat(bytes)),
+            cuts: Vec::new(),
             lines: None,
             status: Status::Running,
             shelf: 0,
@@ -106,7 +107,7 @@ mod tests {
             error: None,
             waits: None,
             state: Vec::new(),
-        })
+        }))
     }
 
     #[tokio::test]

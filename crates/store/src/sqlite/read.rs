@@ -1,9 +1,12 @@
 //! Reading back what was written.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
+use super::blobs::{self, Folder};
 use super::encode::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
@@ -14,7 +17,23 @@ use crate::contract::{Address, Definition, ExecutionFilter, ExecutionRow, Page, 
 const MAX_LINES: u32 = 10_000;
 
 /// All events of an execution, checked to be as many as were counted, without a gap.
-pub(super) fn events(connection: &mut Connection, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+pub(super) fn events(
+    connection: &mut Connection,
+    folder: &Folder,
+    id: ExecutionId,
+) -> Result<Option<Vec<Event>>, Error> {
+    match stored_events(connection, folder, id) {
+        // It may have been pruned since its rows were read, and its blobs with it.
+        Err(Error::Corrupt { .. }) if execution(connection, id)?.is_none() => Ok(None),
+        found => found,
+    }
+}
+
+fn stored_events(
+    connection: &mut Connection,
+    folder: &Folder,
+    id: ExecutionId,
+) -> Result<Option<Vec<Event>>, Error> {
     // One snapshot for the count and the events.
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
@@ -23,6 +42,7 @@ pub(super) fn events(connection: &mut Connection, id: ExecutionId) -> Result<Opt
         .and_then(|mut statement| statement.query_row([id.as_bytes()], |row| row.get(0)).optional())
         .map_err(read_error)?;
     let Some(count) = count else { return Ok(None) };
+    let cuts = blobs::places(&transaction, id).map_err(read_error)?;
     let mut events: Vec<Event> = Vec::new();
     {
         let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
@@ -34,7 +54,11 @@ pub(super) fn events(connection: &mut Connection, id: ExecutionId) -> Result<Opt
                 return Err(corrupt(format!("event {} of execution {id} is missing", events.len())));
             }
             let body = row.get_ref(1).and_then(|body| Ok(body.as_str()?)).map_err(read_error)?;
-            let more: Vec<Event> = serde_json::from_str(body).map_err(|error| {
+            let whole = match u32::try_from(first).ok().and_then(|first| cuts.get(&first)) {
+                Some(cuts) => Cow::Owned(blobs::put_back(folder, body, cuts)?),
+                None => Cow::Borrowed(body),
+            };
+            let more: Vec<Event> = serde_json::from_str(&whole).map_err(|error| {
                 corrupt(format!("event {first} of execution {id} cannot be read: {error}"))
             })?;
             events.extend(more);

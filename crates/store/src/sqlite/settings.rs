@@ -36,15 +36,36 @@ pub enum Durability {
 }
 
 /// What can be chosen when a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// When a write counts as durable.
     pub durability: Durability,
-    /// The most bytes the file may take; more is [`Error::Full`]. No limit but the disk where none is given.
+    /// The most bytes that the file and its blobs may take together; more is [`Error::Full`], for new executions when a
+    /// twentieth of it is left. The log beside the file, up to 32 MiB, is not counted. No limit but the disk where none
+    /// is given.
     pub max_bytes: Option<u64>,
+    /// Values of an event that take so many bytes or more as JSON go into blobs.
+    pub blob_bytes: usize,
     /// Faults to inject.
     #[cfg(any(test, feature = "failpoints"))]
     pub failpoints: super::Failpoints,
+}
+
+impl Options {
+    /// What goes into a blob where nothing else is said. Below it, a row is cheaper than a file with its two syncs.
+    pub const BLOB_BYTES: usize = 64 << 10;
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            max_bytes: None,
+            blob_bytes: Self::BLOB_BYTES,
+            #[cfg(any(test, feature = "failpoints"))]
+            failpoints: super::Failpoints::default(),
+        }
+    }
 }
 
 /// Refuses a SQLite that is too old.
@@ -78,9 +99,6 @@ pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Connection, 
     // Checkpoints are the checkpointer's, which holds up no commit.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(failed)?;
     connection.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT).map_err(failed)?;
-    if let Some(bytes) = options.max_bytes {
-        limit_size(&connection, bytes).map_err(failed)?;
-    }
     Ok(connection)
 }
 
@@ -129,12 +147,6 @@ fn sync_through_the_drive(connection: &Connection) -> rusqlite::Result<()> {
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     }
     Ok(())
-}
-
-fn limit_size(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
-    let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(1);
-    connection.pragma_update(None, "max_page_count", pages.clamp(1, i64::from(u32::MAX) - 1))
 }
 
 fn expect(

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use model::{DefinitionHash, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::blobs::{self, Folder};
 use super::encode::{AppendRow, Done, Key, NewRow, StateChange, Work, status_code, to_ns};
 use super::statements::Statements;
 use super::{forget, polls, sendings, state, waits};
@@ -38,6 +39,7 @@ pub(super) fn write(
     connection: &Connection,
     statements: &mut Statements<'_>,
     uses: &mut Uses,
+    folder: &Folder,
     work: &Work,
 ) -> Result<Done, Fault> {
     match work {
@@ -54,6 +56,7 @@ pub(super) fn write(
         Work::PutSecret(fresh) => put_secret(connection, fresh),
         Work::Forget(ids) => forget::forget(connection, uses, ids),
         Work::Sweep => forget::sweep(connection),
+        Work::ForgetBlobs => blobs::forget_unused(connection, folder),
         Work::ForgetDefinitions => forget::forget_definitions(connection, uses),
         Work::ForgetKeys { before, limit } => forget::forget_keys(connection, before, *limit),
         Work::ForgetState { before_ns, limit } => state::forget(connection, *before_ns, *limit),
@@ -127,6 +130,7 @@ fn accept_one(
         return Err(Fault::Undo(Error::Exists(row.id)));
     }
     statements.new_events.execute(params![id, 0, row.body])?;
+    blobs::note(connection, row.id, 0, &row.cuts)?;
     sendings::take(connection, row)?;
     Ok(Accepted::New)
 }
@@ -149,6 +153,7 @@ fn append(connection: &Connection, statements: &mut Statements<'_>, row: &Append
     }
     if let Some(body) = &row.body {
         statements.new_events.execute(params![id, row.first, body])?;
+        blobs::note(connection, row.execution, row.first, &row.cuts)?;
     }
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;

@@ -11,11 +11,13 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
+use super::blobs::Folder;
 use super::checkpoint::{self, Checkpointer, Due, Schedule};
 use super::counters::Counters;
 use super::encode::Done;
 #[cfg(any(test, feature = "failpoints"))]
 use super::failpoint::{CommitFault, Failpoints};
+use super::gauge::{Gauge, Since};
 use super::place::Lock;
 use super::poison::Poison;
 use super::queue::{Message, Write};
@@ -40,6 +42,8 @@ pub(super) struct Writer {
     pub(super) checkpointer: Checkpointer,
     pub(super) poison: Poison,
     pub(super) counters: Counters,
+    pub(super) folder: Arc<Folder>,
+    pub(super) gauge: Gauge,
     pub(super) lock: Lock,
     #[cfg(any(test, feature = "failpoints"))]
     pub(super) failpoints: Failpoints,
@@ -79,6 +83,9 @@ impl Writer {
                     pages,
                     poison: &self.poison,
                     counters: &self.counters,
+                    folder: &self.folder,
+                    gauge: &self.gauge,
+                    since: Since::default(),
                     #[cfg(any(test, feature = "failpoints"))]
                     failpoints: &self.failpoints,
                 };
@@ -120,6 +127,9 @@ struct Session<'writer> {
     pages: Arc<AtomicU32>,
     poison: &'writer Poison,
     counters: &'writer Counters,
+    folder: &'writer Folder,
+    gauge: &'writer Gauge,
+    since: Since,
     #[cfg(any(test, feature = "failpoints"))]
     failpoints: &'writer Failpoints,
 }
@@ -163,6 +173,7 @@ impl Session<'_> {
         match results {
             Ok(results) => {
                 self.checkpoint_if_due();
+                self.measure_if_due(batch);
                 results
             }
             Err(Setback::Isolate) => {
@@ -185,7 +196,7 @@ impl Session<'_> {
         self.begin()?;
         let mut results = Vec::with_capacity(batch.len());
         for item in batch {
-            match write::write(self.connection, &mut self.statements, &mut self.uses, &item.work) {
+            match self.write(item) {
                 Ok(done) => results.push(Ok(done)),
                 Err(Fault::Refused(error)) => results.push(Err(error)),
                 Err(Fault::Undo(_)) => {
@@ -206,8 +217,7 @@ impl Session<'_> {
         for item in batch {
             let uses = self.uses.clone();
             self.run("SAVEPOINT one")?;
-            let result = write::write(self.connection, &mut self.statements, &mut self.uses, &item.work);
-            let error = match result {
+            let error = match self.write(item) {
                 Ok(done) => {
                     results.push(Ok(done));
                     self.run("RELEASE one")?;
@@ -228,6 +238,10 @@ impl Session<'_> {
         }
         self.end(batch.len())?;
         Ok(results)
+    }
+
+    fn write(&mut self, item: &Write) -> Result<Done, Fault> {
+        write::write(self.connection, &mut self.statements, &mut self.uses, self.folder, &item.work)
     }
 
     fn begin(&mut self) -> Result<(), Setback> {
@@ -303,6 +317,18 @@ impl Session<'_> {
         }
         if let Err(error) = self.connection.execute_batch("ROLLBACK") {
             self.poison.set(&format!("rollback: {error}"));
+        }
+    }
+
+    fn measure_if_due(&mut self, batch: &[Write]) {
+        if self.gauge.most().is_none() {
+            return;
+        }
+        let bytes = batch.iter().map(|item| item.work.bytes()).sum();
+        let at_once = batch.iter().any(|item| item.work.concerns_blobs());
+        if let Err(error) = self.gauge.after(&mut self.since, bytes, at_once, self.connection) {
+            // The limit of the file holds all the same.
+            tracing::warn!(%error, "the store's size cannot be measured");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Executions to test with.
 
+use std::path::{Path, PathBuf};
+
 use jiff::Timestamp;
 use model::{
     AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
@@ -24,10 +26,36 @@ pub(crate) fn definition() -> Definition {
     Definition { hash, automation, path: "automations/orders.yaml".to_owned(), text }
 }
 
+/// So many bytes of text, another for each seed, of which little can be compressed.
+pub(crate) fn text(seed: u32, bytes: usize) -> String {
+    let mut state = u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let letters = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'#' + u8::try_from((state >> 20) % 57).unwrap_or(0))
+    });
+    letters.take(bytes).collect()
+}
+
+/// The files of the blobs of a store in this directory, in order.
+pub(crate) fn blob_files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for part in std::fs::read_dir(directory.join("blobs")).into_iter().flatten() {
+        let part = part.expect("it is read").path();
+        if part.file_name().is_some_and(|name| name != "unnamed") {
+            let files = std::fs::read_dir(part).expect("it is read");
+            found.extend(files.map(|file| file.expect("it is read").path()));
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The numbered execution, with an input of so many bytes.
 pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
     let definition = definition();
-    let inputs: Map = [("text", Value::from("x".repeat(bytes)))].into_iter().collect();
+    let inputs: Map = [("text", Value::from(text(number, bytes)))].into_iter().collect();
     let started = Event::Started {
         at: at(i64::from(number)),
         automation: definition.automation,
@@ -44,7 +72,7 @@ pub(crate) fn accept(number: u32, bytes: usize) -> Accept {
 
 /// One step that ended.
 pub(crate) fn step(number: u32, first: u32, bytes: usize) -> Append {
-    let outcome = StepOutcome::Succeeded { result: Value::from("x".repeat(bytes)) };
+    let outcome = StepOutcome::Succeeded { result: Value::from(text(number ^ first << 16, bytes)) };
     let event = Event::StepFinished { at: at(1), step: format!("s[{first}]"), took_us: 1, outcome };
     Append { events: vec![event], ..Append::new(id(number), first, Status::Running) }
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use crate::common::{accept, pause, prepare, whole};
+use crate::common::{accept, blob_files, pause, prepare, whole};
 use store::{Options, SqliteStore, Store};
 
 /// In this variable the process that is to be killed finds where to write.
@@ -26,7 +26,9 @@ fn write_until_killed(directory: &str) {
                     // Far more than are ever reached; an end all the same, should nobody kill it.
                     for turn in 0..20_000 {
                         let number = turn * 8 + writer + 1;
-                        store.accept(accept(number, 200)).await.expect("it is accepted");
+                        // One of the writers has large values: a blob and its row are apart for a moment.
+                        let bytes = if writer == 0 { 80_000 } else { 200 };
+                        store.accept(accept(number, bytes)).await.expect("it is accepted");
                         writeln!(std::io::stdout(), "stored {number} 1").expect("somebody reads");
                         for first in [1, 2] {
                             store.append(pause(number, first, 200)).await.expect("it is appended");
@@ -86,9 +88,16 @@ fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
             let found = whole(&store, number).await;
             assert!((answered..=3).contains(&found), "{number} has {found} events, not {answered}");
         }
+        store.tidy().await.expect("it is tidied");
+        store.close().await.expect("it closes");
     });
     let file = rusqlite::Connection::open(directory.path().join("cogwork.db")).expect("it opens");
     let sound: String =
         file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("it is checked");
     assert_eq!(sound, "ok");
+    let rows: usize = file
+        .query_row("SELECT count(*) FROM blobs", [], |row| row.get::<_, u32>(0))
+        .expect("a count") as usize;
+    assert!(rows > 0);
+    assert_eq!(blob_files(directory.path()).len(), rows, "what the kill left of a blob is gone");
 }

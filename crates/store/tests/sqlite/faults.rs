@@ -5,7 +5,9 @@ use std::pin::pin;
 use crate::common::{accept, at, end, id, pause, prepare, step, whole};
 use futures_util::future::join_all;
 use futures_util::poll;
-use store::{CommitFault, Durability, Error, Failpoints, Options, Prune, SqliteStore, StateWrite, Store};
+use store::{
+    CommitFault, Durability, Error, Failpoints, Options, Prune, PruneRule, SqliteStore, StateWrite, Store,
+};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
@@ -108,7 +110,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     assert!(matches!(refused, Error::Full), "{refused}");
     assert!(stored > 10, "{stored}");
     assert_eq!(store.unfinished_count().await.expect("it is counted"), u64::from(stored) - 1);
-    let all = Prune { before: at(5000), automation: None, except: Vec::new(), keep_failed: false };
+    let all = Prune::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all.clone(), 1000).await.expect("it prunes without room"), 1);
     for number in 2..=stored {
         store.append(end(number, 1)).await.expect("there is room for little things");

@@ -2,6 +2,9 @@
 
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
+mod backup;
+mod blobs;
+mod budget;
 mod common;
 mod crash;
 mod faults;

@@ -1,0 +1,107 @@
+//! A copy of a store that is in use: the file as it was at one moment, and the blobs that it names.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::blobs::{self, Folder, Hash};
+use super::gauge::Gauge;
+use super::place::{Place, sync_directory};
+use super::pool::read_error;
+use super::{schema, settings};
+use crate::Error;
+
+/// What was copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    /// The folder that it is in, which is a store of its own.
+    pub path: PathBuf,
+    /// How many executions it has.
+    pub executions: u64,
+    /// How many large values it has, each in a file.
+    pub blobs: u64,
+    /// How many bytes it takes.
+    pub bytes: u64,
+}
+
+/// Copies the store at `from` to the folder `to`, which it makes. It may be in use by a daemon, whose writes go on.
+pub(super) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
+    let place = Place::of(from);
+    let source = settings::open_reader(&place.file)?;
+    schema::check(&source, &place.file)?;
+    // It counts writing the copy as writing.
+    source.pragma_update(None, "query_only", false).map_err(read_error)?;
+    let failed = |reason: String| Error::Backup { path: to.to_owned(), reason };
+    let io = |error: std::io::Error| failed(error.to_string());
+    if to.exists() {
+        return Err(failed("it exists already; name a folder that does not".to_owned()));
+    }
+    // What has the name that was asked for is complete.
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    if partial.exists() {
+        let reason = format!("`{}` is left of one that was cut off; remove it", partial.display());
+        return Err(failed(reason));
+    }
+    let copy = Place::of_directory(&partial);
+    copy.make_directory()?;
+    let done = copy_all(&place, &source, &copy).and_then(|backup| {
+        std::fs::rename(&partial, to).map_err(io)?;
+        sync_directory(above(to)).map_err(io)?;
+        Ok(Backup { path: to.to_owned(), ..backup })
+    });
+    if done.is_err() {
+        // Nobody has use for a part; if it cannot go, the next attempt says so.
+        let _ = std::fs::remove_dir_all(&partial);
+    }
+    done.map_err(|error| match error {
+        Error::Full => failed("there is no space left".to_owned()),
+        other => other,
+    })
+}
+
+fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, Error> {
+    let failed = |reason: String| Error::Backup { path: copy.directory.clone(), reason };
+    let io = |error: std::io::Error| failed(error.to_string());
+    // Before the moment of which the copy is, so that what it names is still there when its turn comes.
+    let _kept = blobs::keep(place).map_err(io)?;
+    copy.make_file()?;
+    let name = copy.file.to_str().ok_or_else(|| failed("its path is no text".to_owned()))?;
+    source.execute("VACUUM INTO ?1", [name]).map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => Error::Full,
+        _ => read_error(error),
+    })?;
+    File::open(&copy.file).and_then(|file| file.sync_all()).map_err(io)?;
+    let connection = settings::open_reader(&copy.file)?;
+    let (from, to) = (Folder::of(place, Gauge::default()), Folder::of(copy, Gauge::default()));
+    let mut backup = Backup { path: PathBuf::new(), executions: 0, blobs: 0, bytes: 0 };
+    let mut blobs =
+        connection.prepare("SELECT hash, length FROM blobs WHERE uses > 0").map_err(read_error)?;
+    let mut rows = blobs.query([]).map_err(read_error)?;
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let (hash, length): (Hash, u32) =
+            row.get(0).and_then(|hash| Ok((hash, row.get(1)?))).map_err(read_error)?;
+        // Read and not only copied: what is damaged shows now, not when it is needed.
+        let content = from.read(&hash, length as usize)?;
+        backup.bytes += to.put(content.as_bytes())?.stored();
+        backup.blobs += 1;
+    }
+    to.clear_unnamed().map_err(io)?;
+    check(&connection)?;
+    let count = connection.query_row("SELECT count(*) FROM executions", [], |row| row.get::<_, i64>(0));
+    backup.executions = u64::try_from(count.map_err(read_error)?).unwrap_or_default();
+    backup.bytes += copy.file.metadata().map_err(io)?.len();
+    sync_directory(&copy.directory).map_err(io)?;
+    Ok(backup)
+}
+
+fn check(copy: &Connection) -> Result<(), Error> {
+    let found: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(read_error)?;
+    if found == "ok" { Ok(()) } else { Err(Error::Corrupt { what: found }) }
+}
+
+fn above(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

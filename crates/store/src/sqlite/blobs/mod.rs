@@ -1,0 +1,254 @@
+//! Large values: cut out of the texts of rows, kept in files that are named by what they hold, and put back when the
+//! rows are read.
+
+mod cut;
+mod folder;
+mod pack;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::ExecutionId;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use tokio::sync::Semaphore;
+
+use super::encode::{Done, Work};
+use super::pool::{Pool, read_error};
+use super::queue::{QUEUE_BYTES, Queue};
+use super::read::corrupt;
+use super::write::Fault;
+use crate::Error;
+
+pub(super) use folder::{Folder, Hash, Pin, keep};
+
+/// How many callers write blobs at one time; each holds its value once more, compressed.
+const WRITERS: usize = 4;
+
+/// How many rows of blobs one step deletes.
+const STEP_ROWS: u32 = 500;
+
+/// A value that was cut out of a row's text.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// Where it is to be put back.
+    pub(super) at: usize,
+    /// Its blob, which stays at least until the row is committed.
+    pub(super) blob: Arc<Pin>,
+}
+
+/// What takes large values out of rows before they are queued.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    folder: Arc<Folder>,
+    threshold: usize,
+    turns: Semaphore,
+}
+
+impl Cutter {
+    /// One that cuts out what has so many bytes or more.
+    pub(super) fn new(folder: Arc<Folder>, threshold: usize) -> Self {
+        Self { folder, threshold: threshold.max(1), turns: Semaphore::new(WRITERS) }
+    }
+
+    /// Moves the large values of this work into blobs, which are on disk when it returns.
+    ///
+    /// # Errors
+    /// Those of [`Folder::put`].
+    pub(super) async fn cut(&self, mut work: Work) -> Result<Work, Error> {
+        // All that a small write pays.
+        if work.texts().all(|(text, _)| text.len() < self.threshold) {
+            return Ok(work);
+        }
+        // Refused as a whole, which the queue says.
+        if work.bytes() > QUEUE_BYTES {
+            return Ok(work);
+        }
+        let _turn = self.turns.acquire().await.map_err(|_| Error::Closed)?;
+        let (folder, threshold) = (self.folder.clone(), self.threshold);
+        let cutting = tokio::task::spawn_blocking(move || {
+            for (text, cuts) in work.texts() {
+                *cuts = cut_one(&folder, text, threshold)?;
+            }
+            Ok(work)
+        });
+        cutting.await.map_err(|error| Error::Write { reason: error.to_string() })?
+    }
+}
+
+fn cut_one(folder: &Folder, text: &mut String, threshold: usize) -> Result<Vec<Cut>, Error> {
+    if text.len() < threshold {
+        return Ok(Vec::new());
+    }
+    let ranges = cut::large(text, threshold);
+    let blobs = ranges.iter().map(|range| folder.put(&text.as_bytes()[range.clone()]));
+    let blobs = blobs.collect::<Result<Vec<_>, _>>()?;
+    let (left, places) = cut::without(text, &ranges);
+    *text = left;
+    Ok(places.into_iter().zip(blobs).map(|(at, blob)| Cut { at, blob }).collect())
+}
+
+/// Notes in the open transaction what was cut out of a row, and that its blobs are used.
+pub(super) fn note(
+    connection: &Connection,
+    execution: ExecutionId,
+    first: u32,
+    cuts: &[Cut],
+) -> rusqlite::Result<()> {
+    if cuts.is_empty() {
+        return Ok(());
+    }
+    let mut reuse = connection.prepare_cached("UPDATE blobs SET uses = uses + 1 WHERE hash = ?1")?;
+    let mut new =
+        connection.prepare_cached("INSERT INTO blobs (hash, length, stored, uses) VALUES (?1, ?2, ?3, 1)")?;
+    let mut place =
+        connection.prepare_cached("INSERT INTO cuts (execution, first, at, blob) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut added = 0;
+    for Cut { at, blob } in cuts {
+        if reuse.execute([blob.hash])? == 0 {
+            let stored = signed(blob.stored());
+            new.execute(params![blob.hash, signed(blob.length), stored])?;
+            added += stored;
+        }
+        place.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
+    }
+    count_bytes(connection, added)
+}
+
+/// What is cut out of the rows of an execution: by the row's first event, where it goes and what it is.
+pub(super) type Places = HashMap<u32, Vec<(usize, Hash, usize)>>;
+
+/// What is cut out of the rows of an execution.
+pub(super) fn places(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Places> {
+    let mut statement = connection.prepare_cached(
+        "SELECT first, at, blob, length FROM cuts LEFT JOIN blobs ON hash = blob \
+         WHERE execution = ?1 ORDER BY first, at",
+    )?;
+    let mut rows = statement.query([execution.as_bytes()])?;
+    let mut places = Places::new();
+    while let Some(row) = rows.next()? {
+        let blob = (row.get::<_, u32>(1)? as usize, row.get(2)?, row.get::<_, u32>(3)? as usize);
+        places.entry(row.get(0)?).or_default().push(blob);
+    }
+    Ok(places)
+}
+
+/// The text of a row as it was before this was cut out of it.
+///
+/// # Errors
+/// [`Error::Corrupt`] if a blob is missing or damaged, or does not fit.
+pub(super) fn put_back(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)]) -> Result<String, Error> {
+    let read = |(at, hash, length): &(usize, Hash, usize)| Ok((*at, folder.read(hash, *length)?));
+    let parts = cuts.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
+    cut::with(text, &parts).ok_or_else(|| corrupt("a place of a blob is none of its row's".to_owned()))
+}
+
+/// Deletes some of what was cut out of a deleted execution's rows, and gives how much that was.
+pub(super) fn forget_cuts(
+    connection: &Connection,
+    execution: &[u8; 16],
+    limit: usize,
+) -> rusqlite::Result<usize> {
+    let mut gone = connection.prepare_cached(
+        "DELETE FROM cuts WHERE (execution, first, at) IN ( \
+           SELECT execution, first, at FROM cuts WHERE execution = ?1 ORDER BY first, at LIMIT ?2) RETURNING blob",
+    )?;
+    let blobs = gone.query_map(params![execution, signed(limit)], |row| row.get::<_, Hash>(0))?;
+    let blobs = blobs.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut unuse = connection.prepare_cached("UPDATE blobs SET uses = uses - 1 WHERE hash = ?1")?;
+    for blob in &blobs {
+        unuse.execute([blob])?;
+    }
+    Ok(blobs.len())
+}
+
+/// Deletes some rows of blobs that nothing uses, but for those that a write on its way will use. Answered with those that
+/// went, whose files are to go now.
+pub(super) fn forget_unused(connection: &Connection, folder: &Folder) -> Result<Done, Fault> {
+    let mut unused = connection.prepare_cached("SELECT hash FROM blobs WHERE uses = 0")?;
+    let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1 RETURNING stored")?;
+    let mut rows = unused.query([])?;
+    let (mut gone, mut bytes) = (Vec::new(), 0);
+    while gone.len() < STEP_ROWS as usize
+        && let Some(row) = rows.next()?
+    {
+        let hash: Hash = row.get(0)?;
+        if !folder.is_pinned(&hash) {
+            gone.push(hash);
+        }
+    }
+    drop(rows);
+    for hash in &gone {
+        bytes -= delete.query_row([hash], |row| row.get::<_, i64>(0))?;
+    }
+    count_bytes(connection, bytes)?;
+    Ok(Done::Unused(gone))
+}
+
+/// Deletes the blobs that nothing uses. Nothing happens while somebody copies the folder.
+pub(super) async fn sweep(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
+    let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(()) };
+    let mut right = right;
+    loop {
+        let Done::Unused(gone) = queue.write(Work::ForgetBlobs).await? else { return Ok(()) };
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let folder = folder.clone();
+        right = pool
+            .read(move |connection| {
+                for hash in &gone {
+                    folder.delete_unless(hash, || is_named(connection, hash), &right)?;
+                }
+                Ok(right)
+            })
+            .await?;
+    }
+}
+
+/// Deletes files that no row names, which a crash between a blob and its row leaves, and gives how many went.
+pub(super) async fn sweep_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
+    let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
+    let mut right = right;
+    let mut gone = 0;
+    for index in 0..=u8::MAX {
+        let folder = folder.clone();
+        // One part at a time, so that other reads have their turns.
+        let (strays, back) = pool
+            .read(move |connection| {
+                let mut strays = 0;
+                for hash in folder.part(index).map_err(|error| write_error(&error))? {
+                    if !is_named(connection, &hash)? {
+                        let deleted = folder.delete_unless(&hash, || is_named(connection, &hash), &right)?;
+                        strays += u64::from(deleted);
+                    }
+                }
+                Ok((strays, right))
+            })
+            .await?;
+        (gone, right) = (gone + strays, back);
+    }
+    Ok(gone)
+}
+
+fn is_named(connection: &Connection, hash: &Hash) -> Result<bool, Error> {
+    let row = connection
+        .prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")
+        .and_then(|mut statement| statement.query_row([hash], |_| Ok(())).optional());
+    row.map(|row| row.is_some()).map_err(read_error)
+}
+
+fn count_bytes(connection: &Connection, added: i64) -> rusqlite::Result<()> {
+    if added != 0 {
+        let sql = "UPDATE meta SET value = value + ?1 WHERE name = 'blobBytes'";
+        connection.prepare_cached(sql)?.execute([added])?;
+    }
+    Ok(())
+}
+
+fn write_error(error: &std::io::Error) -> Error {
+    Error::Write { reason: format!("the folder of blobs: {error}") }
+}
+
+fn signed<N: TryInto<i64>>(number: N) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}

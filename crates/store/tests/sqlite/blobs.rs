@@ -1,0 +1,209 @@
+//! Large values in files of their own.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::pin::pin;
+
+use futures_util::poll;
+use model::{Event, Payload};
+use store::{
+    Append, CommitFault, Durability, Error, Failpoints, Options, Prune, PruneRule, SqliteStore, Store,
+};
+use tokio::task::unconstrained;
+
+use crate::common::{accept, at, blob_files, end, id, new, prepare, step, text};
+
+const LARGE: usize = 100_000;
+
+fn options() -> Options {
+    Options { durability: Durability::Relaxed, ..Options::default() }
+}
+
+async fn open(directory: &Path, options: Options) -> SqliteStore {
+    let store = SqliteStore::open(directory, options).expect("it opens");
+    prepare(&store).await;
+    store
+}
+
+/// The text that the numbered execution started with, read back.
+async fn input(store: &SqliteStore, number: u32) -> Result<String, Error> {
+    let events = store.events(id(number)).await?.expect("it is there");
+    let Some(Event::Started { payload: Payload::Manual { inputs }, .. }) = events.first() else {
+        panic!("it was started by hand")
+    };
+    Ok(inputs.get("text").and_then(model::Value::as_str).expect("a text").to_owned())
+}
+
+#[tokio::test]
+async fn a_large_value_is_a_file_for_its_owner_alone_and_comes_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path(), options()).await;
+    store.accept(accept(1, LARGE)).await.expect("it is accepted");
+    store.accept(accept(2, 1000)).await.expect("it is accepted");
+    store.append(step(1, 1, LARGE)).await.expect("it is appended");
+    let files = blob_files(directory.path());
+    assert_eq!(files.len(), 2, "one a large value, none for small ones");
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!((mode(&files[0]), mode(&directory.path().join("blobs"))), (0o600, 0o700));
+    assert_eq!(input(&store, 1).await.expect("it is read"), text(1, LARGE));
+    assert_eq!(input(&store, 2).await.expect("it is read"), text(2, 1000));
+    let reader = SqliteStore::open_read_only(directory.path()).expect("it opens");
+    assert_eq!(input(&reader, 1).await.expect("it is read"), text(1, LARGE));
+    let info = store.info().await.expect("it is told");
+    assert!(info.blob_bytes > 100_000 && info.blob_bytes < 200_000, "{info:?}");
+}
+
+#[tokio::test]
+async fn the_same_value_is_one_file_until_nothing_has_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path(), options()).await;
+    for number in 1..=3 {
+        let mut same = new(number, LARGE);
+        same.started = new(9, LARGE).started;
+        let executions = vec![same];
+        store.accept(store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
+    }
+    assert_eq!(blob_files(directory.path()).len(), 1);
+    let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
+    for (number, left) in [(1, 1), (2, 1), (3, 0)] {
+        assert_eq!(input(&store, number).await.expect("it is read"), text(9, LARGE));
+        store.append(end(number, 1)).await.expect("it ends");
+        assert_eq!(store.prune(all(), 10).await.expect("it prunes"), 1);
+        assert_eq!(blob_files(directory.path()).len(), left);
+    }
+    assert_eq!(store.info().await.expect("it is told").blob_bytes, 0);
+}
+
+#[tokio::test]
+async fn what_compresses_well_takes_little_room() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path(), options()).await;
+    let mut easy = step(1, 1, 0);
+    let result = "the same again ".repeat(100_000);
+    let outcome = model::StepOutcome::Succeeded { result: result.as_str().into() };
+    easy.events = vec![Event::StepFinished { at: at(1), step: "easy".to_owned(), took_us: 1, outcome }];
+    store.accept(accept(1, 10)).await.expect("it is accepted");
+    store.append(easy.clone()).await.expect("it is appended");
+    assert!(store.info().await.expect("it is told").blob_bytes < 15_000);
+    let events = store.events(id(1)).await.expect("it is read").expect("it is there");
+    assert_eq!(events[1..], easy.events);
+}
+
+#[tokio::test]
+async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
+    for missing in [true, false] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path(), options()).await;
+        store.accept(accept(1, LARGE)).await.expect("it is accepted");
+        let file = blob_files(directory.path()).remove(0);
+        if missing {
+            std::fs::remove_file(&file).expect("it goes");
+        } else {
+            let mut bytes = std::fs::read(&file).expect("it is read");
+            bytes[500] ^= 1;
+            std::fs::write(&file, bytes).expect("it is written");
+        }
+        let error = input(&store, 1).await.expect_err("it cannot be read").to_string();
+        let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+        assert!(error.contains(name) && error.contains("blob"), "{error}");
+        assert!(store.execution(id(1)).await.expect("it is read").is_some(), "lists do not need it");
+        // The same value, come anew, makes it whole.
+        let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
+        store.accept(store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
+        assert_eq!(input(&store, 1).await.expect("it is read"), text(1, LARGE));
+    }
+}
+
+#[tokio::test]
+async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let failpoints = Failpoints::default();
+    let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
+    failpoints.fail_next_commit(CommitFault::NotWritten);
+    let error = store.accept(accept(1, LARGE)).await.expect_err("it is not committed");
+    assert!(error.outcome_unknown());
+    assert_eq!(blob_files(directory.path()).len(), 1, "a blob is written before the row that names it");
+    drop(store);
+    let store = open(directory.path(), options()).await;
+    assert!(store.events(id(1)).await.expect("it is read").is_none());
+    store.accept(accept(2, LARGE)).await.expect("it is accepted");
+    assert_eq!(store.tidy().await.expect("it is tidied"), 1);
+    assert_eq!(input(&store, 2).await.expect("it is read"), text(2, LARGE));
+    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+}
+
+#[tokio::test]
+async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let failpoints = Failpoints::default();
+    let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
+    // Its one user is deleted but for its rows of events, so it is about to go itself.
+    store.accept(accept(1, LARGE)).await.expect("it is accepted");
+    store.append(end(1, 1)).await.expect("it ends");
+    let held = failpoints.hold_writer();
+    let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
+    let accepting = store.accept(store::Accept { executions, ..Default::default() });
+    let pruning = async {
+        let pruned = store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await;
+        pruned.expect("it prunes");
+        store.tidy().await.expect("it is tidied")
+    };
+    {
+        let mut both = pin!(unconstrained(futures_util::future::join(accepting, pruning)));
+        // Until the one waits for the writer, which has its blob; the other waits behind it.
+        assert!(poll!(&mut both).is_pending());
+        drop(held);
+        let (accepted, strays) = both.await;
+        accepted.expect("it is accepted");
+        assert_eq!(strays, 0);
+    }
+    assert_eq!(input(&store, 2).await.expect("it is read"), text(1, LARGE));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_come_and_go_at_once_are_never_lost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path(), Options { blob_bytes: 1000, ..options() }).await;
+    let writing = (0..4_u32).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for turn in 0..60 {
+                let number = 1 + turn * 4 + writer;
+                // Three values in all: each is dropped by one and taken up by another all the time.
+                let executions = vec![store::NewExecution { id: id(number), ..new(number % 3, 2000) }];
+                store
+                    .accept(store::Accept { executions, ..Default::default() })
+                    .await
+                    .expect("it is accepted");
+                assert_eq!(input(&store, number).await.expect("it is whole"), text(number % 3, 2000));
+                store.append(end(number, 1)).await.expect("it ends");
+            }
+        })
+    });
+    let writing = futures_util::future::join_all(writing);
+    let pruning = async {
+        let mut gone = 0;
+        while gone < 240 {
+            gone += store.prune(Prune::new(PruneRule::AllButNewest(0)), 7).await.expect("it prunes");
+            store.tidy().await.expect("it is tidied");
+        }
+    };
+    let (written, ()) = futures_util::future::join(writing, pruning).await;
+    for writer in written {
+        writer.expect("each read what it wrote");
+    }
+    assert_eq!(blob_files(directory.path()).len(), 0);
+}
+
+#[tokio::test]
+async fn a_value_that_only_together_with_others_is_large_stays_where_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path(), options()).await;
+    store.accept(accept(1, 10)).await.expect("it is accepted");
+    let events: Vec<Event> = (1..=40).flat_map(|first| step(1, first, 5000).events).collect();
+    let append = Append { events: events.clone(), ..step(1, 1, 0) };
+    store.append(append).await.expect("it is appended");
+    assert_eq!(blob_files(directory.path()).len(), 0);
+    let found = store.events(id(1)).await.expect("it is read").expect("it is there");
+    assert_eq!(found[1..], events);
+}

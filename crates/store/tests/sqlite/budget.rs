@@ -1,0 +1,78 @@
+//! The size that a store may have.
+
+use std::path::Path;
+
+use store::{Durability, Error, Options, Prune, PruneRule, Room, SqliteStore, Store};
+
+use crate::common::{accept, end, id, prepare, step};
+
+const MOST: u64 = 4 << 20;
+
+async fn open(directory: &Path) -> SqliteStore {
+    let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
+    let store = SqliteStore::open(directory, options).expect("it opens");
+    prepare(&store).await;
+    store
+}
+
+/// Bytes of the file and all blobs.
+async fn taken(store: &SqliteStore, directory: &Path) -> u64 {
+    let file = std::fs::metadata(directory.join("cogwork.db")).expect("it is there").len();
+    file + store.info().await.expect("it is told").blob_bytes
+}
+
+#[tokio::test]
+async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() {
+    for bytes in [20_000, 100_000] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path()).await;
+        let mut stored = 0;
+        let refused = loop {
+            match store.accept(accept(stored + 1, bytes)).await {
+                Ok(_) => stored += 1,
+                Err(error) => break error,
+            }
+            assert!(stored < 1000, "the limit holds");
+        };
+        assert!(matches!(refused, Error::Full), "{refused}");
+        assert_eq!((store.room(), store.info().await.expect("it is told").room), (Room::None, Room::None));
+        assert!(taken(&store, directory.path()).await <= MOST);
+        // A step more, and its end, for each that was accepted.
+        for number in 1..=stored {
+            store.append(step(number, 1, 200)).await.expect("there is room for what was accepted");
+            store.append(end(number, 2)).await.expect("it ends");
+        }
+        assert_eq!(store.unfinished_count().await.expect("it is counted"), 0);
+        store.close().await.expect("it closes");
+        let store = open(directory.path()).await;
+        assert_eq!(store.room(), Room::None, "it is known from the start");
+        let oldest = Prune::new(PruneRule::Oldest);
+        while store.room() != Room::Enough {
+            assert_eq!(store.prune(oldest.clone(), 5).await.expect("it prunes"), 5);
+        }
+        assert!(store.execution(id(1)).await.expect("it is read").is_none(), "the oldest went");
+        assert!(store.execution(id(stored)).await.expect("it is read").is_some());
+        store.accept(accept(stored + 1, bytes)).await.expect("there is room again");
+        assert!(taken(&store, directory.path()).await <= MOST);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_large_values_at_once_stay_within_the_size_together() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(directory.path()).await;
+    let writing = (0..8_u32).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for turn in 0..20 {
+                let refused = store.accept(accept(1 + turn * 8 + writer, 300_000)).await.err();
+                assert!(matches!(refused, None | Some(Error::Full)), "{refused:?}");
+            }
+        })
+    });
+    for writer in futures_util::future::join_all(writing).await {
+        writer.expect("it writes");
+    }
+    let taken = taken(&store, directory.path()).await;
+    assert!((MOST / 2..=MOST).contains(&taken), "{taken}");
+}
