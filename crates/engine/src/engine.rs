@@ -20,7 +20,7 @@ use crate::services::Services;
 use crate::settings::Settings;
 use crate::told::{Notice, Standing, Start, Status};
 use crate::vault::{KeptSecret, Rotation, Vault};
-use crate::{Error, poll, scheduler, subscribe, watch as watcher};
+use crate::{Error, poll, retention, scheduler, subscribe, watch as watcher};
 
 /// A running engine. Cheap to clone.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Engine {
             services.tracker.spawn(scheduler::run(services.clone()));
             services.tracker.spawn(poll::run(services.clone()));
             services.tracker.spawn(subscribe::run(services.clone()));
-            services.tracker.spawn(crate::watch::prune(services.clone()));
+            services.tracker.spawn(retention::run(services.clone()));
         }
         services.tracker.spawn(services.clone().dispatch());
         services.tracker.spawn(services.clone().wake_in_time());

@@ -295,6 +295,7 @@ pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
             Rejection::unavailable("too many executions are waiting", *retry_after)
         }
         Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
+        Error::Store(store::Error::Full) => Rejection::unavailable("the store is full", RETRY_AFTER),
         other => {
             tracing::error!(error = %other, "a request could not be made durable");
             Rejection::unavailable("the request could not be stored; try again", RETRY_AFTER)

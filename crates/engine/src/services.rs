@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use store::Store;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -64,6 +64,8 @@ pub(crate) struct Services {
     /// What still runs is cut off.
     pub(crate) abort: CancellationToken,
     pub(crate) tracker: TaskTracker,
+    /// Told when the store has little room left.
+    pub(crate) room_wanted: Notify,
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) loader: Loader,
     store_lost: AtomicBool,
@@ -141,6 +143,7 @@ impl Services {
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),
+            room_wanted: Notify::new(),
             generation,
             loader,
             store_lost: AtomicBool::new(false),
@@ -174,9 +177,11 @@ impl Services {
     /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
     /// is for the next start to read (guarantee G21).
     pub(crate) fn lost(&self, error: &store::Error) {
-        if !error.outcome_unknown() {
-            tracing::error!(%error, "the store refused a write");
-            return;
+        match error {
+            // Said once by whoever makes room, not once a request.
+            store::Error::Full => return self.room_wanted.notify_one(),
+            error if error.outcome_unknown() => {}
+            error => return tracing::error!(%error, "the store refused a write"),
         }
         if !self.store_lost.swap(true, Ordering::Relaxed) {
             tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");

@@ -31,7 +31,7 @@ pub struct Settings {
     pub own_addresses: Vec<SocketAddr>,
     /// Whether a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
     pub allow_credential_debug: bool,
-    /// How long finished executions are kept.
+    /// How long finished executions are kept, unless their Automation says otherwise; `None`: nothing is deleted.
     pub retention: Option<Retention>,
     /// What nothing may exceed.
     pub limits: Limits,
@@ -91,7 +91,7 @@ impl Settings {
             outbound_allow: Vec::new(),
             own_addresses: Vec::new(),
             allow_credential_debug: true,
-            retention: Some(Retention { days: 14, keep_failed: false }),
+            retention: Some(Retention { days: Some(14), ..Retention::default() }),
             limits: Limits::default(),
             watch: true,
             background: true,

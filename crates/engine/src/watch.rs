@@ -1,4 +1,4 @@
-//! Notices when the project folder changes, and clears old executions away.
+//! Notices when the project folder changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::Retention;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use store::Prune;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{FileKind, Look};
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::services::Services;
 
 /// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
 const SETTLED: Duration = Duration::from_millis(5);
@@ -30,16 +27,6 @@ const MAX_PATHS: usize = 256;
 /// The folder is looked at this often regardless: a watch can go deaf without a word (a folder made anew, a link
 /// swapped, a remote file system). Files whose size and time are the same are not read.
 const RESCAN: Duration = Duration::from_secs(3);
-/// How often old executions are cleared away, and how many at one time.
-const PRUNE_EVERY: Duration = Duration::from_secs(3600);
-const PRUNE_BATCH: u32 = 1000;
-/// How long the keys of deleted executions are remembered: longer than any sender repeats itself, and the watermark
-/// of a schedule is past its instants long before.
-const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How long a value that has expired stays, though nobody sees it: whoever writes over one named its version a moment
-/// ago.
-const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
-
 /// Reloads whenever something changed, until the engine stops.
 pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let (clock, dir) = (engine.clock().clone(), engine.settings().dir.clone());
@@ -228,88 +215,5 @@ fn identity(dir: &Path) -> Option<u64> {
     #[cfg(not(unix))]
     {
         dir.is_dir().then_some(1)
-    }
-}
-
-/// Clears away executions that ended longer ago than they are kept, until the engine stops.
-pub(crate) async fn prune(services: Arc<Services>) {
-    loop {
-        prune_once(&services).await;
-        let next = services.clock.now().checked_add(PRUNE_EVERY).unwrap_or(Timestamp::MAX);
-        tokio::select! {
-            biased;
-            () = services.closing.cancelled() => return,
-            () = services.clock.sleep_until(next) => {}
-        }
-    }
-}
-
-async fn prune_once(services: &Services) {
-    let catalog = services.catalog.load_full();
-    let own: Vec<_> = catalog
-        .automations()
-        .filter_map(|deployed| Some((deployed.automation.id.clone(), deployed.automation.retention?)))
-        .collect();
-    let except: Vec<_> = own.iter().map(|(id, _)| id.clone()).collect();
-    let mut rules: Vec<_> = own.into_iter().map(|(id, rule)| (Some(id), Vec::new(), rule)).collect();
-    rules.extend(services.settings.retention.map(|rule| (None, except, rule)));
-    let mut gone = 0;
-    for (automation, except, Retention { days, keep_failed }) in rules {
-        let age = Duration::from_secs(u64::from(days) * 86_400);
-        let Ok(before) = services.clock.now().checked_sub(age) else { continue };
-        let filter = Prune { before, automation, except, keep_failed };
-        loop {
-            match services.store.prune(filter.clone(), PRUNE_BATCH).await {
-                Ok(count) => {
-                    gone += count;
-                    if count < u64::from(PRUNE_BATCH) || services.closing.is_cancelled() {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    services.lost(&error);
-                    return;
-                }
-            }
-        }
-    }
-    prune_keys(services).await;
-    prune_state(services).await;
-    prune_sendings(services).await;
-    if gone > 0 {
-        services.forget_stored_definitions();
-        tracing::info!(executions = gone, "cleared away what is older than it is kept");
-    }
-}
-
-async fn prune_keys(services: &Services) {
-    let Ok(before) = services.clock.now().checked_sub(KEYS_KEPT) else { return };
-    loop {
-        match services.store.prune_keys(before, PRUNE_BATCH).await {
-            Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
-            Ok(_) => return,
-            Err(error) => return services.lost(&error),
-        }
-    }
-}
-
-async fn prune_state(services: &Services) {
-    let Ok(before) = services.clock.now().checked_sub(EXPIRED_KEPT) else { return };
-    loop {
-        match services.store.prune_state(before, PRUNE_BATCH).await {
-            Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
-            Ok(_) => return,
-            Err(error) => return services.lost(&error),
-        }
-    }
-}
-
-async fn prune_sendings(services: &Services) {
-    loop {
-        match services.store.prune_sendings(services.clock.now(), PRUNE_BATCH).await {
-            Ok(count) if count >= u64::from(PRUNE_BATCH) && !services.closing.is_cancelled() => {}
-            Ok(_) => return,
-            Err(error) => return services.lost(&error),
-        }
     }
 }

@@ -239,13 +239,33 @@ pub enum ConcurrencyPolicy {
     CancelRunning,
 }
 
-/// How long finished executions are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long finished executions are kept. What is left open is the daemon's to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// For so many days.
-    pub days: u32,
-    /// Whether failed ones are kept beyond that.
-    pub keep_failed: bool,
+    pub days: Option<u32>,
+    /// Those that did not succeed for so many.
+    pub failed_days: Option<u32>,
+    /// Whether those that did not succeed are kept for ever.
+    pub keep_failed: Option<bool>,
+    /// Of those that succeeded, and of those that did not, no more than so many, the ones accepted last.
+    pub count: Option<u32>,
+}
+
+impl Retention {
+    /// What this says, and what `other` says where this says nothing.
+    #[must_use]
+    pub fn over(self, other: Self) -> Self {
+        // Either of the two speaks of those that did not succeed.
+        let says_of_failed = self.failed_days.is_some() || self.keep_failed.is_some();
+        let of_failed = if says_of_failed { self } else { other };
+        Self {
+            days: self.days.or(other.days),
+            failed_days: of_failed.failed_days,
+            keep_failed: of_failed.keep_failed,
+            count: self.count.or(other.count),
+        }
+    }
 }
 
 impl Automation {

@@ -47,8 +47,8 @@ pub trait Store: Send + Sync + 'static {
     /// nothing. The first event's index must be the number of events stored so far, else [`Error::Conflict`]:
     /// somebody else wrote, and nothing was changed. A state that has not the version that is expected gives
     /// [`Error::StateChanged`], and nothing was changed either. A crash before the return leaves all of it or
-    /// none; a crash after, all.
-    async fn append(&self, append: Append) -> Result<(), Error>;
+    /// none; a crash after, all. It is only borrowed, so that whoever is told [`Error::Full`] can come again with it.
+    async fn append(&self, append: &Append) -> Result<(), Error>;
 
     /// All events of an execution in order; `None` if there is no such execution.
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error>;

@@ -5,6 +5,7 @@ use clap::{ArgMatches, Command};
 use crate::context::Context;
 use crate::exit::Exit;
 
+mod backup;
 mod completions;
 mod connections;
 mod connectors;
@@ -46,6 +47,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<polls::Polls>(),
     Entry::of::<subscriptions::Subscriptions>(),
     Entry::of::<state::State>(),
+    Entry::of::<backup::Backup>(),
     Entry::of::<connections::Connections>(),
     Entry::of::<secrets::Secrets>(),
     Entry::of::<connectors::Connectors>(),

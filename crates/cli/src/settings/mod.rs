@@ -62,6 +62,7 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) limits: engine::Limits,
     pub(crate) store_size: Option<u64>,
+    pub(crate) inline_size: usize,
     pub(crate) connections: usize,
     pub(crate) connections_per_address: usize,
     pub(crate) log_level: Option<String>,
@@ -93,9 +94,10 @@ impl Config {
             files_dir: None,
             outbound_allow: Vec::new(),
             allow_credential_debug: engine.allow_credential_debug,
-            retention: engine.retention.unwrap_or(Retention { days: 14, keep_failed: false }),
+            retention: engine.retention.unwrap_or_default(),
             limits: engine.limits,
             store_size: None,
+            inline_size: store::Options::BLOB_BYTES,
             connections: server.hook_limits.connections,
             connections_per_address: server.hook_limits.connections_per_peer,
             log_level: None,
@@ -177,6 +179,7 @@ impl Config {
         store::Options {
             durability: self.durability,
             max_bytes: self.store_size,
+            blob_bytes: self.inline_size,
             ..store::Options::default()
         }
     }

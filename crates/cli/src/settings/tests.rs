@@ -24,7 +24,7 @@ fn the_file_lies_over_the_defaults() {
     assert_eq!(config.data_dir, Path::new("project/data"));
     assert_eq!(config.outbound_allow, ["127.0.0.1", "10.0.0.0/8"]);
     assert_eq!((config.limits.queue, config.limits.result_bytes, config.limits.in_flight), (5, 1 << 20, 7));
-    assert_eq!((config.retention.days, config.retention.keep_failed), (3, true));
+    assert_eq!((config.retention.days, config.retention.keep_failed), (Some(3), Some(true)));
     assert_eq!(config.durability, store::Durability::Relaxed);
     assert_eq!((config.log_level.as_deref(), config.log_format), (Some("debug"), LogFormat::Json));
     assert!(!config.allow_credential_debug);

@@ -30,6 +30,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "polls",
         "subscriptions",
         "state",
+        "backup",
         "connections",
         "secrets",
         "connectors",

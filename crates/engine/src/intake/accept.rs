@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, NewExecution, PollWrite, Sending, Watermark};
+use store::{Accept, Accepted, NewExecution, PollWrite, Room, Sending, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -145,6 +145,9 @@ impl Services {
             self.store_definition(deployed).await?;
             accepted = self.store.accept(accept()).await;
         }
+        if self.store.room() != Room::Enough {
+            self.room_wanted.notify_one();
+        }
         Ok(accepted.inspect_err(|error| self.lost(error))?)
     }
 
@@ -235,9 +238,9 @@ impl Services {
     pub(crate) fn surroundings(&self) -> Surroundings {
         Surroundings {
             store: self.store.clone(),
+            closing: self.closing.clone(),
             clock: self.clock.clone(),
             notices: self.notices.clone(),
-            closing: self.closing.clone(),
             redactor: self.settings.redactor.clone(),
         }
     }

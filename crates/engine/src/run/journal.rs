@@ -38,10 +38,10 @@ pub(crate) struct Journal {
     id: ExecutionId,
     automation: model::AutomationId,
     store: Arc<dyn Store>,
-    clock: Arc<dyn Clock>,
-    notices: broadcast::Sender<Notice>,
     /// Cancelled once the engine stops.
     closing: CancellationToken,
+    clock: Arc<dyn Clock>,
+    notices: broadcast::Sender<Notice>,
     resumed: bool,
     /// Whether the order in which steps ended matters: where one has an `undo`.
     ordered: bool,
@@ -91,9 +91,10 @@ struct State {
 /// What a journal needs from around it.
 pub(crate) struct Surroundings {
     pub(crate) store: Arc<dyn Store>,
+    /// Cancelled once the engine stops.
+    pub(crate) closing: CancellationToken,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: broadcast::Sender<Notice>,
-    pub(crate) closing: CancellationToken,
     pub(crate) redactor: Redactor,
 }
 
@@ -105,9 +106,9 @@ impl Journal {
             remembers: tries_lists_again(automation),
             automation: automation.id.clone(),
             store: around.store,
+            closing: around.closing,
             clock: around.clock,
             notices: around.notices,
-            closing: around.closing,
             resumed: false,
             ordered: has_undo(automation),
             redactor: around.redactor,

@@ -14,8 +14,8 @@ use model::execution::{Event, ExecutionId, LogLine};
 use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription,
-    Wait, Watermark,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
+    Subscription, Wait, Watermark,
 };
 use tokio::sync::Notify;
 
@@ -87,7 +87,7 @@ impl<S: Store> Store for Noticed<S> {
         self.of(self.store.accept(accept)).await
     }
 
-    async fn append(&self, append: Append) -> Result<(), Error> {
+    async fn append(&self, append: &Append) -> Result<(), Error> {
         self.of(self.store.append(append)).await
     }
 
@@ -215,6 +215,14 @@ impl<S: Store> Store for Noticed<S> {
 
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.of(self.store.prune_sendings(before, limit)).await
+    }
+
+    async fn tidy(&self) -> Result<u64, Error> {
+        self.of(self.store.tidy()).await
+    }
+
+    fn room(&self) -> Room {
+        self.store.room()
     }
 
     async fn info(&self) -> Result<Info, Error> {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Sent, StateEntry, StateRow, StateWrite, Store, Subscription,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store, Subscription,
     Wait, Watermark,
 };
 use tokio::sync::Semaphore;
@@ -345,7 +345,7 @@ impl Store for Watched {
         self.accepts.fetch_add(1, Ordering::Relaxed);
         self.inner.accept(accept).await
     }
-    async fn append(&self, append: Append) -> Result<(), Error> {
+    async fn append(&self, append: &Append) -> Result<(), Error> {
         self.appends.fetch_add(1, Ordering::Relaxed);
         if self.fail.load(Ordering::SeqCst) > 0 {
             return Err(in_doubt());
@@ -447,6 +447,12 @@ impl Store for Watched {
 
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
         self.inner.prune(filter, limit).await
+    }
+    async fn tidy(&self) -> Result<u64, Error> {
+        self.inner.tidy().await
+    }
+    fn room(&self) -> Room {
+        self.inner.room()
     }
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.inner.prune_keys(before, limit).await

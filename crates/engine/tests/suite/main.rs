@@ -27,6 +27,7 @@ mod pauses;
 mod polls;
 mod relations;
 mod reload;
+mod retention;
 mod schedules;
 mod schemas;
 mod trials;

@@ -21,6 +21,8 @@ const MAX_BACKOFF: f64 = 10.0;
 const MAX_LIMIT: i64 = 1000;
 /// The longest that finished executions can be kept: ten years.
 const MAX_DAYS: i64 = 3650;
+/// The most finished executions that `count` can keep: they are counted at each clearing.
+const MAX_KEPT: i64 = 1_000_000;
 
 const RETRY_ON: [(&str, RetryOn); 4] = [
     ("network", RetryOn::Network),
@@ -91,11 +93,26 @@ pub(super) static CONCURRENCY: Object = Object {
 pub(super) static RETENTION: Object = Object {
     what: "a retention",
     keys: &[
-        Key::required("days", Shape::Integer(1, MAX_DAYS), "How many days a finished execution is kept."),
+        Key::new(
+            "days",
+            Shape::Integer(1, MAX_DAYS),
+            "How many days a finished execution is kept. Default: the daemon's, 14.",
+        ),
+        Key::new(
+            "failedDays",
+            Shape::Integer(1, MAX_DAYS),
+            "How many days an execution is kept that failed, was cancelled or is stuck. Default: days.",
+        ),
         Key::new(
             "keepFailed",
             Shape::Bool,
-            "Whether failed executions are kept beyond that. Default: false.",
+            "Whether executions that failed, were cancelled or are stuck are kept for ever. Default: false.",
+        ),
+        Key::new(
+            "count",
+            Shape::Integer(1, MAX_KEPT),
+            "How many finished executions are kept at most, the newest: so many that succeeded, and so many that did not. \
+             Default: any number.",
         ),
     ],
     choice: Choice::Free,
@@ -205,9 +222,21 @@ pub(super) fn concurrency(
 pub(super) fn retention(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Retention> {
     let mut reader = RETENTION.open(field.node()?, diagnostics)?;
     let days = reader.take("days").integer(1..=MAX_DAYS);
+    let failed_days = reader.take("failedDays").integer(1..=MAX_DAYS);
     let keep_failed = reader.take("keepFailed").bool();
+    let count = reader.take("count").integer(1..=MAX_KEPT);
+    if keep_failed == Some(true) && failed_days.is_some() {
+        let message = "`failedDays` says how long, `keepFailed` that it is for ever";
+        let span = reader.key_span("keepFailed");
+        diagnostics.push(Diagnostic::error("conflicting-keys", message, span).help("remove one of the two"));
+    }
     reader.finish();
-    Some(Retention { days: small(days?), keep_failed: keep_failed.unwrap_or(false) })
+    Some(Retention {
+        days: days.map(small),
+        failed_days: failed_days.map(small),
+        keep_failed,
+        count: count.map(small),
+    })
 }
 
 /// A time limit: anything over nothing.

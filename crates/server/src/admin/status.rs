@@ -55,8 +55,18 @@ struct StoreView {
     location: String,
     /// The version of its tables.
     schema: u32,
-    /// How many bytes it takes.
+    /// How many bytes its file and its log take.
     bytes: u64,
+    /// Of these, the bytes of the file that hold something; the rest is written over before the file grows.
+    used_bytes: u64,
+    /// How many bytes its large values take, in files of their own.
+    blob_bytes: u64,
+    /// How many bytes it may take, large values included (`limits.storeSize`).
+    max_bytes: Option<u64>,
+    /// How much room is left of that: `enough`; `little`, and the oldest executions are deleted; `none`, and new ones are
+    /// refused.
+    #[schema(example = "enough")]
+    room: &'static str,
     /// What its promises are weakened by, in words.
     weakened: Vec<String>,
 }
@@ -72,7 +82,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
     Ok(Answer::ok(StatusView {
         version: env!("CARGO_PKG_VERSION"),
         started_at: status.started_at,
-        accepting: status.accepting,
+        accepting: status.accepting && info.room != store::Room::None,
         in_flight: status.in_flight,
         queued: status.queued,
         generation: status.generation,
@@ -87,6 +97,14 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
             location: info.location,
             schema: info.schema,
             bytes: info.bytes,
+            used_bytes: info.used,
+            blob_bytes: info.blob_bytes,
+            max_bytes: info.max_bytes,
+            room: match info.room {
+                store::Room::Enough => "enough",
+                store::Room::Little => "little",
+                store::Room::None => "none",
+            },
             weakened: info.weakened,
         },
     }))

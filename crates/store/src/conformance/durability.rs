@@ -28,7 +28,7 @@ pub(super) async fn append_is_durable(place: &dyn Place) {
     let store = place.open().await;
     let (_, id) = one(&*store).await;
     let events = vec![step("first", 1_u32), step("second", "two")];
-    store.append(append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop(store);
     let store = place.open().await;
     let found = store.events(id).await.expect("it is read").expect("it is there");
@@ -87,7 +87,7 @@ pub(super) async fn unfinished(place: &dyn Place) {
         .await
         .expect("it is put");
     store
-        .append(append(id(3, 0), 1, vec![step("first", 1_u32)], Status::Running))
+        .append(&append(id(3, 0), 1, vec![step("first", 1_u32)], Status::Running))
         .await
         .expect("it is appended");
     drop(store);

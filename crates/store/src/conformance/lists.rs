@@ -53,9 +53,9 @@ async fn many(store: &dyn Store) -> Vec<ExecutionRow> {
                 let running = sample::append(id, 1, vec![sample::step("a", 1_u32)], Status::Running);
                 match status {
                     Status::Queued => {}
-                    Status::Running => store.append(running).await.expect("it is appended"),
+                    Status::Running => store.append(&running).await.expect("it is appended"),
                     Status::Waiting => {
-                        store.append(Append { status, ..running }).await.expect("it is appended");
+                        store.append(&Append { status, ..running }).await.expect("it is appended");
                     }
                     Status::Succeeded => end(store, id, 50, success()).await,
                     Status::Failed => end(store, id, 50, failure("no")).await,

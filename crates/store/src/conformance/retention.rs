@@ -24,7 +24,7 @@ pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
         .expect("it is accepted");
     let logs = vec![line("hello")];
     store
-        .append(Append { logs, ..append(id(1, 1), 1, Vec::new(), Status::Queued) })
+        .append(&Append { logs, ..append(id(1, 1), 1, Vec::new(), Status::Queued) })
         .await
         .expect("it is appended");
     end(&*store, id(1, 1), 2, success()).await;
@@ -147,7 +147,7 @@ pub(super) async fn never_the_unfinished(place: &dyn Place) {
     for (second, status) in (1..).zip(open) {
         accept(&*store, vec![with_key(&definition, second, 0, &format!("key {second}"))]).await;
         if status != Status::Queued {
-            store.append(append(id(second, 0), 1, Vec::new(), status)).await.expect("it is appended");
+            store.append(&append(id(second, 0), 1, Vec::new(), status)).await.expect("it is appended");
         }
     }
     let all = list(&*store, &ExecutionFilter::default()).await;
@@ -166,7 +166,7 @@ pub(super) async fn tidying(place: &dyn Place) {
     let store = place.open().await;
     let (_, id) = one(&*store).await;
     let events = vec![step("large", "x".repeat(1 << 20)), step("small", "y")];
-    store.append(append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop(store);
     let store = place.open().await;
     assert_eq!(store.tidy().await.expect("it is tidied"), 0);

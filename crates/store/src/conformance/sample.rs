@@ -98,7 +98,7 @@ pub(super) fn append(execution: ExecutionId, first: u32, events: Vec<Event>, sta
 /// Ends an execution that has only started, at that time.
 pub(super) async fn end(store: &dyn Store, execution: ExecutionId, seconds: i64, outcome: Outcome) {
     let status = outcome.status();
-    store.append(append(execution, 1, vec![finished(seconds, outcome)], status)).await.expect("it ends");
+    store.append(&append(execution, 1, vec![finished(seconds, outcome)], status)).await.expect("it ends");
 }
 
 /// A time a little later.

@@ -150,19 +150,19 @@ fn work(execution: ExecutionId, first: u32, state: Vec<StateWrite>) -> Append {
 pub(super) async fn with_events(place: &dyn Place) {
     let store = place.open().await;
     let (_, id) = one(&*store).await;
-    store.append(work(id, 1, vec![put("orders", "a", 1_u32)])).await.expect("it is appended");
+    store.append(&work(id, 1, vec![put("orders", "a", 1_u32)])).await.expect("it is appended");
     let a = version(&*store, "a").await;
     let before = store.waits(id).await.expect("they are read");
     let logs = vec![super::sample::line("late")];
     let refused = Append { logs, ..work(id, 2, vec![put("orders", "b", 1_u32), put("orders", "a", 2_u32)]) };
-    assert_changed(&store.append(refused).await, "a");
-    let late = store.append(work(id, 1, vec![over(a, put("orders", "a", 2_u32))])).await;
+    assert_changed(&store.append(&refused).await, "a");
+    let late = store.append(&work(id, 1, vec![over(a, put("orders", "a", 2_u32))])).await;
     assert!(matches!(late, Err(Error::Conflict { found: 2, .. })), "{late:?}");
     assert_eq!(store.events(id).await.expect("it is read").expect("it is there").len(), 2);
     assert_eq!(store.logs(id, 0, 10).await.expect("they are read"), []);
     assert_eq!(store.waits(id).await.expect("they are read"), before);
     assert_eq!((value(&*store, "a").await, value(&*store, "b").await), (Some(Value::from(1_u32)), None));
-    store.append(work(id, 2, vec![over(a, put("orders", "a", 2_u32))])).await.expect("it is appended");
+    store.append(&work(id, 2, vec![over(a, put("orders", "a", 2_u32))])).await.expect("it is appended");
     drop(store);
     let store = place.open().await;
     assert_eq!(value(&*store, "a").await, Some(Value::from(2_u32)));
@@ -270,7 +270,7 @@ pub(super) async fn bounded(place: &dyn Place) {
     ] {
         let refused = store.write_state(writes.clone()).await;
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-        let refused = store.append(work(id, 1, writes)).await;
+        let refused = store.append(&work(id, 1, writes)).await;
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     }
     let refused = store.write_state(vec![put("orders", "a", larger.as_str())]).await;

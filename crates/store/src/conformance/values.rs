@@ -47,7 +47,7 @@ pub(super) async fn round_trip(place: &dyn Place) {
         },
     ];
     accept(&*store, vec![new.clone()]).await;
-    store.append(append(new.id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    store.append(&append(new.id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     drop(store);
     let store = place.open().await;
     let found = store.events(new.id).await.expect("it is read").expect("it is there");
@@ -64,7 +64,7 @@ pub(super) async fn large(place: &dyn Place) {
     let data: Vec<u8> = (0..1_u32 << 20).map(|index| u8::try_from(index % 251).unwrap_or_default()).collect();
     let file = File { content_type: "application/octet-stream".into(), filename: None, data: data.into() };
     let events = vec![step("text", text), step("file", Value::from(file))];
-    store.append(append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
     let found = store.events(id).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events);
 }
@@ -90,7 +90,7 @@ pub(super) async fn numbers(place: &dyn Place) {
         .chain(floats.into_iter().map(Value::from))
         .collect();
     let event = step("numbers", values.clone());
-    store.append(append(id, 1, vec![event], Status::Running)).await.expect("it is appended");
+    store.append(&append(id, 1, vec![event], Status::Running)).await.expect("it is appended");
     let found = store.events(id).await.expect("it is read").expect("it is there");
     let Some(Event::StepFinished { outcome: model::StepOutcome::Succeeded { result }, .. }) = found.get(1)
     else {

@@ -33,7 +33,7 @@ fn pause(execution: ExecutionId, first: u32, waits: Vec<Wait>) -> Append {
 }
 
 async fn put(store: &dyn Store, append: Append) {
-    store.append(append).await.expect("it is appended");
+    store.append(&append).await.expect("it is appended");
 }
 
 async fn waits(store: &dyn Store, execution: ExecutionId) -> Vec<Wait> {
@@ -85,7 +85,7 @@ pub(super) async fn gone_with_the_end(place: &dyn Place) {
     // It ends while it waits, by somebody's hand, or while another of its steps runs.
     put(&*store, append(second, 2, vec![step("d", 1_u32)], Status::Running)).await;
     let late = append(first, 1, vec![finished(3, success())], Status::Succeeded);
-    assert!(matches!(store.append(late).await, Err(Error::Conflict { found: 2, .. })));
+    assert!(matches!(store.append(&late).await, Err(Error::Conflict { found: 2, .. })));
     assert_eq!(waits(&*store, first).await, all(), "an end that is refused ends no wait");
     let last = append(first, 2, vec![finished(3, success())], Status::Succeeded);
     put(&*store, Append { waits: Some(vec![event("e", "paid")]), ..last }).await;
@@ -225,7 +225,7 @@ pub(super) async fn bounded(place: &dyn Place) {
     let (_, id) = one(&*store).await;
     let many = |count: usize| (0..count).map(|index| wait(&format!("s[{index}]"))).collect::<Vec<_>>();
     for refused in [many(Wait::MAX + 1), vec![wait("a"), wait("b"), until("a", 5)]] {
-        let refused = store.append(pause(id, 1, refused)).await;
+        let refused = store.append(&pause(id, 1, refused)).await;
         assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
     }
     put(&*store, pause(id, 1, many(Wait::MAX))).await;

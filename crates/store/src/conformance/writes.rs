@@ -97,7 +97,7 @@ pub(super) async fn conflict(place: &dyn Place) {
     let store = place.open().await;
     let (_, id) = one(&*store).await;
     store
-        .append(append(id, 1, vec![step("a", 1_u32), step("b", 2_u32)], Status::Running))
+        .append(&append(id, 1, vec![step("a", 1_u32), step("b", 2_u32)], Status::Running))
         .await
         .expect("it is appended");
     let before = store.events(id).await.expect("it is read");
@@ -106,20 +106,20 @@ pub(super) async fn conflict(place: &dyn Place) {
     {
         let late =
             Append { logs: vec![line("late")], ..append(id, first, vec![step("late", 0_u32)], status) };
-        let refused = store.append(late).await;
+        let refused = store.append(&late).await;
         assert!(
             matches!(refused, Err(Error::Conflict { execution, expected, found: 3 }) if execution == id && expected == first),
             "{refused:?}"
         );
     }
     let lines_only = Append { logs: vec![line("late")], ..append(id, 2, Vec::new(), Status::Running) };
-    assert!(matches!(store.append(lines_only).await, Err(Error::Conflict { .. })));
+    assert!(matches!(store.append(&lines_only).await, Err(Error::Conflict { .. })));
     assert_eq!(store.events(id).await.expect("it is read"), before);
     assert_eq!(store.logs(id, 0, 10).await.expect("they are read"), []);
     let row = store.execution(id).await.expect("it is read").expect("it is there");
     assert_eq!((row.status, row.events), (Status::Running, 3));
 
-    let unknown = store.append(append(sample::id(99, 9), 1, vec![step("a", 1_u32)], Status::Running)).await;
+    let unknown = store.append(&append(sample::id(99, 9), 1, vec![step("a", 1_u32)], Status::Running)).await;
     assert!(matches!(unknown, Err(Error::NoSuchExecution(_))), "{unknown:?}");
 }
 
@@ -164,7 +164,7 @@ pub(super) async fn order(place: &dyn Place) {
         for id in [first, second] {
             let events: Vec<Event> =
                 (0..=turn % 3).map(|part| step(&format!("s{turn}[{part}]"), part)).collect();
-            store.append(append(id, next, events, Status::Running)).await.expect("it is appended");
+            store.append(&append(id, next, events, Status::Running)).await.expect("it is appended");
         }
         next += turn % 3 + 1;
     }
@@ -190,7 +190,7 @@ pub(super) async fn row_follows(place: &dyn Place) {
         let store = store.clone();
         async move { store.execution(id).await.expect("it is read").expect("it is there") }
     };
-    store.append(append(id, 1, vec![step("a", 1_u32)], Status::Running)).await.expect("it is appended");
+    store.append(&append(id, 1, vec![step("a", 1_u32)], Status::Running)).await.expect("it is appended");
     let running = row(id).await;
     assert_eq!(
         (running.status, running.finished_at, running.error, running.events),
@@ -199,26 +199,26 @@ pub(super) async fn row_follows(place: &dyn Place) {
 
     let message = "ü".repeat(600);
     let events = vec![step("b", 2_u32), finished(30, failure(&message))];
-    store.append(append(id, 2, events, Status::Failed)).await.expect("it is appended");
+    store.append(&append(id, 2, events, Status::Failed)).await.expect("it is appended");
     let failed = row(id).await;
     assert_eq!((failed.status, failed.finished_at, failed.events), (Status::Failed, Some(at(30)), 4));
     assert_eq!(failed.error, Some("ü".repeat(500)));
 
     // Lines that come after the end change nothing else.
     let lines = Append { logs: vec![line("late")], ..append(id, 4, Vec::new(), Status::Failed) };
-    store.append(lines).await.expect("it is appended");
+    store.append(&lines).await.expect("it is appended");
     assert_eq!(row(id).await, failed);
     assert_eq!(store.logs(id, 0, 10).await.expect("they are read"), [line("late")]);
 
     // The store has no opinion on what may follow an end.
-    store.append(append(id, 4, vec![step("c", 3_u32)], Status::Running)).await.expect("it is appended");
+    store.append(&append(id, 4, vec![step("c", 3_u32)], Status::Running)).await.expect("it is appended");
     let again = row(id).await;
     assert_eq!(
         (again.status, again.finished_at, again.error, again.events),
         (Status::Running, None, None, 5)
     );
     store
-        .append(append(id, 5, vec![finished(40, success())], Status::Succeeded))
+        .append(&append(id, 5, vec![finished(40, success())], Status::Succeeded))
         .await
         .expect("it is appended");
     let ended = row(id).await;
@@ -253,7 +253,7 @@ pub(super) async fn logs(place: &dyn Place) {
     for count in [3, 1, 5, 2] {
         let logs = (next..next + count).map(|index| line(&format!("line {index}"))).collect();
         store
-            .append(Append { logs, ..append(id, 1, Vec::new(), Status::Queued) })
+            .append(&Append { logs, ..append(id, 1, Vec::new(), Status::Queued) })
             .await
             .expect("it is appended");
         next += count;

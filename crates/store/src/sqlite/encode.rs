@@ -161,7 +161,7 @@ impl Work {
     }
 
     /// What [`Append`] asks for.
-    pub(super) fn append(append: Append) -> Result<Self, Error> {
+    pub(super) fn append(append: &Append) -> Result<Self, Error> {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
         let body = if count > 0 { Some(json(&append.events)?) } else { None };
@@ -169,8 +169,8 @@ impl Work {
             0 => None,
             count => Some((count, json(&append.logs)?)),
         };
-        let (finished_ns, error) = ending(&append);
-        let waits = append.waits.filter(|_| !append.status.is_terminal());
+        let (finished_ns, error) = ending(append);
+        let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
         waits.as_deref().map_or(Ok(()), check_waits)?;
         Ok(Self::Append(Box::new(AppendRow {
             execution: append.execution,
@@ -184,13 +184,13 @@ impl Work {
             finished_ns,
             error,
             waits,
-            state: changes(append.state)?,
+            state: changes(&append.state)?,
         })))
     }
 
     /// What a change of the state asks for.
     pub(super) fn write_state(writes: Vec<StateWrite>) -> Result<Self, Error> {
-        Ok(Self::WriteState(changes(writes)?))
+        Ok(Self::WriteState(changes(&writes)?))
     }
 
     /// The texts of rows that may have large values in them, each with the place for what is cut out of it.
@@ -366,7 +366,7 @@ fn check_waits(waits: &[Wait]) -> Result<(), Error> {
     }
 }
 
-fn changes(writes: Vec<StateWrite>) -> Result<Vec<StateChange>, Error> {
+fn changes(writes: &[StateWrite]) -> Result<Vec<StateChange>, Error> {
     let (count, limit) = (writes.len(), StateWrite::MAX_AT_ONCE);
     if count == 0 {
         return Ok(Vec::new());
@@ -378,14 +378,14 @@ fn changes(writes: Vec<StateWrite>) -> Result<Vec<StateChange>, Error> {
     if let Some(twice) = writes.iter().find(|write| !keys.insert((&*write.scope, &*write.key))) {
         return Err(invalid(format!("the state `{}` of `{}` changes twice at once", twice.key, twice.scope)));
     }
-    writes.into_iter().map(StateChange::of).collect()
+    writes.iter().map(StateChange::of).collect()
 }
 
 impl StateChange {
-    fn of(write: StateWrite) -> Result<Self, Error> {
+    fn of(write: &StateWrite) -> Result<Self, Error> {
         let StateWrite { scope, key, expected, value, expires_at } = write;
         let (most, limit) = (StateWrite::MAX_NAME_BYTES, StateWrite::MAX_VALUE_BYTES);
-        if [&scope, &key].iter().any(|name| name.is_empty() || name.len() > most) {
+        if [scope, key].iter().any(|name| name.is_empty() || name.len() > most) {
             return Err(invalid(format!("a scope and a key of the state have 1 to {most} bytes")));
         }
         let value = value.as_ref().map(serde_json::to_string).transpose();
@@ -395,7 +395,13 @@ impl StateChange {
         }
         // No value has a version of -1.
         let expected = expected.map(|version| i64::try_from(version).unwrap_or(-1));
-        Ok(Self { scope, key, expected, value, expires_ns: expires_at.map(to_ns) })
+        Ok(Self {
+            scope: scope.clone(),
+            key: key.clone(),
+            expected,
+            value,
+            expires_ns: expires_at.map(to_ns),
+        })
     }
 }
 

@@ -183,7 +183,7 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn append(&self, append: Append) -> Result<(), Error> {
+    async fn append(&self, append: &Append) -> Result<(), Error> {
         self.write_apart(Work::append(append)?).await.map(drop)
     }
 

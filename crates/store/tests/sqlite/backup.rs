@@ -30,7 +30,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
                 let bytes = if turn % 4 == 0 { 80_000 } else { 200 };
                 store.accept(accept(number, bytes)).await.expect("it is accepted");
                 for first in [1, 2] {
-                    store.append(pause(number, first, 200)).await.expect("it is appended");
+                    store.append(&pause(number, first, 200)).await.expect("it is appended");
                 }
                 told[writer as usize].store(turn + 1, Ordering::SeqCst);
                 if done.load(Ordering::SeqCst) > 0 && turn > 20 {
@@ -83,7 +83,7 @@ async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_an
     SqliteStore::back_up(&from, &to).expect("it is copied");
     let refused = SqliteStore::back_up(&from, &to).expect_err("there is one");
     assert!(matches!(refused, Error::Backup { .. }), "{refused}");
-    store.append(end(1, 1)).await.expect("it ends");
+    store.append(&end(1, 1)).await.expect("it ends");
     store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await.expect("it prunes");
     store.close().await.expect("it closes");
     assert_eq!(blob_files(&from).len(), 0, "pruning goes on when the copy is made");

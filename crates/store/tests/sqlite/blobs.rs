@@ -40,7 +40,7 @@ async fn a_large_value_is_a_file_for_its_owner_alone_and_comes_back() {
     let store = open(directory.path(), options()).await;
     store.accept(accept(1, LARGE)).await.expect("it is accepted");
     store.accept(accept(2, 1000)).await.expect("it is accepted");
-    store.append(step(1, 1, LARGE)).await.expect("it is appended");
+    store.append(&step(1, 1, LARGE)).await.expect("it is appended");
     let files = blob_files(directory.path());
     assert_eq!(files.len(), 2, "one a large value, none for small ones");
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
@@ -67,7 +67,7 @@ async fn the_same_value_is_one_file_until_nothing_has_it() {
     let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
     for (number, left) in [(1, 1), (2, 1), (3, 0)] {
         assert_eq!(input(&store, number).await.expect("it is read"), text(9, LARGE));
-        store.append(end(number, 1)).await.expect("it ends");
+        store.append(&end(number, 1)).await.expect("it ends");
         assert_eq!(store.prune(all(), 10).await.expect("it prunes"), 1);
         assert_eq!(blob_files(directory.path()).len(), left);
     }
@@ -83,7 +83,7 @@ async fn what_compresses_well_takes_little_room() {
     let outcome = model::StepOutcome::Succeeded { result: result.as_str().into() };
     easy.events = vec![Event::StepFinished { at: at(1), step: "easy".to_owned(), took_us: 1, outcome }];
     store.accept(accept(1, 10)).await.expect("it is accepted");
-    store.append(easy.clone()).await.expect("it is appended");
+    store.append(&easy.clone()).await.expect("it is appended");
     assert!(store.info().await.expect("it is told").blob_bytes < 15_000);
     let events = store.events(id(1)).await.expect("it is read").expect("it is there");
     assert_eq!(events[1..], easy.events);
@@ -139,7 +139,7 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
     // Its one user is deleted but for its rows of events, so it is about to go itself.
     store.accept(accept(1, LARGE)).await.expect("it is accepted");
-    store.append(end(1, 1)).await.expect("it ends");
+    store.append(&end(1, 1)).await.expect("it ends");
     let held = failpoints.hold_writer();
     let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
     let accepting = store.accept(store::Accept { executions, ..Default::default() });
@@ -176,7 +176,7 @@ async fn values_that_come_and_go_at_once_are_never_lost() {
                     .await
                     .expect("it is accepted");
                 assert_eq!(input(&store, number).await.expect("it is whole"), text(number % 3, 2000));
-                store.append(end(number, 1)).await.expect("it ends");
+                store.append(&end(number, 1)).await.expect("it ends");
             }
         })
     });
@@ -202,7 +202,7 @@ async fn a_value_that_only_together_with_others_is_large_stays_where_it_is() {
     store.accept(accept(1, 10)).await.expect("it is accepted");
     let events: Vec<Event> = (1..=40).flat_map(|first| step(1, first, 5000).events).collect();
     let append = Append { events: events.clone(), ..step(1, 1, 0) };
-    store.append(append).await.expect("it is appended");
+    store.append(&append).await.expect("it is appended");
     assert_eq!(blob_files(directory.path()).len(), 0);
     let found = store.events(id(1)).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events);

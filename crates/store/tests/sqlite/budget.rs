@@ -39,8 +39,8 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
         assert!(taken(&store, directory.path()).await <= MOST);
         // A step more, and its end, for each that was accepted.
         for number in 1..=stored {
-            store.append(step(number, 1, 200)).await.expect("there is room for what was accepted");
-            store.append(end(number, 2)).await.expect("it ends");
+            store.append(&step(number, 1, 200)).await.expect("there is room for what was accepted");
+            store.append(&end(number, 2)).await.expect("it ends");
         }
         assert_eq!(store.unfinished_count().await.expect("it is counted"), 0);
         store.close().await.expect("it closes");

@@ -31,7 +31,7 @@ fn write_until_killed(directory: &str) {
                         store.accept(accept(number, bytes)).await.expect("it is accepted");
                         writeln!(std::io::stdout(), "stored {number} 1").expect("somebody reads");
                         for first in [1, 2] {
-                            store.append(pause(number, first, 200)).await.expect("it is appended");
+                            store.append(&pause(number, first, 200)).await.expect("it is appended");
                             let events = first + 1;
                             writeln!(std::io::stdout(), "stored {number} {events}").expect("somebody reads");
                         }

@@ -64,7 +64,7 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
         );
         assert!(matches!(answers[0], Err(Error::Commit { .. })), "{answers:?}");
 
-        let late = store.append(step(1, 1, 10)).await;
+        let late = store.append(&step(1, 1, 10)).await;
         assert!(matches!(late, Err(Error::Poisoned { .. })), "{late:?}");
         // What had been answered is still read.
         assert!(store.execution(id(1)).await.expect("it is read").is_some());
@@ -98,7 +98,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     prepare(&store).await;
     // One that has ended, for pruning to make room.
     store.accept(accept(1, 50_000)).await.expect("it is accepted");
-    store.append(end(1, 1)).await.expect("it ends");
+    store.append(&end(1, 1)).await.expect("it ends");
     let mut stored = 1;
     let refused = loop {
         match store.accept(accept(stored + 1, 50_000)).await {
@@ -113,7 +113,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     let all = Prune::new(PruneRule::EndedBefore(at(5000)));
     assert_eq!(store.prune(all.clone(), 1000).await.expect("it prunes without room"), 1);
     for number in 2..=stored {
-        store.append(end(number, 1)).await.expect("there is room for little things");
+        store.append(&end(number, 1)).await.expect("there is room for little things");
     }
     assert_eq!(store.prune(all, 1000).await.expect("it prunes"), u64::from(stored) - 1);
     store.accept(accept(500, 50_000)).await.expect("there is room again");
@@ -127,9 +127,9 @@ async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
         let failpoints = Failpoints::default();
         let (directory, store) = store(&failpoints).await;
         store.accept(accept(1, 10)).await.expect("it is accepted");
-        store.append(pause(1, 1, 10)).await.expect("it is appended");
+        store.append(&pause(1, 1, 10)).await.expect("it is appended");
         failpoints.fail_next_commit(fault);
-        let failed = store.append(pause(1, 2, 10)).await.expect_err("the commit fails");
+        let failed = store.append(&pause(1, 2, 10)).await.expect_err("the commit fails");
         assert_eq!(failed.outcome_unknown(), fault != CommitFault::Full, "{failed}");
         drop(store);
         assert_eq!(whole(&reopen(&directory), 1).await, if kept { 3 } else { 2 });
@@ -146,7 +146,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
     let mut events = 1;
     let refused = loop {
         // The row of the execution is written first, and finds room; the events do not.
-        match store.append(pause(1, events, 50_000)).await {
+        match store.append(&pause(1, events, 50_000)).await {
             Ok(()) => events += 1,
             Err(error) => break error,
         }
@@ -164,7 +164,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
         let (_directory, store) = store(&failpoints).await;
         for number in 1..=6 {
             store.accept(accept(number, 10)).await.expect("it is accepted");
-            store.append(pause(number, 1, 10)).await.expect("it is appended");
+            store.append(&pause(number, 1, 10)).await.expect("it is appended");
         }
         let held = failpoints.hold_writer();
         let shared = |number: u32| {
@@ -174,7 +174,8 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
             append
         };
         let refused = async { if spoiled { Some(store.accept(accept(1, 10)).await) } else { None } };
-        let appends = join_all((1..=6).map(|number| store.append(shared(number))));
+        let appends: Vec<_> = (1..=6).map(shared).collect();
+        let appends = join_all(appends.iter().map(|append| store.append(append)));
         let mut writes = pin!(unconstrained(futures_util::future::join(appends, refused)));
         assert!(poll!(&mut writes).is_pending());
         drop(held);

@@ -113,12 +113,12 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     // One with more events than a step deletes, some with large payloads.
     store.accept(accept(1, 10)).await.expect("it is accepted");
     for first in 1..=2500 {
-        store.append(step(1, first, 10)).await.expect("it is appended");
+        store.append(&step(1, first, 10)).await.expect("it is appended");
     }
-    store.append(end(1, 2501)).await.expect("it ends");
+    store.append(&end(1, 2501)).await.expect("it ends");
     for number in 2..=30 {
         store.accept(accept(number, 200_000)).await.expect("it is accepted");
-        store.append(end(number, 1)).await.expect("it ends");
+        store.append(&end(number, 1)).await.expect("it ends");
     }
     store.accept(accept(31, 10)).await.expect("it is accepted");
     drop(store);
@@ -165,8 +165,8 @@ async fn a_damaged_history_is_told_and_not_read_around() {
     prepare(&store).await;
     for number in [1, 2] {
         store.accept(accept(number, 10)).await.expect("it is accepted");
-        store.append(step(number, 1, 10)).await.expect("it is appended");
-        store.append(step(number, 2, 10)).await.expect("it is appended");
+        store.append(&step(number, 1, 10)).await.expect("it is appended");
+        store.append(&step(number, 2, 10)).await.expect("it is appended");
     }
     drop(store);
     let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");

@@ -169,17 +169,17 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
         state: vec![write],
         ..Append::new(id(2), 2, Status::Waiting)
     };
-    store.append(append).await.expect("it waits");
+    store.append(&append).await.expect("it waits");
     let outcome = StepOutcome::Succeeded { result: Value::Null };
     let at_once =
         Event::StepFinished { at: Timestamp::UNIX_EPOCH, step: "a".to_owned(), took_us: 1, outcome };
     store
-        .append(Append { events: vec![at_once], ..Append::new(id(4), 1, Status::Running) })
+        .append(&Append { events: vec![at_once], ..Append::new(id(4), 1, Status::Running) })
         .await
         .expect("it goes on");
     let end = Event::Finished { at: at(9), outcome: model::Outcome::Succeeded { result: Value::Null } };
     store
-        .append(Append { events: vec![end], ..Append::new(id(3), 1, Status::Succeeded) })
+        .append(&Append { events: vec![end], ..Append::new(id(3), 1, Status::Succeeded) })
         .await
         .expect("it ends");
     drop(store);

@@ -48,7 +48,7 @@ async fn once_there_is_room(
 ) -> Result<(), store::Error> {
     let mut pause = FIRST_PAUSE;
     loop {
-        match store.append(append.clone()).await {
+        match store.append(&append).await {
             Err(store::Error::Full) if !closing.is_cancelled() => {}
             result => return result,
         }

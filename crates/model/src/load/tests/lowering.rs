@@ -74,7 +74,7 @@ fn the_settings_of_a_file_are_lowered() {
     assert_eq!((automation.retry.max, automation.retry.on.as_slice()), (2, [RetryOn::All].as_slice()));
     assert_eq!(
         automation.retention.map(|retention| (retention.days, retention.keep_failed)),
-        Some((30, true))
+        Some((Some(30), Some(true)))
     );
     assert_eq!(automation.on_error.map(|block| block.steps.len()), Some(1));
     assert_eq!(automation.finally.map(|block| block.steps.len()), Some(1));

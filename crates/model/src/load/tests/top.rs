@@ -201,7 +201,10 @@ fn times_and_numbers_have_bounds() {
     check_top("timeout: 0s", &["out-of-range 1:10"]);
     check_top("timeout: 1y", &["invalid-duration 1:10"]);
     check_top("retention: {days: 0}", &["out-of-range 1:19"]);
-    check_top("retention: {keepFailed: true}", &["missing-key 1:13"]);
+    check_top("retention: {count: 0}", &["out-of-range 1:20"]);
+    check_top("retention: {failedDays: 0}", &["out-of-range 1:25"]);
+    check_top("retention: {failedDays: 9, keepFailed: true}", &["conflicting-keys 1:28"]);
+    check_top("retention: {failedDays: 9, count: 10}", &[]);
     check_top("concurrency: {limit: 0}", &["out-of-range 1:22"]);
     check_top("concurrency: {limit: 1, policy: wait}", &["unknown-value 1:33"]);
     check_top("concurrency: 1", &["wrong-type 1:14"]);

@@ -1,0 +1,64 @@
+//! `cogwork backup`
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::json;
+use store::SqliteStore;
+
+use super::Subcommand;
+use crate::context::{Context, Talk};
+use crate::exit::Exit;
+use crate::output::{self, count};
+use crate::settings::{Flags, PLACE};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork backup /var/backups/cogwork-monday
+  cogwork backup ../copy --json | jq .executions
+  cogwork serve --data-dir ../copy               go on with the copy
+
+The copy is the store as it was at one moment, beside a daemon that goes on or without one. What seals
+the secrets of the store, `master.key` of the data folder, is not in it: keep that elsewhere, and put it
+beside the copy before you start a daemon on it.";
+
+/// Copy the store to a new folder
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Backup {
+    /// The folder to make; it must not be there yet
+    to: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+impl Subcommand for Backup {
+    const NAME: &'static str = "backup";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let from = config.store_path();
+        let made = SqliteStore::back_up(from, &self.to)
+            .with_context(|| format!("cannot back up the store `{}`", from.display()))?;
+        match self.json {
+            true => output::json(&json!({
+                "path": made.path,
+                "executions": made.executions,
+                "blobs": made.blobs,
+                "bytes": made.bytes,
+            }))?,
+            false => output::say(format_args!(
+                "copied {} and {} ({} bytes) to `{}`",
+                count(usize::try_from(made.executions).unwrap_or(usize::MAX), "execution"),
+                count(usize::try_from(made.blobs).unwrap_or(usize::MAX), "large value"),
+                made.bytes,
+                made.path.display()
+            )),
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,121 @@
+//! What is deleted, and when: by rule, and where the store's size runs out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Engine;
+use model::payload::HttpResponse;
+use store::{Durability, ExecutionFilter, Options, Page, Room, SqliteStore, Store};
+
+use crate::common::{Project, settled, soon, start_with, stop};
+use crate::hooks::{post, text, tokens};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The size of the store in these tests, and of the body of a request.
+const MOST: u64 = 4 << 20;
+const BODY: usize = 40_000;
+
+/// How many executions succeeded, and how many did not, of those that are kept.
+async fn kept(engine: &Engine) -> (usize, usize) {
+    let page = Page { before: None, limit: 1000 };
+    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("it is listed");
+    let failed = rows.iter().filter(|row| row.error.is_some()).count();
+    (rows.len() - failed, failed)
+}
+
+#[tokio::test]
+async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
+    let project = Project::with(
+        "trigger: {manual: {}}\nretention: {days: 10, failedDays: 20, count: 3}\n\
+         inputs: {fails: {type: boolean, required: true}}\n\
+         steps:\n  - {if: inputs.fails, then: [{fail: this one does}]}\n",
+    );
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T09:00:00Z").await;
+    for fails in [true, false, false, true, false, false, false] {
+        let id = start_with(&engine, &format!(r#"{{"fails": {fails}}}"#)).await;
+        soon(engine.wait(id)).await.expect("it ends");
+    }
+    assert_eq!(kept(&engine).await, (5, 2));
+    for (wait, next, expected) in [
+        (Duration::from_secs(3600), "2026-03-02T10:00:00Z", (3, 2)),
+        (10 * DAY, "2026-03-12T10:00:00Z", (0, 2)),
+        (10 * DAY, "2026-03-22T10:00:00Z", (0, 0)),
+    ] {
+        project.clock.advance(wait);
+        settled(&project, next).await;
+        assert_eq!(kept(&engine).await, expected, "at {next}");
+    }
+    stop(engine).await;
+}
+
+async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
+    let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
+    let store = SqliteStore::open(&project.settings.data_dir, options).expect("it opens");
+    let store: Arc<dyn Store> = Arc::new(store);
+    (project.start_on(store.clone()).await, store)
+}
+
+/// Sends the numbered request.
+async fn send(engine: &Engine, number: usize) -> HttpResponse {
+    let (live, _) = tokens(engine);
+    soon(engine.receive(&live, post(&format!(r#"{{"n": {number}, "text": "{:BODY$}"}}"#, number)))).await
+}
+
+/// Sends it until it is taken.
+async fn send_until_taken(engine: &Engine, number: usize) {
+    soon(async {
+        while send(engine, number).await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn where_the_size_runs_out_the_oldest_that_ended_go_and_new_ones_are_taken() {
+    let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: []\n");
+    let (engine, store) = small_store(&project).await;
+    let first = soon(engine.receive(&tokens(&engine).0, post("{}"))).await;
+    // Four times as much as there is room for.
+    for number in 0..400 {
+        send_until_taken(&engine, number).await;
+    }
+    let info = store.info().await.expect("it is told");
+    let file = std::fs::metadata(project.settings.data_dir.join("cogwork.db")).expect("it is there").len();
+    assert!(file + info.blob_bytes <= MOST, "{info:?}");
+    let id = first.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    assert_eq!(store.execution(id).await.expect("it is read"), None, "the oldest went");
+    assert!(kept(&engine).await.0 > 20, "no more than had to");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn where_nothing_can_go_new_ones_are_refused_until_something_has_ended() {
+    let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: [{wait: 1d}]\n");
+    let (engine, store) = small_store(&project).await;
+    let mut taken = 0;
+    let refused = loop {
+        let answer = send(&engine, taken).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        taken += 1;
+        assert!(taken < 1000, "the size holds");
+    };
+    assert!(text(&refused).starts_with("503 ") && text(&refused).contains("full"), "{}", text(&refused));
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(store.room(), Room::None);
+    assert_eq!(store.unfinished_count().await.expect("it is counted"), taken as u64, "none of them went");
+    // They come to their end in the room that is kept for that, and make room for others.
+    project.clock.advance(DAY);
+    send_until_taken(&engine, taken).await;
+    soon(async {
+        while store.unfinished_count().await.expect("it is counted") > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    stop(engine).await;
+}
