@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Daemon {
     process: Process,
     hooks: SocketAddr,
+    admin: SocketAddr,
+    data: PathBuf,
     store: SqliteStore,
     /// From starting the program to its first answer that it is ready.
     pub(crate) came_up_in: Duration,
@@ -29,17 +31,26 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts one over the project and waits until it is ready.
     pub(crate) async fn start(processors: Processors, project: &Project) -> Result<Self, Error> {
+        Self::start_with(processors, project, &[]).await
+    }
+
+    /// The same with further arguments.
+    pub(crate) async fn start_with(
+        processors: Processors,
+        project: &Project,
+        arguments: &[&str],
+    ) -> Result<Self, Error> {
         let file = project.data().join("daemon.json");
         let program = program()?;
         let mut command = Command::new(&program);
         // Settings of whoever measures are not the daemon's.
         command.env_clear();
         command.arg("serve").arg("--dir").arg(project.path());
-        command.args(["--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args(["--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(arguments);
         let started = Instant::now();
         let mut process = processors.start(&mut command)?;
         let id = process.id();
-        let hooks = process.wait_for(&file, |text| address(text, id)).await?;
+        let (hooks, admin) = process.wait_for(&file, |text| addresses(text, id)).await?;
         // It listens already: the answer comes once it serves.
         let mut connection = Connection::open(hooks).await?;
         let ready = request("GET", "/readyz", b"");
@@ -48,12 +59,24 @@ impl Daemon {
         }
         let came_up_in = started.elapsed();
         let store = SqliteStore::open_read_only(project.data())?;
-        Ok(Self { process, hooks, store, came_up_in })
+        Ok(Self { process, hooks, admin, data: project.data(), store, came_up_in })
     }
 
     /// Where requests on webhooks arrive.
     pub(crate) fn hooks(&self) -> SocketAddr {
         self.hooks
+    }
+
+    /// Where its API is.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The token of its API.
+    pub(crate) fn token(&self) -> Result<String, Error> {
+        let file = self.data.join("admin-token");
+        let token = std::fs::read_to_string(&file).map_err(Error::io(file.display()))?;
+        Ok(token.trim().to_owned())
     }
 
     /// The path of an automation's webhook.
@@ -88,13 +111,14 @@ impl Daemon {
     }
 }
 
-/// The address of the hook listener from `daemon.json`, if it is this process that wrote it.
-fn address(text: &str, id: u32) -> Option<SocketAddr> {
+/// The addresses of the hook listener and of the API from `daemon.json`, if it is this process that wrote it.
+fn addresses(text: &str, id: u32) -> Option<(SocketAddr, SocketAddr)> {
     let daemon: serde_json::Value = serde_json::from_str(text).ok()?;
     if daemon["pid"].as_u64() != Some(u64::from(id)) {
         return None;
     }
-    daemon["hooks"].as_str()?.parse().ok()
+    let address = |name: &str| daemon[name].as_str()?.parse().ok();
+    Some((address("hooks")?, address("admin")?))
 }
 
 /// The daemon's program, which is built together with this one.
@@ -115,8 +139,9 @@ mod tests {
     #[test]
     fn the_announcement_of_another_process_is_not_this_ones() {
         let text = r#"{"pid":7,"admin":"127.0.0.1:2","hooks":"127.0.0.1:1"}"#;
-        assert_eq!(address(text, 7), "127.0.0.1:1".parse().ok());
-        assert_eq!(address(text, 8), None);
-        assert_eq!(address("{\"pid\":7", 7), None);
+        let found = addresses(text, 7).map(|found| (found.0.port(), found.1.port()));
+        assert_eq!(found, Some((1, 2)));
+        assert_eq!(addresses(text, 8), None);
+        assert_eq!(addresses("{\"pid\":7", 7), None);
     }
 }

@@ -9,12 +9,13 @@ use crate::measure::GROUPS;
 
 /// What `--help` shows.
 pub(crate) const HELP: &str = "\
-Usage: bench [--only NAME]... [--connections N] [--quick | --seconds N] [--json FILE]
+Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --seconds N] [--json FILE]
 
   --only NAME    one group of measurements; may be given again
-                 (acks, synchronous, steps, code, start, reload, loading)
+                 (acks, synchronous, steps, code, start, reload, history, backlog, loading)
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
+  --executions N how many there are in the stores of history and backlog (200,000)
   --seconds N    how long each measurement takes (3)
   --quick        one second each, and no project of 10,000 automations
   --json FILE    writes the figures there, too";
@@ -48,6 +49,8 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Where the figures go as JSON.
     pub(crate) json: Option<PathBuf>,
+    /// How many executions large stores have.
+    pub(crate) executions: Option<u64>,
     only: Vec<String>,
     connections: Option<usize>,
 }
@@ -71,6 +74,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
         time: Duration::from_secs_f64(SECONDS),
         quick: false,
         json: None,
+        executions: None,
         only: Vec::new(),
         connections: None,
     };
@@ -88,11 +92,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             }
             "--quick" => (options.quick, options.time) = (true, Duration::from_secs(1)),
             "--seconds" => options.time = seconds(&value()?)?,
-            "--connections" => {
-                let number = value()?;
-                let wrong = || Error::Usage(format!("`--connections` takes a number, not `{number}`"));
-                options.connections = Some(number.parse().map_err(|_| wrong())?);
-            }
+            "--connections" => options.connections = Some(number(&name, &value()?)?),
+            "--executions" => options.executions = Some(number(&name, &value()?)?),
             "--json" => options.json = Some(value()?.into()),
             "--only" => {
                 let group = value()?;
@@ -106,6 +107,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
         }
     }
     Ok(Command::Measure(options))
+}
+
+fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, Error> {
+    text.parse().map_err(|_| Error::Usage(format!("`{option}` takes a number, not `{text}`")))
 }
 
 fn seconds(text: &str) -> Result<Duration, Error> {
@@ -153,6 +158,7 @@ mod tests {
             (&["--seconds", "-1"], "takes a number"),
             (&["--seconds", "NaN"], "takes a number"),
             (&["--connections", "all"], "takes a number"),
+            (&["--executions", "many"], "takes a number"),
             (&["--serve-baseline", "two"], "no baseline `two`"),
         ] {
             let said = measure(arguments).expect_err("an error");

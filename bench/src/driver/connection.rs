@@ -44,6 +44,12 @@ pub(crate) fn request(method: &str, path: &str, body: &[u8]) -> Arc<[u8]> {
     [head.as_bytes(), body].concat().into()
 }
 
+/// The bytes of a GET with the token of an API.
+pub(crate) fn authorized(path: &str, token: &str) -> Arc<[u8]> {
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n");
+    head.into_bytes().into()
+}
+
 impl Connection {
     /// Connects.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self, Error> {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::Error;
 use crate::statistics::Histogram;
 
-pub(crate) use connection::{Connection, request};
+pub(crate) use connection::{Connection, authorized, request};
 
 /// How long a load may go on after its time is over, until every connection has its last answer.
 const GRACE: Duration = Duration::from_secs(60);

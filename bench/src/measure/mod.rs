@@ -2,6 +2,7 @@
 
 mod code;
 mod contest;
+mod large;
 mod loading;
 mod machine;
 mod requests;
@@ -18,7 +19,8 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 7] = ["acks", "synchronous", "steps", "code", "start", "reload", "loading"];
+pub(crate) const GROUPS: [&str; 9] =
+    ["acks", "synchronous", "steps", "code", "start", "reload", "history", "backlog", "loading"];
 
 /// What every measurement goes by.
 #[derive(Clone, Copy)]
@@ -55,6 +57,8 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "code" => code::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,
             "reload" => size::reload(terms, report).await?,
+            "history" => large::history(terms, report).await?,
+            "backlog" => large::backlog(terms, report).await?,
             _ => loading::measure(terms, report)?,
         }
     }

@@ -8,6 +8,7 @@
 
 mod site;
 
+mod backup;
 mod canary;
 mod failures;
 mod github;

@@ -1,0 +1,286 @@
+//! Stores that have grown large: a long history, a long backlog.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, Value};
+use store::{
+    Accept, Append, Definition, Durability, ExecutionFilter, NewExecution, Options, Page, SqliteStore, Store,
+};
+use tokio::net::TcpListener;
+
+use super::Terms;
+use crate::Error;
+use crate::daemon::Daemon;
+use crate::driver::{Connection, authorized};
+use crate::project::{Project, scratch};
+use crate::report::{Report, Row, Target, Unit};
+
+/// How many executions there are where nobody says, and where it has to be quick.
+const EXECUTIONS: u64 = 200_000;
+const QUICK: u64 = 20_000;
+/// How many are stored at one time.
+const BATCH: u64 = 500;
+/// How many automations they are of, the last of which has few.
+const AUTOMATIONS: u64 = 20;
+/// The time that a history spans.
+const SPAN: Duration = Duration::from_secs(30 * 86_400);
+/// How many are on a page, and how often each page is read.
+const PAGE: u32 = 50;
+const TURNS: usize = 20;
+/// The milliseconds that a page may take: of a history, of a backlog.
+const HISTORY_MS: f64 = 100.0;
+const BACKLOG_MS: f64 = 300.0;
+/// The milliseconds that a daemon with a backlog may take to start, and the mebibytes that it may have.
+const START_MS: f64 = 5000.0;
+const MOST_MIB: f64 = 256.0;
+
+/// Pages of a long history, as the store gives them to a connection that was just opened.
+pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    let count = executions(terms);
+    let folder = scratch()?;
+    let filled = Instant::now();
+    let store = open(folder.path())?;
+    let automations: Vec<Definition> =
+        (0..AUTOMATIONS).map(|number| definition(&name(number), "steps: []")).collect();
+    for automation in &automations {
+        store.put_definition(automation.clone()).await?;
+    }
+    let mut last = 0;
+    while last < count {
+        let batch: Vec<Entry> =
+            (last..count.min(last + BATCH)).map(|number| Entry::of(number, count)).collect();
+        last += BATCH;
+        let new = batch.iter().map(|entry| entry.new(&automations)).collect();
+        store.accept(Accept { executions: new, ..Accept::default() }).await?;
+        let ends: Vec<Append> = batch.iter().filter_map(Entry::end).collect();
+        for ended in join_all(ends.iter().map(|end| store.append(end))).await {
+            ended?;
+        }
+    }
+    store.close().await?;
+    say(&format!("stored {count} executions in {} s", filled.elapsed().as_secs()));
+    let what = format!("of {count} executions");
+    for (name, filter, before) in pages(count) {
+        // Nothing is in a connection's own cache, as after a pause; the system's has what it has.
+        let store = SqliteStore::open_read_only(folder.path())?;
+        let mut slowest = Duration::ZERO;
+        let mut found = 0;
+        for _ in 0..TURNS {
+            let asked = Instant::now();
+            found = store.executions(&filter, Page { before, limit: PAGE }).await?.len();
+            slowest = slowest.max(asked.elapsed());
+        }
+        store.close().await?;
+        let name = format!("slowest page {what}: {name} ({found} found)");
+        let row = Row::new("history", name, milliseconds(slowest), Unit::Milliseconds);
+        report.add(row.target(Some(Target::AtMost(HISTORY_MS))));
+    }
+    let bytes = SqliteStore::open_read_only(folder.path())?.info().await?.bytes;
+    report.add(Row::new("history", format!("the store {what}"), mebibytes(bytes), Unit::Mebibytes));
+    Ok(())
+}
+
+/// A daemon that finds a long backlog when it starts.
+pub(super) async fn backlog(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    let count = executions(terms);
+    // The one that is under way, which keeps all others from beginning, waits for an answer from here.
+    let silent = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("a listener"))?;
+    let address = silent.local_addr().map_err(Error::io("a listener"))?;
+    let first = format!(
+        "trigger:\n  manual: {{}}\nsteps:\n  - action: http.request\n    with: {{url: \"http://{address}/\", timeout: 15m}}\n"
+    );
+    let project = Project::new()?;
+    let store = open(&project.data())?;
+    let texts = [("first", first.as_str()), ("others", "trigger:\n  manual: {}\nsteps: []\n")];
+    let definitions = texts.map(|(name, text)| definition(name, text));
+    for (definition, (name, text)) in definitions.iter().zip(texts) {
+        project.put(name, text)?;
+        store.put_definition(definition.clone()).await?;
+    }
+    let mut last = 0;
+    while last < count {
+        let entries = (last..count.min(last + BATCH)).map(|number| Entry::of(number, count));
+        let new = entries.map(|entry| entry.started(&definitions[usize::from(entry.number > 0)])).collect();
+        last += BATCH;
+        store.accept(Accept { executions: new, ..Accept::default() }).await?;
+    }
+    store.close().await?;
+    let arguments = ["--limits-in-flight", "1", "--outbound-allow", "127.0.0.1", "--retention-days", "3650"];
+    let daemon = Daemon::start_with(terms.processors, &project, &arguments).await?;
+    let what = format!("with {count} executions that wait");
+    let row =
+        Row::new("backlog", format!("start {what}"), milliseconds(daemon.came_up_in), Unit::Milliseconds);
+    report.add(row.target(Some(Target::AtMost(START_MS))));
+    let mut connection = Connection::open(daemon.admin()).await?;
+    for query in ["", "&status=queued", "&status=running", "&automation=others", "&automation=first"] {
+        let ask = authorized(&format!("/api/v1/executions?limit={PAGE}{query}"), &daemon.token()?);
+        let mut slowest = Duration::ZERO;
+        for _ in 0..TURNS {
+            let asked = Instant::now();
+            let answer = connection.ask(&ask).await?;
+            if answer.status != 200 {
+                return Err(Error::Server(format!("the list was answered with {}", answer.status)));
+            }
+            slowest = slowest.max(asked.elapsed());
+        }
+        let name = format!("slowest list {what}{}", query.replace('&', ", "));
+        let row = Row::new("backlog", name, milliseconds(slowest), Unit::Milliseconds);
+        report.add(row.target(Some(Target::AtMost(BACKLOG_MS))));
+    }
+    if let Some(bytes) = daemon.process().resident() {
+        let row = Row::new("backlog", format!("memory {what}"), mebibytes(bytes), Unit::Mebibytes);
+        report.add(row.target(Some(Target::AtMost(MOST_MIB))));
+    }
+    daemon.stop().await
+}
+
+/// One execution of many.
+struct Entry {
+    number: u64,
+    at: Timestamp,
+}
+
+impl Entry {
+    /// The numbered one of so many, spread over the span.
+    fn of(number: u64, count: u64) -> Self {
+        const START: i64 = 1_790_000_000;
+        let step = SPAN.as_nanos() / u128::from(count.max(1));
+        let nanoseconds =
+            i128::from(START) * 1_000_000_000 + i128::try_from(step * u128::from(number)).unwrap_or(0);
+        Self { number, at: Timestamp::from_nanosecond(nanoseconds).unwrap_or(Timestamp::MAX) }
+    }
+
+    fn id(&self) -> ExecutionId {
+        let mut bits = [0; 10];
+        bits[2..].copy_from_slice(&self.number.to_be_bytes());
+        ExecutionId::new(self.at, bits)
+    }
+
+    /// Of one of these; one in ten thousand of the last.
+    fn new(&self, automations: &[Definition]) -> NewExecution {
+        let last = automations.len() - 1;
+        let index = if self.number.is_multiple_of(10_000) {
+            last
+        } else {
+            usize::try_from(self.number).unwrap_or(0) % last
+        };
+        self.started(&automations[index])
+    }
+
+    fn started(&self, definition: &Definition) -> NewExecution {
+        let started = Event::Started {
+            at: self.at,
+            automation: definition.automation.clone(),
+            definition: definition.hash,
+            origin: if self.number % 200 == 1 { Origin::Test } else { Origin::Manual },
+            payload: Payload::manual(Map::new()),
+        };
+        NewExecution { id: self.id(), started, key: None, sendings: Vec::new(), begins: false }
+    }
+
+    /// Its end; one in a thousand has none yet, five in a hundred failed, one in a thousand was cancelled.
+    fn end(&self) -> Option<Append> {
+        let outcome = match self.number % 1000 {
+            999 => return None,
+            998 => Outcome::Cancelled { reason: "by hand".to_owned() },
+            rest if rest % 20 == 3 => {
+                let error = model::ActionError::new(model::ErrorKind::Internal, "the peer said no");
+                Outcome::Failed { error }
+            }
+            _ => Outcome::Succeeded { result: Value::Null },
+        };
+        let status = outcome.status();
+        let events = vec![Event::Finished { at: self.at, outcome }];
+        Some(Append { events, ..Append::new(self.id(), 1, status) })
+    }
+}
+
+/// The pages that are read: their names, their filters, and where they begin.
+fn pages(count: u64) -> Vec<(&'static str, ExecutionFilter, Option<ExecutionId>)> {
+    let all = ExecutionFilter::default;
+    let of = |number| ExecutionFilter { automation: AutomationId::parse(&name(number)), ..all() };
+    let with = |status| ExecutionFilter { status: vec![status], ..all() };
+    let middle = Entry::of(count / 2, count);
+    let day = Entry::of(count / 2 + count / 30, count).at;
+    vec![
+        ("all", all(), None),
+        ("all, from the middle on", all(), Some(middle.id())),
+        ("one automation", of(0), None),
+        ("one automation with few", of(AUTOMATIONS - 1), None),
+        ("one automation with none", of(AUTOMATIONS), None),
+        ("those that failed", with(Status::Failed), None),
+        (
+            "those that failed, of one automation with few",
+            ExecutionFilter { status: vec![Status::Failed], ..of(AUTOMATIONS - 1) },
+            None,
+        ),
+        ("those that were cancelled", with(Status::Cancelled), None),
+        ("those that run", with(Status::Running), None),
+        ("those that wait for their turn", with(Status::Queued), None),
+        ("stuck ones, of which there are none", with(Status::Stuck), None),
+        ("tests", ExecutionFilter { test: Some(true), ..all() }, None),
+        ("a day in the middle", ExecutionFilter { since: Some(middle.at), until: Some(day), ..all() }, None),
+        (
+            "a day in the middle of one automation, failed",
+            ExecutionFilter {
+                since: Some(middle.at),
+                until: Some(day),
+                status: vec![Status::Failed],
+                ..of(3)
+            },
+            None,
+        ),
+        ("before all of them", ExecutionFilter { until: Some(Entry::of(0, count).at), ..all() }, None),
+    ]
+}
+
+fn name(number: u64) -> String {
+    format!("automation-{number}")
+}
+
+fn definition(name: &str, text: &str) -> Definition {
+    let automation = AutomationId::parse(name).unwrap_or_else(|| unreachable!("the names here are ids"));
+    let (hash, path) = (DefinitionHash::of(&automation, text), format!("automations/{name}.yaml"));
+    Definition { hash, automation, path, text: text.to_owned() }
+}
+
+fn open(folder: &std::path::Path) -> Result<SqliteStore, Error> {
+    // What is measured is not the filling.
+    let options = Options { durability: Durability::Relaxed, ..Options::default() };
+    Ok(SqliteStore::open(folder, options)?)
+}
+
+fn executions(terms: Terms<'_>) -> u64 {
+    terms.options.executions.unwrap_or(if terms.options.quick { QUICK } else { EXECUTIONS })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52 bytes")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn say(text: &str) {
+    use std::io::Write as _;
+    // Where nobody reads it, there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_in_order_and_spread_over_the_span() {
+        let entries: Vec<Entry> = (0..1000).map(|number| Entry::of(number, 1000)).collect();
+        assert!(entries.windows(2).all(|pair| pair[0].id() < pair[1].id()));
+        let days = entries[0].at.duration_until(entries[999].at).as_hours() / 24;
+        assert_eq!(days, 29);
+        assert_eq!(entries.iter().filter(|entry| entry.end().is_none()).count(), 1);
+    }
+}
