@@ -27,12 +27,13 @@ const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 pub(crate) async fn run(services: Arc<Services>) {
     let after = |at: Timestamp| at.checked_add(PRUNE_EVERY).unwrap_or(Timestamp::MAX);
     let mut due = services.clock.now();
+    let mut stuck = false;
     loop {
         if services.clock.now() >= due {
             clear(&services).await;
             due = after(services.clock.now());
         }
-        make_room(&services).await;
+        stuck = !make_room(&services, stuck).await;
         tokio::select! {
             biased;
             () = services.closing.cancelled() => return,
@@ -144,13 +145,14 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
     prunes.into_iter().flatten().collect()
 }
 
-/// Deletes the oldest ended executions, whatever the rules say, while the store has too little room for new ones.
-async fn make_room(services: &Services) {
+/// Deletes the oldest ended executions, whatever the rules say, while the store has too little room for new ones. Gives
+/// whether there is some; that there is none is told once, unless it was so before.
+async fn make_room(services: &Services, before: bool) -> bool {
     let mut gone = 0;
     while services.store.room() != Room::Enough && !services.closing.is_cancelled() {
         match services.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if services.store.room() == Room::None {
+                if services.store.room() == Room::None && !before {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -169,6 +171,7 @@ async fn make_room(services: &Services) {
         services.forget_stored_definitions();
         tracing::warn!(executions = gone, "deleted the oldest executions, since the store's size runs out");
     }
+    services.store.room() != Room::None
 }
 
 #[cfg(test)]

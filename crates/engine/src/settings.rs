@@ -91,7 +91,7 @@ impl Settings {
             outbound_allow: Vec::new(),
             own_addresses: Vec::new(),
             allow_credential_debug: true,
-            retention: Some(Retention { days: Some(14), ..Retention::default() }),
+            retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),
             limits: Limits::default(),
             watch: true,
             background: true,

@@ -137,7 +137,7 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a subscription.
     async fn drop_subscription(&self, id: &str) -> Result<(), Error>;
 
-    /// Deletes ended executions, their events and logs, at most `limit` of them, and
+    /// Deletes ended executions, their events and logs, at most `limit` of them, and with them
     /// definitions that nothing refers to any more. Keys and watermarks stay. Gives how many went: call again
     /// where it is `limit`. A crash in its midst leaves no execution half deleted.
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error>;
@@ -158,8 +158,8 @@ pub trait Store: Send + Sync + 'static {
     /// went. A crash in its midst means that some are left.
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error>;
 
-    /// Deletes what a crash may have left that nothing refers to, and gives how much that was. It looks at all there is,
-    /// so it is for quiet times.
+    /// Deletes what nothing refers to any more, such as what a crash left, and gives how many files that were. It looks
+    /// at all there is, so it is for quiet times.
     async fn tidy(&self) -> Result<u64, Error>;
 
     /// How much room is left, at no cost.

@@ -16,7 +16,7 @@ const ORDER: (&str, &str) = (
 
 /// The text of the numbered order; every third is too large for the store's own file.
 fn text(number: usize) -> String {
-    format!("{number} ").repeat(if number.is_multiple_of(3) { 20_000 } else { 20 })
+    format!("{number} ").repeat(if number.is_multiple_of(3) { 60_000 } else { 20 })
 }
 
 /// The number of an order whose payload is there, whole.

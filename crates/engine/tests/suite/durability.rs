@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
-    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store, Subscription,
-    Wait, Watermark,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
+    Subscription, Wait, Watermark,
 };
 use tokio::sync::Semaphore;
 

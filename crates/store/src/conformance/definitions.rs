@@ -7,6 +7,7 @@ use crate::{Accept, Error, Prune, PruneRule, Store};
 async fn prune_all(store: &dyn Store) {
     let filter = Prune::new(PruneRule::EndedBefore(at(1000)));
     store.prune(filter, 1000).await.expect("it prunes");
+    store.tidy().await.expect("it is tidied");
 }
 
 pub(super) async fn while_referenced(place: &dyn Place) {

@@ -43,15 +43,30 @@ pub(super) async fn prune(
 ) -> Result<u64, Error> {
     let limit = limit.min(MOST_AT_ONCE);
     let ids = pool.read(move |connection| candidates(connection, &filter, limit).map_err(read_error)).await?;
+    if ids.is_empty() {
+        return Ok(0);
+    }
     let mut gone = 0;
     for chunk in ids.chunks(FORGET_EXECUTIONS) {
         gone += count(&queue.write(Work::Forget(chunk.to_vec())).await?);
     }
+    clear_up(queue, pool, folder).await?;
+    Ok(gone)
+}
+
+/// Deletes what a crash left: what pruning had still to do, and files that nothing names. Gives how many files went.
+pub(super) async fn tidy(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
+    clear_up(queue, pool, folder).await?;
+    blobs::sweep_strays(pool, folder).await
+}
+
+/// Deletes what belonged to executions that are gone, and gives free space back.
+async fn clear_up(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<(), Error> {
     while more(&queue.write(Work::Sweep).await?) {}
     while more(&queue.write(Work::ForgetDefinitions).await?) {}
     blobs::sweep(queue, pool, folder).await?;
     while more(&queue.write(Work::GiveBack).await?) {}
-    Ok(gone)
+    Ok(())
 }
 
 /// Deletes keys older than `before` whose executions are deleted.

@@ -10,7 +10,7 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::Mutex;
 
 use super::backup::{self, Backup};
-use super::blobs::{self, Cutter, Folder};
+use super::blobs::{Cutter, Folder};
 use super::checkpoint::Checkpointer;
 use super::counters::Counters;
 use super::encode::{Done, Key, Work};
@@ -75,7 +75,7 @@ impl SqliteStore {
         let opened = |reason: String| Error::Open { path: place.file.clone(), reason };
         gauge.measure(&connection).map_err(|error| opened(error.to_string()))?;
         let folder = Arc::new(Folder::of(&place, gauge.clone()));
-        folder.clear_unnamed().map_err(|error| opened(error.to_string()))?;
+        folder.take_over().map_err(|error| opened(error.to_string()))?;
         let cutter = Cutter::new(folder.clone(), options.blob_bytes);
         let (queue, receiver) = queue();
         let writer = Writer {
@@ -174,7 +174,8 @@ impl Store for SqliteStore {
     }
 
     async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error> {
-        if self.0.gauge.room() == Room::None {
+        // A watermark alone takes no room.
+        if !accept.executions.is_empty() && self.0.gauge.room() == Room::None {
             return Err(Error::Full);
         }
         match self.write_apart(Work::accept(accept)?).await? {
@@ -307,8 +308,7 @@ impl Store for SqliteStore {
     }
 
     async fn tidy(&self) -> Result<u64, Error> {
-        blobs::sweep(self.queue()?, &self.0.pool, &self.0.folder).await?;
-        blobs::sweep_strays(&self.0.pool, &self.0.folder).await
+        forget::tidy(self.queue()?, &self.0.pool, &self.0.folder).await
     }
 
     fn room(&self) -> Room {

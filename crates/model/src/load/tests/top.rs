@@ -204,7 +204,7 @@ fn times_and_numbers_have_bounds() {
     check_top("retention: {count: 0}", &["out-of-range 1:20"]);
     check_top("retention: {failedDays: 0}", &["out-of-range 1:25"]);
     check_top("retention: {failedDays: 9, keepFailed: true}", &["conflicting-keys 1:28"]);
-    check_top("retention: {failedDays: 9, count: 10}", &[]);
+    check_top("retention: {failedDays: 9, count: 10}", &[""; 0]);
     check_top("concurrency: {limit: 0}", &["out-of-range 1:22"]);
     check_top("concurrency: {limit: 1, policy: wait}", &["unknown-value 1:33"]);
     check_top("concurrency: 1", &["wrong-type 1:14"]);

@@ -85,7 +85,17 @@ impl Folder {
         Self { path: place.blobs(), lock: place.blobs_lock(), pins: Mutex::default(), gauge }
     }
 
-    /// Deletes what a crash left half written. To be called before anything is written.
+    /// Makes what a process before this one left sound: names that may not be on disk are, and what it left half
+    /// written goes. To be called before anything is written.
+    pub(in super::super) fn take_over(&self) -> std::io::Result<()> {
+        if self.path.is_dir() {
+            sync_directory(&self.path)?;
+            self.path.parent().map_or(Ok(()), sync_directory)?;
+        }
+        self.clear_unnamed()
+    }
+
+    /// Deletes what is half written.
     pub(in super::super) fn clear_unnamed(&self) -> std::io::Result<()> {
         match std::fs::remove_dir_all(self.path.join(UNNAMED)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
