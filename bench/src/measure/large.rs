@@ -52,7 +52,7 @@ pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(),
         let batch: Vec<Entry> =
             (last..count.min(last + BATCH)).map(|number| Entry::of(number, count)).collect();
         last += BATCH;
-        let new = batch.iter().map(|entry| entry.new(&automations)).collect();
+        let new = batch.iter().map(|entry| entry.of_one(&automations)).collect();
         store.accept(Accept { executions: new, ..Accept::default() }).await?;
         let ends: Vec<Append> = batch.iter().filter_map(Entry::end).collect();
         for ended in join_all(ends.iter().map(|end| store.append(end))).await {
@@ -159,7 +159,7 @@ impl Entry {
     }
 
     /// Of one of these; one in ten thousand of the last.
-    fn new(&self, automations: &[Definition]) -> NewExecution {
+    fn of_one(&self, automations: &[Definition]) -> NewExecution {
         let last = automations.len() - 1;
         let index = if self.number.is_multiple_of(10_000) {
             last
