@@ -16,7 +16,9 @@ pub enum Error {
     Overrun {
         /// The time it had.
         deadline: Duration,
-        /// What it had logged; empty where nothing could be asked of the worker any more.
+        /// From when the worker had the call until it said that it had stopped, or until it was killed.
+        took: Duration,
+        /// What it had logged.
         logs: Vec<LogLine>,
     },
     /// The code wanted more memory than it may have.
@@ -36,8 +38,13 @@ pub enum Error {
         limit: usize,
     },
     /// The worker ended, or said what no worker says. It has been replaced.
-    #[error("the process that ran the code {0}; it has been replaced")]
-    Worker(&'static str),
+    #[error("the process that ran the code {what}; it has been replaced")]
+    Worker {
+        /// What it did.
+        what: &'static str,
+        /// What it had logged.
+        logs: Vec<LogLine>,
+    },
     /// Too many runs wait for a worker.
     #[error(
         "too much code is waiting to run ({waiting} runs): try again, or raise the number of code workers"
@@ -85,7 +92,7 @@ impl Error {
     pub fn logs(&self) -> &[LogLine] {
         match self {
             Self::Thrown(failure) => &failure.logs,
-            Self::Overrun { logs, .. } | Self::OutOfMemory { logs, .. } => logs,
+            Self::Overrun { logs, .. } | Self::OutOfMemory { logs, .. } | Self::Worker { logs, .. } => logs,
             _ => &[],
         }
     }
@@ -99,6 +106,6 @@ impl Error {
     /// Whether another try may go well though nothing was changed: the fault was not the code's.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Worker(_) | Self::Busy { .. } | Self::Waited { .. } | Self::Start(_))
+        matches!(self, Self::Worker { .. } | Self::Busy { .. } | Self::Waited { .. } | Self::Start(_))
     }
 }

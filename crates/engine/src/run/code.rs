@@ -137,7 +137,7 @@ pub(crate) fn to_action_error(error: &script::Error, code: &Code, automation: &A
         script::Error::OutOfMemory { .. } | script::Error::TooLarge { .. } | script::Error::Busy { .. } => {
             ErrorKind::Limit
         }
-        script::Error::Worker(_) | script::Error::Start(_) => ErrorKind::Internal,
+        script::Error::Worker { .. } | script::Error::Start(_) => ErrorKind::Internal,
     };
     let mut told = ActionError::new(kind, error.to_string());
     let Some(at) = error.at() else { return told };

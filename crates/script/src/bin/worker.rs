@@ -7,6 +7,7 @@ use std::process::ExitCode;
 const HELLO: u8 = 1;
 const REFUSED: u8 = 2;
 const DONE: u8 = 6;
+const LINE: u8 = 10;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,7 +39,12 @@ fn misbehave(way: &str) -> io::Result<()> {
         "answers twice" => write(&[answer.clone(), answer].concat()),
         "answers what was not asked" => write(&message(HELLO, &[b""])),
         "answers no JSON" => write(&message(DONE, &[b"{]", b""])),
-        "logs no JSON" => write(&message(DONE, &[b"1", b"{]"])),
+        "writes no JSON" => write(&message(DONE, &[b"1", b"{]"])),
+        "logs at no level" => write(&message(LINE, &[b"\x09", b"a"])),
+        "logs without end" => loop {
+            write(&message(LINE, &[b"\x01", b"a"]))?;
+        },
+        "logs and dies" => write(&message(LINE, &[b"\x01", b"last words"])),
         "answers without parts" => write(&message(DONE, &[])),
         "does not know it" => loop {
             write(&message(8, &[]))?;

@@ -3,8 +3,10 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::{Error, MAX_SOURCE, Module, Pool, Tag, encode, too_large};
+use super::link::{Broken, Link};
+use super::{Error, Module, Pool, Tag, encode, too_large};
 use crate::facts::{Facts, SyntaxError};
+use crate::module::MAX_SOURCE;
 
 /// How many looks go on at the same time. They do not compete with runs for their places.
 pub(super) struct Gate {
@@ -49,15 +51,20 @@ impl Pool {
         let shared = &self.shared;
         let limits = &shared.settings;
         let _inside = shared.checks.enter();
-        let mut link = match shared.resting(None) {
-            Some(link) => link,
-            None => shared.keeper.start_blocking().map_err(Error::Start)?,
-        };
-        let gone = |broken| shared.gone(broken, limits.check_within);
-        link.greeting_blocking(limits.start_within).map_err(gone)?;
         let message = encode(Tag::Check, &[module.source().as_bytes()]).map_err(|_| too_large("the code"))?;
-        let answer = link.exchange_blocking(&message, Instant::now() + limits.check_within).map_err(gone)?;
-        let garbled = || Error::Worker("sent what no worker sends");
+        let (link, answer) = loop {
+            let mut link = self.link_blocking()?;
+            match link.exchange_blocking(&message, Instant::now() + limits.check_within) {
+                // It has died in its rest.
+                Err(Broken::Unsent) if link.has_rested() => {}
+                Err(Broken::Late) => {
+                    let (deadline, took) = (limits.check_within, limits.check_within);
+                    return Err(Error::Overrun { deadline, took, logs: Vec::new() });
+                }
+                answer => break (link, answer.map_err(|broken| broken.into_error(Vec::new()))?),
+            }
+        };
+        let garbled = || Broken::Garbled.into_error(Vec::new());
         if answer.tag != Tag::Checked {
             return Err(garbled());
         }
@@ -75,15 +82,20 @@ impl Pool {
     /// # Errors
     /// None can be started.
     pub fn warm(&self) -> Result<(), Error> {
+        self.shared.put_back(self.link_blocking()?);
+        Ok(())
+    }
+
+    /// A worker that is ready.
+    fn link_blocking(&self) -> Result<Link, Error> {
         let shared = &self.shared;
         let mut link = match shared.resting(None) {
             Some(link) => link,
             None => shared.keeper.start_blocking().map_err(Error::Start)?,
         };
-        let within = shared.settings.start_within;
-        link.greeting_blocking(within).map_err(|broken| shared.gone(broken, within))?;
-        shared.put_back(link);
-        Ok(())
+        let greeted = link.greeting_blocking(shared.settings.start_within);
+        greeted.map_err(|broken| broken.into_error(Vec::new()))?;
+        Ok(link)
     }
 
     /// As [`Pool::check_blocking`], for a task.
@@ -93,6 +105,6 @@ impl Pool {
     pub async fn check(&self, module: &Module) -> Result<Result<Facts, Vec<SyntaxError>>, Error> {
         let (pool, module) = (self.clone(), module.clone());
         let checking = tokio::task::spawn_blocking(move || pool.check_blocking(&module));
-        checking.await.map_err(|_| Error::Worker("ended"))?
+        checking.await.map_err(|_| Broken::Ended.into_error(Vec::new()))?
     }
 }

@@ -11,8 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::PoolSettings;
 use super::keeper::{Order, Replace};
+use crate::call::LogLine;
+use crate::error::Error;
 use crate::module::Digest;
-use crate::protocol::{Inbox, Message, Tag};
+use crate::protocol::{Inbox, Lines, Message, Nonce, Tag};
 
 /// How many modules are remembered as known to a worker; what it has dropped, it says.
 const KNOWN: usize = 64;
@@ -22,16 +24,26 @@ const CHUNK: usize = 16 * 1024;
 /// A worker. Dropping it kills the process; the keeper buries it and starts another.
 pub(super) struct Link {
     child: Option<Child>,
-    /// None while a conversation goes on.
-    socket: Option<UnixStream>,
+    socket: UnixStream,
+    registered: Option<Registered>,
+    chunk: Box<[u8]>,
     keeper: Sender<Order>,
     inbox: Inbox,
+    lines: Lines,
+    chance: Chance,
     known: VecDeque<Digest>,
     is_ready: bool,
+    has_rested: bool,
     runs: u32,
     born: Instant,
     rests_since: Instant,
     replace: Replace,
+}
+
+/// The same socket as a runtime waits for it. Kept from run to run, but the next may be another runtime's.
+struct Registered {
+    runtime: tokio::runtime::Id,
+    stream: tokio::net::UnixStream,
 }
 
 /// Why a worker is of no use any more.
@@ -41,6 +53,8 @@ pub(super) enum Broken {
     Late,
     /// It ended.
     Ended,
+    /// It had ended before, so nothing was sent.
+    Unsent,
     /// It said what no worker says.
     Garbled,
     /// It cannot be confined on this machine.
@@ -48,13 +62,15 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    pub(super) fn as_str(&self) -> &'static str {
-        match self {
+    /// What it means to the caller.
+    pub(super) fn into_error(self, logs: Vec<LogLine>) -> Error {
+        let what = match self {
+            Self::Refused(why) => return Error::Start(why),
             Self::Late => "did not answer in time",
-            Self::Ended => "ended",
+            Self::Ended | Self::Unsent => "ended",
             Self::Garbled => "sent what no worker sends",
-            Self::Refused(_) => "could not be confined",
-        }
+        };
+        Error::Worker { what, logs }
     }
 }
 
@@ -63,11 +79,16 @@ impl Link {
         let now = Instant::now();
         Self {
             child: Some(child),
-            socket: Some(socket),
+            socket,
+            registered: None,
+            chunk: vec![0; CHUNK].into_boxed_slice(),
             keeper,
             inbox: Inbox::default(),
+            lines: Lines::default(),
+            chance: Chance::default(),
             known: VecDeque::with_capacity(KNOWN),
             is_ready: false,
+            has_rested: false,
             runs: 0,
             born: now,
             rests_since: now,
@@ -111,15 +132,15 @@ impl Link {
     /// Sends a message and waits for the answer until `until`. If the future is dropped, the worker is of no use any more.
     pub(super) async fn exchange(&mut self, bytes: &[u8], until: Instant) -> Result<Message, Broken> {
         self.runs += 1;
-        let rest = send(self.socket()?, bytes)?;
+        let rest = send(&self.socket, bytes)?;
         self.converse(rest, until).await
     }
 
     /// Sends the rest of a message and waits for the answer.
     async fn converse(&mut self, mut rest: &[u8], until: Instant) -> Result<Message, Broken> {
-        // The socket belongs to the runtime only as long as this lasts: the next run may be another runtime's.
-        let socket = self.socket.take().ok_or(Broken::Ended)?;
-        let stream = tokio::net::UnixStream::from_std(socket).map_err(|_| Broken::Ended)?;
+        self.register()?;
+        let Self { registered, chunk, inbox, lines, .. } = self;
+        let stream = &registered.as_ref().ok_or(Broken::Ended)?.stream;
         let talk = async {
             while !rest.is_empty() {
                 stream.writable().await.map_err(|_| Broken::Ended)?;
@@ -131,26 +152,33 @@ impl Link {
             }
             loop {
                 stream.readable().await.map_err(|_| Broken::Ended)?;
-                let mut chunk = [0; CHUNK];
-                let received = stream.try_read(&mut chunk).map(|count| &chunk[..count]);
-                if let Some(message) = receive(&mut self.inbox, received)? {
+                let received = stream.try_read(chunk).map(|count| &chunk[..count]);
+                if let Some(message) = receive(inbox, lines, received)? {
                     return Ok(message);
                 }
             }
         };
-        let message =
-            tokio::time::timeout_at(until.into(), Box::pin(talk)).await.map_err(|_| Broken::Late)??;
-        self.socket = stream.into_std().ok();
-        Ok(message)
+        tokio::time::timeout_at(until.into(), talk).await.map_err(|_| Broken::Late)?
+    }
+
+    /// Has the runtime that this is called from wait for the socket.
+    fn register(&mut self) -> Result<(), Broken> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Broken::Ended)?.id();
+        if self.registered.as_ref().is_none_or(|registered| registered.runtime != runtime) {
+            let socket = self.socket.try_clone().map_err(|_| Broken::Ended)?;
+            let stream = tokio::net::UnixStream::from_std(socket).map_err(|_| Broken::Ended)?;
+            self.registered = Some(Registered { runtime, stream });
+        }
+        Ok(())
     }
 
     /// As [`Link::exchange`], for a thread that may block.
     pub(super) fn exchange_blocking(&mut self, bytes: &[u8], until: Instant) -> Result<Message, Broken> {
         self.runs += 1;
-        let mut rest = send(self.socket()?, bytes)?;
+        let mut rest = send(&self.socket, bytes)?;
         while !rest.is_empty() {
             self.wait(PollFlags::OUT, until)?;
-            rest = send(self.socket()?, rest)?;
+            rest = send(&self.socket, rest)?;
         }
         self.answer_blocking(until)
     }
@@ -158,9 +186,9 @@ impl Link {
     fn answer_blocking(&mut self, until: Instant) -> Result<Message, Broken> {
         loop {
             self.wait(PollFlags::IN, until)?;
-            let mut chunk = [0; CHUNK];
-            let received = self.socket()?.read(&mut chunk).map(|count| &chunk[..count]);
-            if let Some(message) = receive(&mut self.inbox, received)? {
+            let Self { socket, chunk, inbox, lines, .. } = self;
+            let received = socket.read(chunk).map(|count| &chunk[..count]);
+            if let Some(message) = receive(inbox, lines, received)? {
                 return Ok(message);
             }
         }
@@ -170,16 +198,21 @@ impl Link {
     fn wait(&self, what: PollFlags, until: Instant) -> Result<(), Broken> {
         let left = until.checked_duration_since(Instant::now()).ok_or(Broken::Late)?;
         let timeout = Timespec::try_from(left).ok();
-        match rustix::event::poll(&mut [PollFd::new(self.socket()?, what)], timeout.as_ref()) {
+        match rustix::event::poll(&mut [PollFd::new(&self.socket, what)], timeout.as_ref()) {
             Ok(0) => Err(Broken::Late),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(_) => Err(Broken::Ended),
         }
     }
 
-    /// The socket; none is left where a conversation was broken off.
-    fn socket(&self) -> Result<&UnixStream, Broken> {
-        self.socket.as_ref().ok_or(Broken::Ended)
+    /// The lines of the log that the last run has sent.
+    pub(super) fn take_logs(&mut self) -> Vec<LogLine> {
+        self.lines.take()
+    }
+
+    /// What marks the texts of the next run that stand for something else.
+    pub(super) fn nonce(&mut self) -> Result<Nonce, getrandom::Error> {
+        self.chance.draw().map(Nonce)
     }
 
     pub(super) fn knows(&self, digest: Digest) -> bool {
@@ -199,11 +232,17 @@ impl Link {
     }
 
     /// Whether the process is still there.
-    pub(super) fn is_alive(&mut self) -> bool {
+    fn is_alive(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
+    /// Whether it has done something before: then it may have died since.
+    pub(super) fn has_rested(&self) -> bool {
+        self.has_rested
+    }
+
     pub(super) fn rests(&mut self) {
+        self.has_rested = true;
         self.rests_since = Instant::now();
     }
 
@@ -213,8 +252,8 @@ impl Link {
     }
 
     /// Whether it is not worth its memory any more.
-    pub(super) fn is_stale(&self, settings: &PoolSettings) -> bool {
-        self.is_spent(settings) || self.rests_since.elapsed() > settings.idle
+    pub(super) fn is_stale(&mut self, settings: &PoolSettings) -> bool {
+        self.is_spent(settings) || self.rests_since.elapsed() > settings.idle || !self.is_alive()
     }
 
     /// It may go without another in its place: the next run starts one if it needs to.
@@ -235,32 +274,70 @@ impl Drop for Link {
 }
 
 /// Writes what can be written at once, and gives the rest.
-fn send<'bytes>(mut socket: &UnixStream, mut bytes: &'bytes [u8]) -> Result<&'bytes [u8], Broken> {
-    while !bytes.is_empty() {
-        match socket.write(bytes) {
-            Ok(0) => return Err(Broken::Ended),
-            Ok(written) => bytes = &bytes[written..],
+fn send<'bytes>(mut socket: &UnixStream, bytes: &'bytes [u8]) -> Result<&'bytes [u8], Broken> {
+    let mut rest = bytes;
+    // Not a byte has gone out where the first attempt fails.
+    let gone = |rest: &[u8]| if rest.len() == bytes.len() { Broken::Unsent } else { Broken::Ended };
+    while !rest.is_empty() {
+        match socket.write(rest) {
+            Ok(0) => return Err(gone(rest)),
+            Ok(written) => rest = &rest[written..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            Err(_) => return Err(Broken::Ended),
+            Err(_) => return Err(gone(rest)),
         }
     }
-    Ok(bytes)
+    Ok(rest)
 }
 
-/// The message that what was received completes. One is asked for at a time, so nothing may come behind it.
-fn receive(inbox: &mut Inbox, received: std::io::Result<&[u8]>) -> Result<Option<Message>, Broken> {
+/// The answer that what was received completes. One is asked for at a time, so nothing may come behind it; lines of
+/// the log come before it.
+fn receive(
+    inbox: &mut Inbox,
+    lines: &mut Lines,
+    received: std::io::Result<&[u8]>,
+) -> Result<Option<Message>, Broken> {
     match received {
-        Ok([]) => Err(Broken::Ended),
-        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Ok(None),
-        Err(_) => Err(Broken::Ended),
-        Ok(bytes) => {
-            inbox.push(bytes);
-            match inbox.next() {
-                Ok(Some(message)) if inbox.is_empty() => Ok(Some(message)),
-                Ok(None) => Ok(None),
-                Ok(Some(_)) | Err(_) => Err(Broken::Garbled),
-            }
+        Ok([]) => return Err(Broken::Ended),
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+            return Ok(None);
         }
+        Err(_) => return Err(Broken::Ended),
+        Ok(bytes) => inbox.push(bytes),
+    }
+    while let Some(message) = inbox.next().map_err(|_| Broken::Garbled)? {
+        if message.tag == Tag::Line {
+            lines.take_in(&message).map_err(|_| Broken::Garbled)?;
+        } else if inbox.is_empty() {
+            return Ok(Some(message));
+        } else {
+            return Err(Broken::Garbled);
+        }
+    }
+    Ok(None)
+}
+
+/// Random bytes, fetched for many runs at once.
+struct Chance {
+    drawn: [u8; 16 * 64],
+    used: usize,
+}
+
+impl Default for Chance {
+    fn default() -> Self {
+        Self { drawn: [0; 16 * 64], used: 16 * 64 }
+    }
+}
+
+impl Chance {
+    fn draw(&mut self) -> Result<[u8; 16], getrandom::Error> {
+        if self.used == self.drawn.len() {
+            getrandom::fill(&mut self.drawn)?;
+            self.used = 0;
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.drawn[self.used..self.used + 16]);
+        self.used += 16;
+        Ok(bytes)
     }
 }

@@ -7,25 +7,23 @@
 mod checking;
 mod keeper;
 mod link;
+mod sent;
 mod settings;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use model::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::call::{Call, Kind, Outcome, Shape, StateChange, StateWrite};
-use crate::error::{Error, Failure, Frame};
-use crate::module::{MAX_SOURCE, Module, Origin};
-use crate::protocol::{
-    Answer, Done, Fault, FaultKind, Head, MAX_MESSAGE, Message, Nonce, Sender, Tag, Unreadable, encode,
-    restore,
-};
+use crate::call::{Call, Outcome};
+use crate::error::Error;
+use crate::module::Module;
+use crate::protocol::{Answer, Tag, encode};
 
 use keeper::Keeper;
 use link::{Broken, Link};
+use sent::{Ended, Sent, too_large};
 pub use settings::PoolSettings;
 
 /// How long after its deadline a run that has not ended by itself is killed. What asks the interrupt handler needs
@@ -72,30 +70,22 @@ impl Pool {
     /// # Errors
     /// The code threw, overran or ran out of memory; its worker ended; no worker was to be had.
     pub async fn run(&self, call: Call<'_>) -> Result<Outcome, Error> {
-        let limits = &self.shared.settings;
         let sent = Sent::new(&call)?;
-        let slot = self.slot().await?;
-        let mut link = self.shared.worker(Some(call.module)).await?;
-        link.greeting(limits.start_within).await.map_err(|broken| self.shared.gone(broken, call.deadline))?;
-        let until = Instant::now() + call.deadline + GRACE;
-        let mut knows = link.knows(call.module.digest());
-        let answer = loop {
-            let bytes = sent.encode(&call, knows)?;
-            let message = link.exchange(&bytes, until).await;
-            match self.shared.answer(message, &call)? {
-                // It has made room for other modules since.
-                Answer::Unknown if knows => knows = false,
-                Answer::Unknown => return Err(Error::Worker(Broken::Garbled.as_str())),
-                answer => break answer,
+        let _slot = self.slot().await?;
+        loop {
+            let mut link = self.shared.worker(Some(call.module)).await?;
+            match self.shared.run_on(&mut link, &call, &sent).await {
+                Ok(Some(ended)) => return self.shared.after(link, &call, ended),
+                // It has died in its rest, so nothing has run.
+                Ok(None) => {}
+                Err(error) => {
+                    if matches!(error, Error::TooLarge { .. }) {
+                        self.shared.put_back(link);
+                    }
+                    return Err(error);
+                }
             }
-        };
-        link.learned(call.module.digest());
-        let read = read(&call, sent.nonce, answer, limits.memory);
-        if !matches!(read, Err(Error::Worker(_) | Error::Overrun { .. } | Error::OutOfMemory { .. })) {
-            self.shared.put_back(link);
         }
-        drop(slot);
-        read
     }
 
     /// Sends bytes to a worker and back: what a run costs at the least.
@@ -107,7 +97,7 @@ impl Pool {
         let _slot = self.slot().await?;
         let mut link = self.shared.worker(None).await?;
         let limits = &self.shared.settings;
-        let broken = |broken: Broken| Error::Worker(broken.as_str());
+        let broken = |broken: Broken| broken.into_error(Vec::new());
         link.greeting(limits.start_within).await.map_err(broken)?;
         let message = encode(Tag::Echo, &[bytes]).map_err(|_| too_large("what is sent"))?;
         let answer = link.exchange(&message, Instant::now() + limits.start_within).await.map_err(broken)?;
@@ -166,11 +156,9 @@ impl Shared {
         }
     }
 
-    /// A worker that rests: one that knows the module if there is one, else the one used last. One that has died in
-    /// its rest is passed over.
+    /// A worker that rests: one that knows the module if there is one, else the one used last.
     fn resting(&self, module: Option<&Module>) -> Option<Link> {
         let mut idle = self.idle();
-        idle.retain_mut(Link::is_alive);
         let known = module.and_then(|module| idle.iter().rposition(|link| link.knows(module.digest())));
         let index = known.or_else(|| idle.len().checked_sub(1))?;
         Some(idle.remove(index))
@@ -197,136 +185,44 @@ impl Shared {
         over.into_iter().for_each(|mut link| link.retire());
     }
 
-    fn answer(&self, message: Result<Message, Broken>, call: &Call<'_>) -> Result<Answer, Error> {
-        let message = message.map_err(|broken| self.gone(broken, call.deadline))?;
-        Answer::try_from(message).map_err(|_| Error::Worker(Broken::Garbled.as_str()))
-    }
-
-    /// What it means to the caller that its worker is of no use any more.
-    fn gone(&self, broken: Broken, deadline: Duration) -> Error {
-        match broken {
-            Broken::Late => Error::Overrun { deadline, logs: Vec::new() },
-            Broken::Refused(why) => Error::Start(why),
-            other => Error::Worker(other.as_str()),
-        }
-    }
-}
-
-/// A call in the form in which it is sent.
-struct Sent {
-    nonce: Nonce,
-    context: String,
-    argument: String,
-    files: Vec<bytes::Bytes>,
-}
-
-impl Sent {
-    fn new(call: &Call<'_>) -> Result<Self, Error> {
-        if call.module.source().len() > MAX_SOURCE {
-            return Err(Error::TooLarge { what: "the code", limit: MAX_SOURCE });
-        }
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| Error::Start(error.to_string()))?;
-        let mut sender = Sender::default();
-        let argument = sender.take(&["argument"], call.argument);
-        let context = sender.context(&call.context);
-        Ok(Self { nonce: Nonce(random), context, argument, files: sender.files })
-    }
-
-    fn encode(&self, call: &Call<'_>, knows: bool) -> Result<Vec<u8>, Error> {
-        let head = Head {
-            digest: call.module.digest(),
-            kind: call.kind,
-            deadline: call.deadline,
-            nonce: self.nonce,
-        };
-        let head = head.encode();
-        let source = if knows { "" } else { call.module.source() };
-        let mut parts: Vec<&[u8]> =
-            vec![&head, source.as_bytes(), self.context.as_bytes(), self.argument.as_bytes()];
-        parts.extend(self.files.iter().map(AsRef::<[u8]>::as_ref));
-        encode(Tag::Call, &parts).map_err(|_| too_large("what the code is given"))
-    }
-}
-
-fn too_large(what: &'static str) -> Error {
-    Error::TooLarge { what, limit: MAX_MESSAGE }
-}
-
-/// What a worker's answer says, in the caller's terms.
-fn read(call: &Call<'_>, nonce: Nonce, answer: Answer, memory: usize) -> Result<Outcome, Error> {
-    match answer {
-        Answer::Done(done) => outcome(call, nonce, done),
-        Answer::Failed(fault) => Err(failed(call, fault, memory)),
-        Answer::Unknown => Err(Error::Worker(Broken::Garbled.as_str())),
-    }
-}
-
-fn outcome(call: &Call<'_>, nonce: Nonce, done: Done) -> Result<Outcome, Error> {
-    let unreadable = |why: Unreadable| {
-        let message = match why {
-            Unreadable::Malformed => return Error::Worker(Broken::Garbled.as_str()),
-            Unreadable::Large => {
-                "what the code returned nests deeper than 64 levels or has more than 1,000,000 items"
-            }
-            Unreadable::Forged => "what the code returned refers to bytes that are not there",
-        };
-        let (message, logs) = (message.to_owned(), done.logs.clone());
-        Error::Thrown(Box::new(Failure { message, at: None, frames: Vec::new(), logs }))
-    };
-    let mut state = Vec::with_capacity(done.writes.len());
-    for write in &done.writes {
-        let change = match &write.value {
-            None => StateChange::Delete,
-            Some(text) => StateChange::Set(restore(text.as_bytes(), nonce, &done.files).map_err(unreadable)?),
-        };
-        state.push(StateWrite { key: write.key.as_str().into(), change });
-    }
-    let value = match &done.result {
-        nothing if nothing.is_empty() => None,
-        text => Some(restore(text, nonce, &done.files).map_err(unreadable)?),
-    };
-    let (value, shape) = unwrap(call.kind, value);
-    Ok(Outcome { value, shape, logs: done.logs, state })
-}
-
-/// Takes `{data}` off a step's result.
-fn unwrap(kind: Kind, value: Option<Value>) -> (Value, Shape) {
-    let Some(value) = value else { return (Value::Null, Shape::Nothing) };
-    if kind == Kind::Trigger {
-        return (value, Shape::Plain);
-    }
-    let shape = match &value {
-        // Bytes with their content type: what is under `data` belongs to them.
-        Value::File(_) => Shape::Data,
-        Value::Map(map) => {
-            let has_data = map.contains_key("data");
-            let has_status = map.get("statusCode").is_some_and(|status| status.as_i64().is_some());
-            match (has_status || (map.contains_key("body") && !has_data), has_data) {
-                (true, _) => Shape::Response,
-                (false, true) => return (map.get("data").cloned().unwrap_or_default(), Shape::Data),
-                (false, false) => Shape::Plain,
-            }
-        }
-        _ => Shape::Plain,
-    };
-    (value, shape)
-}
-
-fn failed(call: &Call<'_>, fault: Fault, memory: usize) -> Error {
-    match fault.kind {
-        FaultKind::Overrun => Error::Overrun { deadline: call.deadline, logs: fault.logs },
-        FaultKind::OutOfMemory => Error::OutOfMemory { limit: memory, logs: fault.logs },
-        FaultKind::TooLarge => too_large("what the code returned"),
-        FaultKind::Thrown => {
-            let origin: &Origin = call.module.origin();
-            let place = |place: crate::protocol::Place| Frame {
-                at: origin.place(place.at),
-                function: place.function,
+    /// Runs a call on a worker; nothing if the worker, which had rested, was not there any more.
+    async fn run_on(&self, link: &mut Link, call: &Call<'_>, sent: &Sent) -> Result<Option<Ended>, Error> {
+        let greeted = link.greeting(self.settings.start_within).await;
+        greeted.map_err(|broken| broken.into_error(Vec::new()))?;
+        let nonce = link.nonce().map_err(|error| Error::Start(error.to_string()))?;
+        let digest = call.module.digest();
+        let started = Instant::now();
+        let until = started + call.deadline + GRACE;
+        let mut knows = link.knows(digest);
+        loop {
+            let bytes = sent.encode(call, nonce, knows)?;
+            let message = match link.exchange(&bytes, until).await {
+                Err(Broken::Unsent) if link.has_rested() => return Ok(None),
+                other => other,
             };
-            let frames: Vec<Frame> = fault.places.into_iter().map(place).collect();
-            let at = frames.first().map(|frame| frame.at);
-            Error::Thrown(Box::new(Failure { message: fault.message, at, frames, logs: fault.logs }))
+            let took = started.elapsed();
+            let answer = message.and_then(|message| Answer::try_from(message).map_err(|_| Broken::Garbled));
+            match answer {
+                // It has made room for other modules since.
+                Ok(Answer::Unknown) if knows => knows = false,
+                answer => {
+                    link.learned(digest);
+                    return Ok(Some(Ended { answer, nonce, took, logs: link.take_logs() }));
+                }
+            }
         }
+    }
+
+    /// What a run that has ended means to the caller, and to its worker.
+    fn after(&self, link: Link, call: &Call<'_>, ended: Ended) -> Result<Outcome, Error> {
+        let read = ended.read(call, self.settings.memory);
+        let is_lost = matches!(
+            read,
+            Err(Error::Worker { .. } | Error::Start(_) | Error::Overrun { .. } | Error::OutOfMemory { .. })
+        );
+        if !is_lost {
+            self.put_back(link);
+        }
+        read
     }
 }

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{Malformed, Message, Tag, TooLong, encode};
-use crate::call::LogLine;
 use crate::module::Position;
 
 /// What a worker answers to a call.
@@ -21,7 +20,6 @@ pub(crate) enum Answer {
 pub(crate) struct Done {
     /// The result as JSON; empty for nothing.
     pub(crate) result: Bytes,
-    pub(crate) logs: Vec<LogLine>,
     pub(crate) writes: Vec<Write>,
     /// The bytes that the result and the writes refer to.
     pub(crate) files: Vec<Bytes>,
@@ -41,7 +39,6 @@ pub(crate) struct Fault {
     pub(crate) message: String,
     /// The author's frames, innermost first, with positions in the module.
     pub(crate) places: Vec<Place>,
-    pub(crate) logs: Vec<LogLine>,
 }
 
 /// What sort of end it was.
@@ -61,12 +58,6 @@ pub(crate) struct Place {
     pub(crate) at: Position,
 }
 
-#[derive(Default, Serialize, Deserialize)]
-struct Beside {
-    logs: Vec<LogLine>,
-    writes: Vec<Write>,
-}
-
 impl Answer {
     /// The answer as it is sent.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, TooLong> {
@@ -74,13 +65,11 @@ impl Answer {
             Self::Unknown => encode(Tag::Unknown, &[]),
             Self::Failed(fault) => encode(Tag::Failed, &[&serde_json::to_vec(fault).map_err(|_| TooLong)?]),
             Self::Done(done) => {
-                let beside = if done.logs.is_empty() && done.writes.is_empty() {
-                    Vec::new()
-                } else {
-                    let beside = Beside { logs: done.logs.clone(), writes: done.writes.clone() };
-                    serde_json::to_vec(&beside).map_err(|_| TooLong)?
+                let writes = match &done.writes {
+                    none if none.is_empty() => Vec::new(),
+                    some => serde_json::to_vec(some).map_err(|_| TooLong)?,
                 };
-                let mut parts: Vec<&[u8]> = vec![&done.result, &beside];
+                let mut parts: Vec<&[u8]> = vec![&done.result, &writes];
                 parts.extend(done.files.iter().map(AsRef::<[u8]>::as_ref));
                 encode(Tag::Done, &parts)
             }
@@ -99,12 +88,12 @@ impl TryFrom<Message> for Answer {
             }
             Tag::Done if message.parts.len() >= 2 => {
                 let files = message.parts.split_off(2);
-                let beside: Beside = match &message.parts[1] {
-                    nothing if nothing.is_empty() => Beside::default(),
+                let writes = match &message.parts[1] {
+                    nothing if nothing.is_empty() => Vec::new(),
                     text => serde_json::from_slice(text).map_err(|_| Malformed)?,
                 };
                 let result = message.parts.swap_remove(0);
-                Ok(Self::Done(Done { result, logs: beside.logs, writes: beside.writes, files }))
+                Ok(Self::Done(Done { result, writes, files }))
             }
             _ => Err(Malformed),
         }

@@ -8,12 +8,14 @@
 
 mod answer;
 mod call;
+mod line;
 mod value;
 
 use bytes::{Buf, Bytes, BytesMut};
 
 pub(crate) use answer::{Answer, Done, Fault, FaultKind, Place, Write};
 pub(crate) use call::{Head, Request};
+pub(crate) use line::{Lines, MAX_LINE, MAX_LINES, MAX_LOG, encode_line};
 pub(crate) use value::{Nonce, Sender, Unreadable, restore};
 
 /// The longest message, in bytes, each way (threat model, section 4.5).
@@ -45,6 +47,8 @@ pub(crate) enum Tag {
     Unknown = 8,
     /// What a module is made of, or why its text is none.
     Checked = 9,
+    /// A line of the log of the run that goes on.
+    Line = 10,
 }
 
 /// A message, taken apart.
@@ -65,7 +69,7 @@ pub(crate) struct TooLong;
 
 impl Tag {
     fn of(byte: u8) -> Option<Self> {
-        const ALL: [Tag; 9] = [
+        const ALL: [Tag; 10] = [
             Tag::Hello,
             Tag::Refused,
             Tag::Call,
@@ -75,6 +79,7 @@ impl Tag {
             Tag::Failed,
             Tag::Unknown,
             Tag::Checked,
+            Tag::Line,
         ];
         ALL.into_iter().find(|tag| *tag as u8 == byte)
     }

@@ -10,11 +10,12 @@ use std::time::Instant;
 use rquickjs::context::intrinsic::{
     Date, Eval, Json, MapSet, Promise as Promises, Proxy, RegExp, RegExpCompiler, TypedArrays,
 };
-use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Promise, Runtime, Value};
+use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Runtime, Value};
 
 use super::desk::{Desk, Left};
 use super::failure;
 use super::host;
+use super::memory::Memory;
 use super::prepare::{LINES_BEFORE, Prepared};
 use crate::call::Kind;
 use crate::protocol::{Answer, Done, Fault, FaultKind, Request};
@@ -88,14 +89,13 @@ impl From<rquickjs::Error> for Stop {
 
 impl Cell {
     /// Compiles a module in a world of its own.
-    pub(super) fn new(prepared: &Prepared, memory: usize, until: Instant) -> Result<Self, Fault> {
-        let broken =
-            |error: rquickjs::Error| failure::thrown(&error.to_string(), "", LINES_BEFORE, Vec::new());
+    pub(super) fn new(prepared: &Prepared, memory: Memory, until: Instant) -> Result<Self, Fault> {
+        let broken = |error: rquickjs::Error| failure::thrown(&error.to_string(), "", LINES_BEFORE);
         let runtime = Runtime::new().map_err(broken)?;
-        runtime.set_memory_limit(memory);
+        runtime.set_memory_limit(memory.limit);
         runtime.set_max_stack_size(MAX_STACK);
         runtime.set_loader(host::NoModules, host::NoModules);
-        let desk = Rc::new(Desk::default());
+        let desk = Rc::new(Desk::new(memory));
         let asked = Rc::clone(&desk);
         runtime.set_interrupt_handler(Some(Box::new(move || asked.is_over())));
         desk.until(until);
@@ -139,24 +139,38 @@ impl Cell {
     /// Evaluates the module anew and calls its function.
     pub(super) fn run(&mut self, request: Request, until: Instant) -> Run {
         self.runs += 1;
+        self.desk.begin(until, request.head.nonce);
+        let ended = self.call(&request);
         let Self { parts, context, desk, .. } = self;
-        desk.begin(until, request.head.nonce);
-        context.with(|ctx| match Self::call(&ctx, parts.clone(), desk, &request) {
-            Ok(result) => {
-                let Left { logs, writes, files } = desk.end();
-                Run::Clean(Done { result: result.into(), logs, writes, files })
+        match ended {
+            Ok(result) if !desk.is_over() => {
+                let Left { writes, files } = desk.end();
+                Run::Clean(Done { result: result.into(), writes, files })
             }
-            Err(Stop::Thrown) => {
-                Run::Faulty(Self::fault(&ctx, desk, Some(parts.describe.clone()), LINES_BEFORE))
-            }
+            // It may have caught what it was stopped by.
+            Ok(_) | Err(Stop::Thrown) => Run::Faulty(
+                context.with(|ctx| Self::fault(&ctx, desk, Some(parts.describe.clone()), LINES_BEFORE)),
+            ),
             Err(Stop::Open) => {
+                drop(desk.end());
                 let message = "the code never ends: it waits for a promise that nothing is left to settle";
-                Run::Faulty(failure::thrown(message, "", LINES_BEFORE, desk.end().logs))
+                Run::Faulty(failure::thrown(message, "", LINES_BEFORE))
             }
-        })
+        }
     }
 
-    fn call(ctx: &Ctx<'_>, parts: Parts, desk: &Desk, request: &Request) -> Result<Vec<u8>, Stop> {
+    fn call(&self, request: &Request) -> Result<Vec<u8>, Stop> {
+        let Self { parts, context, .. } = self;
+        let returned = context.with(|ctx| Self::begin(&ctx, parts.clone(), request))?;
+        self.drain()?;
+        let text = context.with(|ctx| Self::collect(&ctx, parts.clone(), returned))?;
+        // What getters and `toJSON` of the result have left to do is part of the run too.
+        self.drain()?;
+        Ok(text)
+    }
+
+    /// Calls the module's function; what it returns may be a promise.
+    fn begin(ctx: &Ctx<'_>, parts: Parts, request: &Request) -> Result<Persistent<Value<'static>>, Stop> {
         let head = ctx.json_parse(&request.context[..])?;
         let argument = ctx.json_parse(&request.argument[..])?;
         let files = host::buffers(ctx, &request.files)?;
@@ -164,19 +178,36 @@ impl Cell {
         let is_trigger = request.head.kind == Kind::Trigger;
         let returned: Value<'_> =
             parts.run.restore(ctx)?.call((factory, is_trigger, head, argument, files))?;
-        let value = match returned.try_into_promise() {
-            Ok(promise) => settle(ctx, desk, &promise)?,
-            Err(value) => {
-                drain(ctx, desk)?;
-                value
-            }
+        Ok(Persistent::save(ctx, returned))
+    }
+
+    /// Makes JSON of what was returned, once nothing is left to do.
+    fn collect(ctx: &Ctx<'_>, parts: Parts, returned: Persistent<Value<'static>>) -> Result<Vec<u8>, Stop> {
+        let value = match returned.restore(ctx)?.try_into_promise() {
+            Ok(promise) => promise.result::<Value<'_>>().ok_or(Stop::Open)??,
+            Err(value) => value,
         };
-        let collect = parts.collect.restore(ctx)?;
-        let text: Option<rquickjs::String<'_>> = collect.call((value,))?;
-        // What getters and `toJSON` of the result have left to do is part of the run too.
-        drain(ctx, desk)?;
+        let text: Option<rquickjs::String<'_>> = parts.collect.restore(ctx)?.call((value,))?;
         let Some(text) = text else { return Ok(Vec::new()) };
         Ok(host::well_formed(text.to_string()?).into_bytes())
+    }
+
+    /// Does what is left to do. A chain that never ends does not ask the interrupt handler: the loop is ours.
+    fn drain(&self) -> Result<(), Stop> {
+        loop {
+            match self.runtime.execute_pending_job() {
+                Ok(true) => {}
+                Ok(false) => break,
+                // What code throws rejects a promise. What a job itself throws is that there was no memory for that, or
+                // that it was interrupted.
+                Err(_) if self.desk.is_over() => {}
+                Err(_) => self.desk.refused(),
+            }
+            if self.desk.is_over() {
+                return Err(Stop::Thrown);
+            }
+        }
+        if self.desk.stopped().is_some() { Err(Stop::Thrown) } else { Ok(()) }
     }
 
     /// What was thrown, or that time or memory have run out.
@@ -187,10 +218,8 @@ impl Cell {
         lines_before: u32,
     ) -> Fault {
         let thrown = ctx.catch();
-        if desk.is_overrun() {
-            return failure::ended(FaultKind::Overrun, desk.end().logs);
-        }
         let described = match describe.map(|describe| describe.restore(ctx)) {
+            _ if desk.stopped().is_some() => None,
             Some(Ok(describe)) => describe.call::<_, Vec<String>>((thrown,)).ok(),
             Some(_) => None,
             // Nothing of the author's has run yet, so the error is the engine's.
@@ -199,14 +228,14 @@ impl Cell {
                 vec![text("message"), text("stack"), String::new()]
             }),
         };
-        let is_overrun = desk.is_overrun();
-        let logs = desk.end().logs;
-        match described.as_deref() {
-            _ if is_overrun => failure::ended(FaultKind::Overrun, logs),
-            Some([message, stack, memory]) if memory.is_empty() => {
-                failure::thrown(message, stack, lines_before, logs)
+        let stopped = desk.stopped();
+        drop(desk.end());
+        match (stopped, described.as_deref()) {
+            (Some(kind), _) => failure::ended(kind),
+            (None, Some([message, stack, memory])) if memory.is_empty() => {
+                failure::thrown(message, stack, lines_before)
             }
-            _ => failure::ended(FaultKind::OutOfMemory, logs),
+            _ => failure::ended(FaultKind::OutOfMemory),
         }
     }
 
@@ -227,23 +256,4 @@ impl Cell {
         self.runtime.run_gc();
         grown(self.runtime.memory_usage().malloc_size)
     }
-}
-
-/// Does what is to do until a promise is settled, and until nothing is left to do.
-fn settle<'js>(ctx: &Ctx<'js>, desk: &Desk, promise: &Promise<'js>) -> Result<Value<'js>, Stop> {
-    drain(ctx, desk)?;
-    match promise.result() {
-        Some(result) => Ok(result?),
-        None => Err(Stop::Open),
-    }
-}
-
-/// Does what is left to do. A chain that never ends does not ask the interrupt handler: the loop is ours.
-fn drain(ctx: &Ctx<'_>, desk: &Desk) -> Result<(), Stop> {
-    while ctx.execute_pending_job() {
-        if desk.is_overrun() || desk.is_over() {
-            return Err(Stop::Thrown);
-        }
-    }
-    if desk.is_overrun() { Err(Stop::Thrown) } else { Ok(()) }
 }

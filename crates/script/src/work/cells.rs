@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::cell::Cell;
 use super::failure;
+use super::memory::Memory;
 use super::prepare;
 use crate::module::Digest;
 use crate::protocol::{Answer, Request};
@@ -16,7 +17,7 @@ const MAX_RUNS: u32 = 1_000;
 
 /// The cells of a worker.
 pub(super) struct Cells {
-    memory: usize,
+    memory: Memory,
     known: Vec<Known>,
 }
 
@@ -29,7 +30,7 @@ struct Known {
 
 impl Cells {
     pub(super) fn new(memory: usize) -> Self {
-        Self { memory, known: Vec::with_capacity(MAX_CELLS + 1) }
+        Self { memory: Memory::from_now(memory), known: Vec::with_capacity(MAX_CELLS + 1) }
     }
 
     /// Runs what is asked for; says besides whether this worker is good for another run.

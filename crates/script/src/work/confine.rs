@@ -87,6 +87,8 @@ mod linux {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // Nor may others of the same user look into it while it holds somebody's data.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        // What is touched is counted in pages, and they should be of one size. An old kernel has no large ones.
+        let _ = nix::sys::prctl::set_thp_disable(true);
         Ok(())
     }
 
@@ -108,7 +110,7 @@ mod linux {
         set_no_new_privs(true)?;
         let landlock = no_files();
         // Landlock first: the filter does not let it through.
-        filter(&refused(), SeccompAction::Allow, SeccompAction::Errno(nix::errno::Errno::EACCES as u32))?;
+        filter(&refused()?, SeccompAction::Allow, SeccompAction::Errno(nix::errno::Errno::EACCES as u32))?;
         filter(&allowed()?, SeccompAction::KillProcess, SeccompAction::Allow)?;
         Ok(format!("resource limits, no new privileges, seccomp, {landlock}"))
     }
@@ -135,9 +137,16 @@ mod linux {
 
     /// What the C library tries now and then and can do without: it hears that it may not. The time zone, for one, is
     /// looked for in files; without them it is UTC.
-    fn refused() -> Rules {
+    fn refused() -> io::Result<Rules> {
         let calls = [libc::SYS_openat, libc::SYS_newfstatat, libc::SYS_readlinkat, libc::SYS_prlimit64];
-        calls.into_iter().map(|call| (call, Vec::new())).collect()
+        let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
+        // An allocator gives its memory a name when it takes more. The second filter takes what is left of `prctl` to be
+        // put in place.
+        let to_filter = u64::from(libc::PR_SET_NO_NEW_PRIVS.unsigned_abs());
+        let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, to_filter);
+        let other = SeccompRule::new(vec![other.map_err(say)?]).map_err(say)?;
+        rules.insert(libc::SYS_prctl, vec![other]);
+        Ok(rules)
     }
 
     /// The system calls that are left. Anything else ends the process at once.
@@ -156,6 +165,8 @@ mod linux {
             libc::SYS_clock_gettime,
             libc::SYS_gettimeofday,
             libc::SYS_getrandom,
+            // How much memory was touched.
+            libc::SYS_getrusage,
             // The end, whether wanted or a signal's.
             libc::SYS_exit,
             libc::SYS_exit_group,
@@ -163,8 +174,9 @@ mod linux {
             libc::SYS_sigaltstack,
             libc::SYS_restart_syscall,
         ];
-        let mut rules = refused();
+        let mut rules = refused()?;
         rules.extend(calls.map(|call| (call, Vec::new())));
+        rules.insert(libc::SYS_prctl, Vec::new());
         // Memory may be written or executed, and ours is written.
         let not_executable = SeccompCondition::new(
             2,

@@ -1,29 +1,26 @@
-//! What the host knows of the run that goes on: its deadline, what it has logged, the bytes that it gives back.
+//! What the host knows of the run that goes on: its deadline, how much it has logged, the bytes that it gives back.
 
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::call::{Level, LogLine};
-use crate::protocol::{MAX_MESSAGE, Nonce, Write};
+use super::memory::Memory;
+use super::wire;
+use crate::call::Level;
+use crate::protocol::{FaultKind, MAX_LINE, MAX_LINES, MAX_LOG, MAX_MESSAGE, Nonce, Write, encode_line};
 
-/// The longest line of the log, in characters.
-const MAX_LINE: usize = 4096;
-/// The most lines of a run.
-const MAX_LINES: usize = 1_000;
-/// The most bytes of all lines of a run.
-const MAX_LOG: usize = 64 * 1024;
 /// The most keys of the state that a run writes.
 const MAX_WRITES: usize = 1_000;
 
 /// What the host knows of the run that goes on. Its functions are called from inside JavaScript.
 #[derive(Default)]
 pub(super) struct Desk {
+    memory: Memory,
     until: Cell<Option<Instant>>,
-    is_overrun: Cell<bool>,
+    stopped: Cell<Option<FaultKind>>,
     mark: RefCell<String>,
-    logs: RefCell<Vec<LogLine>>,
+    lines: Cell<usize>,
     logged: Cell<usize>,
     left_out: Cell<usize>,
     writes: RefCell<Vec<Write>>,
@@ -33,12 +30,21 @@ pub(super) struct Desk {
 
 /// What a run has left on the desk.
 pub(super) struct Left {
-    pub(super) logs: Vec<LogLine>,
     pub(super) writes: Vec<Write>,
     pub(super) files: Vec<Bytes>,
 }
 
 impl Desk {
+    /// The desk of a cell in a process with this memory.
+    pub(super) fn new(memory: Memory) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
+    /// Whether the process has touched so much memory that some may have been refused to it.
+    pub(super) fn has_used_much(&self) -> bool {
+        self.memory.has_used_much()
+    }
+
     /// Clears the desk for a run.
     pub(super) fn begin(&self, until: Instant, nonce: Nonce) {
         drop(self.end());
@@ -49,36 +55,41 @@ impl Desk {
     /// Sets the time when whatever runs is stopped.
     pub(super) fn until(&self, until: Instant) {
         self.until.set(Some(until));
-        self.is_overrun.set(false);
+        self.stopped.set(None);
     }
 
-    /// Whether the time is up. Asked by QuickJS now and then, and between jobs.
+    /// Whether the run is to end: its time is up, or memory was refused to it. Asked by QuickJS now and then, and
+    /// between jobs.
     pub(super) fn is_over(&self) -> bool {
-        let is_over = self.until.get().is_some_and(|until| Instant::now() >= until);
-        if is_over {
-            self.is_overrun.set(true);
+        let is_late = || self.until.get().is_some_and(|until| Instant::now() >= until);
+        if self.stopped.get().is_none() && is_late() {
+            self.stopped.set(Some(FaultKind::Overrun));
         }
-        is_over
+        self.stopped.get().is_some()
     }
 
-    /// Whether the run was stopped since its time was up.
-    pub(super) fn is_overrun(&self) -> bool {
-        self.is_overrun.get()
+    /// Notes that the engine had no memory for something. Whatever the code makes of that, the run has failed.
+    pub(super) fn refused(&self) {
+        self.stopped.set(Some(FaultKind::OutOfMemory));
+    }
+
+    /// Why the run was stopped, if it was.
+    pub(super) fn stopped(&self) -> Option<FaultKind> {
+        self.stopped.get()
     }
 
     /// Takes everything off the desk.
     pub(super) fn end(&self) -> Left {
         self.until.set(None);
-        let mut logs = self.logs.take();
         let left_out = self.left_out.take();
         if left_out > 0 {
-            let message =
-                format!("{left_out} more lines were left out: a run may log 1,000 lines and 64 KiB");
-            logs.push(LogLine { level: Level::Warn, message });
+            let told = format!("{left_out} more lines were left out: a run may log 1,000 lines and 64 KiB");
+            self.tell(Level::Warn, &told);
         }
+        self.lines.set(0);
         self.logged.set(0);
         self.kept.set(0);
-        Left { logs, writes: self.writes.take(), files: self.files.take() }
+        Left { writes: self.writes.take(), files: self.files.take() }
     }
 
     /// Takes a line into the log, cut to its length; nothing once the log is full.
@@ -89,13 +100,21 @@ impl Desk {
             message.push('…');
         }
         let logged = self.logged.get() + message.len();
-        let mut logs = self.logs.borrow_mut();
-        if logs.len() >= MAX_LINES || logged > MAX_LOG {
+        if self.lines.get() >= MAX_LINES || logged > MAX_LOG {
             self.left_out.set(self.left_out.get() + 1);
             return;
         }
         self.logged.set(logged);
-        logs.push(LogLine { level, message });
+        self.tell(level, &message);
+    }
+
+    /// Sends a line at once: whoever is killed for what it does next has said it.
+    fn tell(&self, level: Level, message: &str) {
+        self.lines.set(self.lines.get() + 1);
+        if let Ok(bytes) = encode_line(level, message) {
+            // If nobody listens any more, the process ends with the next read.
+            let _ = wire::write(&bytes);
+        }
     }
 
     /// Notes a write to the state; the last of each key counts. False if there are too many.

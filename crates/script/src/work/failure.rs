@@ -1,6 +1,5 @@
 //! Faults in the author's terms: names, hints, and only the author's frames.
 
-use crate::call::LogLine;
 use crate::facts::SyntaxError;
 use crate::module::Position;
 use crate::protocol::{Fault, FaultKind, Place};
@@ -27,28 +26,28 @@ const HINTS: [(&str, &str); 10] = [
 ];
 
 /// A fault of its own making.
-pub(super) fn thrown(message: &str, stack: &str, lines_before: u32, logs: Vec<LogLine>) -> Fault {
+pub(super) fn thrown(message: &str, stack: &str, lines_before: u32) -> Fault {
     let mut message = cut(message);
     if let Some(hint) = hint(&message) {
         message = format!("{message}: {hint}");
     }
-    Fault { kind: FaultKind::Thrown, message, places: places(stack, lines_before), logs }
+    Fault { kind: FaultKind::Thrown, message, places: places(stack, lines_before) }
 }
 
 /// An end that has no message of its own.
-pub(super) fn ended(kind: FaultKind, logs: Vec<LogLine>) -> Fault {
-    Fault { kind, message: String::new(), places: Vec::new(), logs }
+pub(super) fn ended(kind: FaultKind) -> Fault {
+    Fault { kind, message: String::new(), places: Vec::new() }
 }
 
 /// A result that no message holds.
 pub(super) fn too_large() -> Fault {
-    ended(FaultKind::TooLarge, Vec::new())
+    ended(FaultKind::TooLarge)
 }
 
 /// A text that is no module.
 pub(super) fn syntax(error: SyntaxError) -> Fault {
     let place = Place { function: None, at: error.at };
-    Fault { kind: FaultKind::Thrown, message: error.message, places: vec![place], logs: Vec::new() }
+    Fault { kind: FaultKind::Thrown, message: error.message, places: vec![place] }
 }
 
 fn cut(message: &str) -> String {

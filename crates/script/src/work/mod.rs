@@ -10,18 +10,17 @@ mod confine;
 mod desk;
 mod failure;
 mod host;
+mod memory;
 mod prepare;
+mod wire;
 
-use std::io::{self, stdin};
-use std::os::fd::AsFd;
+use std::io;
 use std::process::ExitCode;
 
-use crate::protocol::{Answer, Inbox, Message, Request, Tag, encode};
+use crate::protocol::{Answer, Message, Request, Tag, encode};
 pub(crate) use analyse::check;
 use cells::Cells;
-
-/// How much is read at once.
-const CHUNK: usize = 64 * 1024;
+use wire::{Wire, strange};
 
 /// The body of the hidden subcommand: confines this process for good, then runs what the pool sends over descriptor 0.
 /// To be called from `main`, before there is another thread.
@@ -32,19 +31,19 @@ pub fn work() -> ExitCode {
 }
 
 fn serve() -> io::Result<()> {
-    let mut wire = Wire { inbox: Inbox::default(), chunk: vec![0; CHUNK].into_boxed_slice() };
+    let mut wire = Wire::new();
     let Some(memory) = wire.read()?.and_then(|message| settings(&message)) else { return Err(strange()) };
     match confine::confine(memory) {
-        Ok(report) => wire.write(&encode(Tag::Hello, &[report.as_bytes()]).map_err(|_| strange())?)?,
+        Ok(report) => wire::write(&encode(Tag::Hello, &[report.as_bytes()]).map_err(|_| strange())?)?,
         Err(error) => {
             let why = error.to_string();
-            return wire.write(&encode(Tag::Refused, &[why.as_bytes()]).map_err(|_| strange())?);
+            return wire::write(&encode(Tag::Refused, &[why.as_bytes()]).map_err(|_| strange())?);
         }
     }
     let mut cells = Cells::new(memory);
     while let Some(message) = wire.read()? {
         let (bytes, goes_on) = handle(&mut cells, message)?;
-        wire.write(&bytes)?;
+        wire::write(&bytes)?;
         if !goes_on {
             break;
         }
@@ -83,42 +82,4 @@ fn settings(message: &Message) -> Option<usize> {
         return None;
     }
     message.text(0).ok()?.parse().ok()
-}
-
-fn strange() -> io::Error {
-    io::Error::from(io::ErrorKind::InvalidData)
-}
-
-/// The socket to the pool: descriptor 0, both ways.
-struct Wire {
-    inbox: Inbox,
-    chunk: Box<[u8]>,
-}
-
-impl Wire {
-    /// The next message; none when the pool has gone.
-    fn read(&mut self) -> io::Result<Option<Message>> {
-        loop {
-            if let Some(message) = self.inbox.next().map_err(|_| strange())? {
-                return Ok(Some(message));
-            }
-            match rustix::io::read(stdin().as_fd(), &mut self.chunk[..]) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.inbox.push(&self.chunk[..count]),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match rustix::io::write(stdin().as_fd(), bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
 }

@@ -23,20 +23,60 @@ pub(super) struct Prepared {
     pub(super) wrapped: String,
 }
 
-/// Parses a module's text. What is wrong with it, QuickJS says better.
+/// Parses a module's text. What is wrong with it, QuickJS says better. The nodes are at the right bytes; what a node says
+/// of its line may be wrong, see [`position`].
 pub(super) fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_javascript::LANGUAGE.into()).ok()?;
-    parser.parse(source, None)
+    let tree = parser.parse(source, None)?;
+    if !tree.root_node().has_error() {
+        return Some(tree);
+    }
+    // The parser sees an end of a statement behind an `export` that ends its line.
+    let mended = joined(source).and_then(|joined| parser.parse(joined, None));
+    Some(mended.filter(|mended| !mended.root_node().has_error()).unwrap_or(tree))
+}
+
+/// The same text, byte for byte, with nothing but spaces between each `export` and what it exports on a line below.
+fn joined(source: &str) -> Option<Vec<u8>> {
+    let mut bytes = source.as_bytes().to_vec();
+    let mut from = 0;
+    let mut has_changed = false;
+    while let Some(found) = source.get(from..)?.find("export") {
+        let start = from + found + "export".len();
+        let end = source.len() - behind_space(source.get(start..)?).len();
+        if source.get(start..end)?.contains('\n') && source.get(end..)?.starts_with(['d', '{']) {
+            bytes.get_mut(start..end)?.fill(b' ');
+            has_changed = true;
+        }
+        from = end.max(start);
+    }
+    has_changed.then_some(bytes)
+}
+
+/// What is behind spaces and comments.
+fn behind_space(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let behind = match rest.get(..2) {
+            Some("//") => rest.split_once('\n').map(|(_, behind)| behind),
+            Some("/*") => rest.split_once("*/").map(|(_, behind)| behind),
+            _ => None,
+        };
+        match behind {
+            Some(behind) => rest = behind.trim_start(),
+            None => return rest,
+        }
+    }
 }
 
 /// Where a node begins; columns count characters.
 pub(super) fn position(source: &str, node: Node<'_>) -> Position {
-    let start = node.start_byte();
-    let line_start = start - node.start_position().column;
-    let column = source.get(line_start..start).map_or(0, |before| before.chars().count());
+    let before = source.get(..node.start_byte()).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
     let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
-    Position { line: number(node.start_position().row), column: number(column) }
+    let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+    Position { line: number(lines), column: number(line.chars().count()) }
 }
 
 /// Makes a module's text ready.

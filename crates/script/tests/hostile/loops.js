@@ -112,9 +112,10 @@ $X
 //: Promise.resolve().then(() => { for (;;) {} }); return 1;
 $X
 
-//# overrun|memory|error|fine jobs that pile up while they make jobs, and catch that there is no memory
+//# overrun|memory jobs that pile up while they make jobs, and catch that there is no memory
 //: const again = (e) => Promise.reject(e).catch(again); await again(1);
 //: const ping = async () => pong(), pong = async () => { await null; return ping(); }; await ping();
+$X
 
 //# overrun an answer that never gets finished
 //: return { get data() { for (;;) {} } };

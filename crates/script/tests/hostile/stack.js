@@ -42,7 +42,6 @@
 //: JSON.parse("[".repeat(1e5) + "]".repeat(1e5));
 //: JSON.parse('{"a":'.repeat(1e5) + "1" + "}".repeat(1e5));
 //: let p = {}; for (let i = 0; i < 1e5; i++) p = new Proxy(p, {}); p.x;
-//: let f = () => 1; for (let i = 0; i < 1e5; i++) f = f.bind(null); f();
 //: let o = {}; for (let i = 0; i < 1e5; i++) { const inner = o; o = { get x() { return inner.x; } }; } o.x;
 //: let C = class {}; for (let i = 0; i < 2e4; i++) C = class extends C {}; new C();
 //: let i = [].values(); for (let n = 0; n < 1e5; n++) i = i.map((x) => x); i.next(); throw 1;

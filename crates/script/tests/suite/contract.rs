@@ -39,6 +39,10 @@ async fn a_function_is_given_in_any_of_the_usual_ways() {
         "export default () => ({ then(resolve) { resolve(7) } })",
         "export default (() => { let n = 0; return () => { n += 7; return n } })()",
         "// a comment at the end\nexport default () => 7 // without a line behind it",
+        "export\ndefault\n() => 7",
+        "export\n  default function () { return 7 }",
+        "export // one\n/* two */ default // three\nasync function named() { return 7 }",
+        "const seven = 7\nexport\n{ run as\ndefault }\nfunction run() { return seven }",
     ] {
         assert_eq!(result(&pool, code).await, "7", "{code}");
     }
@@ -164,6 +168,21 @@ async fn the_log_is_cut_in_length_and_in_number() {
 async fn what_was_logged_before_an_error_is_kept() {
     let code = "export default ({ logger }) => { logger.info('before'); throw new Error('no') }";
     let error = step(code).on(&pool()).await.expect_err("it throws");
+    assert_eq!(error.logs(), [line(Level::Info, "before")]);
+}
+
+#[tokio::test]
+async fn what_was_logged_before_the_code_was_killed_is_kept() {
+    // The engine asks nobody while it looks for a short text in a very long one again and again.
+    let code = "export default ({ logger }) => {
+      logger.info('before');
+      const long = 'a'.repeat(1 << 22);
+      long.indexOf('a'.repeat(1 << 21) + 'b');
+    }";
+    let mut run = step(code);
+    run.deadline = std::time::Duration::from_millis(50);
+    let error = run.on(&pool()).await.expect_err("it is killed");
+    assert!(matches!(error, script::Error::Overrun { .. }), "{error}");
     assert_eq!(error.logs(), [line(Level::Info, "before")]);
 }
 

@@ -41,6 +41,18 @@ async fn an_error_in_a_callback_has_only_the_author_s_frames() {
 }
 
 #[tokio::test]
+async fn a_full_stack_has_its_place_too() {
+    for code in [
+        "const deep = () => deep() + 1;\nexport default () => deep()",
+        "export default () => { const deep = () => [1].map(deep); deep(); }",
+    ] {
+        let failure = failure(code).await;
+        assert_eq!(failure.message, "RangeError: Maximum call stack size exceeded");
+        assert!(failure.at.is_some_and(|at| at.line == 10), "{failure:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_syntax_error_has_its_place() {
     let failure = failure("export default () => {\n  return 1 +;\n}").await;
     assert_eq!(failure.at.map(|at| at.to_string()), Some("11:19".to_owned()));

@@ -7,6 +7,7 @@ mod errors;
 mod globals;
 mod hostile;
 mod isolation;
+mod memory;
 mod support;
 mod values;
 mod workers;

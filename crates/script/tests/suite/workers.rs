@@ -103,6 +103,16 @@ async fn a_worker_that_fell_is_replaced_at_once() {
 }
 
 #[tokio::test]
+async fn a_worker_that_had_no_memory_is_replaced_whatever_the_code_made_of_it() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    let before = workers();
+    let code = "export default () => { try { new ArrayBuffer(2 ** 28) } catch { return 1 } }";
+    assert!(matches!(step(code).on(&pool).await, Err(Error::OutOfMemory { .. })));
+    until(|workers| workers.len() == 1 && workers.is_disjoint(&before)).await;
+}
+
+#[tokio::test]
 async fn a_worker_ends_after_its_share_of_runs() {
     let mut settings = settings(1);
     settings.runs_per_worker = 3;
@@ -188,7 +198,10 @@ async fn a_worker_that_misbehaves_harms_nobody() {
             "the process that ran the code sent what no worker sends; it has been replaced",
         ),
         ("answers no JSON", "the process that ran the code sent what no worker sends; it has been replaced"),
-        ("logs no JSON", "the process that ran the code sent what no worker sends; it has been replaced"),
+        ("writes no JSON", "the process that ran the code sent what no worker sends; it has been replaced"),
+        ("logs at no level", "the process that ran the code sent what no worker sends; it has been replaced"),
+        ("logs without end", "the process that ran the code sent what no worker sends; it has been replaced"),
+        ("logs and dies", "the process that ran the code ended; it has been replaced"),
         (
             "answers without parts",
             "the process that ran the code sent what no worker sends; it has been replaced",
@@ -199,6 +212,13 @@ async fn a_worker_that_misbehaves_harms_nobody() {
         assert_eq!(error, end, "{way}");
     }
     until(BTreeSet::is_empty).await;
+}
+
+#[tokio::test]
+async fn what_a_worker_said_before_it_died_is_kept() {
+    let error = fake("logs and dies").await.expect_err("it dies");
+    let said: Vec<&str> = error.logs().iter().map(|line| line.message.as_str()).collect();
+    assert_eq!(said, ["last words"]);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod crypto;
+mod errors;
 mod text;
 mod url;
 
@@ -69,6 +70,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, desk: &Rc<Desk>) -> Result<Object<'js
     text::install(ctx, &native)?;
     url::install(ctx, &native)?;
     crypto::install(ctx, &native)?;
+    errors::install(ctx, &native, desk)?;
     desk_functions(ctx, &native, desk)?;
     let mut options = rquickjs::context::EvalOptions::default();
     options.filename = Some("cogwork".to_owned());

@@ -69,13 +69,19 @@ const stateOf = (head) => {
   });
 };
 
-const contextOf = (head) =>
-  Object.freeze({
+// Most code never looks at the state, so it is made when somebody does.
+const contextOf = (head) => {
+  let state;
+  return Object.freeze({
     logger,
     configVars: freezeDeep(head.configVars),
     executionId: head.executionId,
     stepId: head.stepId,
     startedAt: head.startedAt,
-    state: stateOf(head),
+    get state() {
+      state ??= stateOf(head);
+      return state;
+    },
   });
+};
 

@@ -72,6 +72,12 @@ const harden = () => {
   const allowed = new Set([...LANGUAGE, ...ADDED]);
   for (const key of Reflect.ownKeys(globalThis))
     if (!allowed.has(key) && !Reflect.deleteProperty(globalThis, key)) throw new Error(`${String(key)} stays`);
+  native.noteError.internal = InternalError.prototype;
+  Error.prepareStackTrace = native.noteError;
+  // What is caught first is not seen: see host/errors.rs.
+  try {
+    throw undefined;
+  } catch {}
   for (const key of ["captureStackTrace", "prepareStackTrace", "stackTraceLimit"])
     if (!Reflect.deleteProperty(Error, key)) throw new Error(`${key} stays`);
 

@@ -48,7 +48,7 @@ const describe = (thrown) => {
     // The engine throws null where there is not even the memory for an error.
     if (thrown === null) return ["the code threw null: it did so itself, or ran out of memory", "", ""];
     const isError = typeof thrown === "object" && thrown !== null && typeof thrown.message === "string";
-    if (!isError) return [`the code threw ${show(thrown)}`.toWellFormed().slice(0, 4096), "", ""];
+    if (!isError) return [wellFormed(`the code threw ${show(thrown).slice(0, 8192)}`), "", ""];
     const isMemory = thrown instanceof InternalError && thrown.message === "out of memory";
     const name = wellFormed(thrown.name ?? "Error");
     const message = wellFormed(thrown.message);
