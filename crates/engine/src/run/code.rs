@@ -1,5 +1,6 @@
 //! `code`: one run of an author's JavaScript.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::action::{ActionError, CodePlace, ErrorKind};
@@ -12,7 +13,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::code::Workers;
+use crate::code::{Verdict, Workers};
 use crate::plan::{CodePlan, Loop};
 
 /// How long code may take where its step has no `timeout`.
@@ -33,9 +34,13 @@ impl Run {
         };
         // In a test the clock stands still meanwhile.
         let _busy = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
-        let facts = self.facts(module).await?;
-        let state = self.code_state(&facts).await?;
-        let results = step_results(scope, plan, context, &facts);
+        let verdict = self.facts(module).await?;
+        let facts = verdict.as_ref().as_ref().map_err(|errors| {
+            let message = errors.first().map_or_else(String::new, ToString::to_string);
+            failed(ActionError::new(ErrorKind::Input, message))
+        })?;
+        let state = self.code_state(facts).await?;
+        let results = step_results(scope, plan, context, facts);
         let config_vars = scope.root().get("configVars").unwrap_or_default();
         let (id, started_at) = (self.journal.id().to_string(), self.started_at.to_string());
         let call = Call {
@@ -65,17 +70,9 @@ impl Run {
     }
 
     /// What a module is made of.
-    async fn facts(&self, module: &Module) -> Result<Facts, Exit> {
+    async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, Exit> {
         let known = Workers::shared().facts(module).await;
-        let known =
-            known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))?;
-        match &*known {
-            Ok(facts) => Ok(facts.clone()),
-            Err(errors) => {
-                let message = errors.first().map_or_else(String::new, ToString::to_string);
-                Err(failed(ActionError::new(ErrorKind::Input, message)))
-            }
-        }
+        known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }
 
     /// Takes over what the code gave: its result, what it wrote to the state, the answer to the caller.
@@ -167,19 +164,36 @@ fn shorten(line: &str) -> String {
 /// id. Only what the code reads is in it, where that can be told.
 fn step_results(scope: &Scope, plan: &CodePlan, context: &Context, facts: &Facts) -> Value {
     let root = scope.root();
-    let mut results = root.get("steps").and_then(|steps| steps.as_map().cloned()).unwrap_or_default();
-    results.insert("trigger", root.get("trigger").unwrap_or_default());
-    for (Loop { id, item }, index) in plan.loops.iter().zip(context.indices()) {
+    let steps = root.get("steps");
+    let turn = |(Loop { id, item }, index): (&Loop, u64)| {
         let item = item.as_ref().and_then(|name| root.get(name)).unwrap_or_default();
         let turn = Map::from_iter([("currentItem", item), ("index", Value::from(index))]);
-        results.insert(id.clone(), turn);
-    }
-    let whole = Value::from(results);
-    if facts.whole {
-        return whole;
-    }
+        (id.clone(), Value::from(turn))
+    };
+    let trigger = (Arc::from("trigger"), root.get("trigger").unwrap_or_default());
+    let around = plan.loops.iter().zip(context.indices()).map(turn).chain([trigger]);
+    let around: Vec<(Arc<str>, Value)> = around.collect();
     let paths: Vec<&[String]> = facts.references.iter().map(|reference| data(&reference.path)).collect();
-    only(&whole, &paths)
+    if facts.whole || paths.iter().any(|path| path.is_empty()) {
+        let mut all = steps.and_then(|steps| steps.as_map().cloned()).unwrap_or_default();
+        around.into_iter().for_each(|(id, value)| drop(all.insert(id, value)));
+        return Value::from(all);
+    }
+    let mut kept = Map::new();
+    for id in paths.iter().filter_map(|path| path.first()) {
+        let turn = around.iter().rev().find(|(own, _)| **own == **id).map(|(_, value)| value.clone());
+        let found = turn.or_else(|| steps.as_ref()?.get(id));
+        if let Some(value) = found.filter(|_| !kept.contains_key(id)) {
+            kept.insert(id.as_str(), only(&value, &below(&paths, id)));
+        }
+    }
+    Value::from(kept)
+}
+
+/// What these paths lead to below a name.
+fn below<'paths>(paths: &[&'paths [String]], name: &str) -> Vec<&'paths [String]> {
+    let inside = paths.iter().filter(|path| path.first().is_some_and(|first| first == name));
+    inside.map(|path| &path[1..]).collect()
 }
 
 /// A path as far as it leads through data: what every object can do is asked of the object as a whole.
@@ -198,11 +212,7 @@ fn only(value: &Value, paths: &[&[String]]) -> Value {
     }
     let mut kept = Map::new();
     for (name, inner) in map.iter() {
-        let below: Vec<&[String]> = paths
-            .iter()
-            .filter(|path| path.first().is_some_and(|first| **first == **name))
-            .map(|path| &path[1..])
-            .collect();
+        let below = below(paths, name);
         if !below.is_empty() {
             kept.insert(name.clone(), only(inner, &below));
         }
