@@ -96,9 +96,18 @@ schemas: ## Write schemas/*.schema.json anew
 reference: ## Write docs/src/reference anew
 	$(CARGO) run --locked --bin manual -- --reference
 
-bench: ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', …)
+comma := ,
+PEER_NAMES := $(subst $(comma), ,$(PEERS))
+
+bench: $(PEER_NAMES:%=$(TARGET)/peers/%/node_modules) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red, …)
 	$(CARGO) build --release --locked -p cli -p bench --bin cogwork --bin bench
-	$(TARGET)/release/bench $(ARGS)
+	$(TARGET)/release/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+
+$(TARGET)/peers/%/node_modules: bench/peers/%/package.json # Other engines, for comparison: from npm, by name and version.
+	@command -v npm >/dev/null || { echo 'other engines need Node.js 20 or later with npm' >&2; exit 1; }
+	@mkdir -p $(TARGET)/peers/$* && cp $< $(TARGET)/peers/$*
+	npm install --prefix $(TARGET)/peers/$* --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 audit: ## Check licences, banned crates and sources of all dependencies (installs cargo-deny)
 	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)

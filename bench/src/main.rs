@@ -11,6 +11,7 @@ mod driver;
 mod error;
 mod measure;
 mod options;
+mod peer;
 mod process;
 mod project;
 mod report;

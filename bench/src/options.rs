@@ -6,18 +6,22 @@ use std::time::Duration;
 use crate::Error;
 use crate::baseline::Kind;
 use crate::measure::GROUPS;
+use crate::peer::Peer;
 
 /// What `--help` shows.
 pub(crate) const HELP: &str = "\
-Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --seconds N] [--json FILE]
+Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --seconds N] [--peers NAMES]
+             [--json FILE]
 
   --only NAME    one group of measurements; may be given again
-                 (acks, synchronous, steps, code, start, reload, history, backlog, loading)
+                 (acks, synchronous, steps, code, peers, start, reload, history, backlog, loading)
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
   --executions N how many there are in the stores of history and backlog (200,000)
   --seconds N    how long each measurement takes (3)
   --quick        one second each, and no project of 10,000 automations
+  --peers NAMES  other engines for the group `peers`, with commas between them, which
+                 `make bench PEERS=…` installs (node-red)
   --json FILE    writes the figures there, too";
 
 /// What makes this program a worker of the pool that is measured.
@@ -47,6 +51,8 @@ pub(crate) struct Options {
     pub(crate) time: Duration,
     /// Whether large projects are left out.
     pub(crate) quick: bool,
+    /// Other engines to compare with.
+    pub(crate) peers: Vec<Peer>,
     /// Where the figures go as JSON.
     pub(crate) json: Option<PathBuf>,
     /// How many executions large stores have.
@@ -73,6 +79,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
     let mut options = Options {
         time: Duration::from_secs_f64(SECONDS),
         quick: false,
+        peers: Vec::new(),
         json: None,
         executions: None,
         only: Vec::new(),
@@ -94,6 +101,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             "--seconds" => options.time = seconds(&value()?)?,
             "--connections" => options.connections = Some(number(&name, &value()?)?),
             "--executions" => options.executions = Some(number(&name, &value()?)?),
+            "--peers" => options.peers = peers(&value()?)?,
             "--json" => options.json = Some(value()?.into()),
             "--only" => {
                 let group = value()?;
@@ -111,6 +119,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
 
 fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, Error> {
     text.parse().map_err(|_| Error::Usage(format!("`{option}` takes a number, not `{text}`")))
+}
+
+fn peers(names: &str) -> Result<Vec<Peer>, Error> {
+    let unknown = |name: &str| Error::Usage(format!("there is no peer `{name}`; there is node-red"));
+    names.split(',').map(|name| Peer::of(name).ok_or_else(|| unknown(name))).collect()
 }
 
 fn seconds(text: &str) -> Result<Duration, Error> {
@@ -159,6 +172,7 @@ mod tests {
             (&["--seconds", "NaN"], "takes a number"),
             (&["--connections", "all"], "takes a number"),
             (&["--executions", "many"], "takes a number"),
+            (&["--peers", "node-red,x"], "no peer `x`"),
             (&["--serve-baseline", "two"], "no baseline `two`"),
         ] {
             let said = measure(arguments).expect_err("an error");

@@ -83,6 +83,22 @@ pub(crate) fn synchronous(steps: usize) -> String {
     )
 }
 
+/// Forty times this is what the field publishes.
+pub(crate) const FIB: &str = "const fib = (n) => (n < 2 ? n : fib(n - 1) + fib(n - 2));";
+
+/// A webhook that is answered with the result of the last of this many steps of code.
+pub(crate) fn fibs(steps: usize) -> String {
+    let mut text = "trigger:\n  webhook: {mode: sync, verify: none}\nsteps:\n".to_owned();
+    for _ in 0..steps {
+        // Writing to a text cannot fail.
+        let _ = write!(
+            text,
+            "  - code: |\n      {FIB}\n      export default () => ({{ data: {{ value: fib(10) }} }});\n"
+        );
+    }
+    text
+}
+
 /// A manual start of this many pure steps, each a sum over what the one before it left.
 pub(crate) fn sums(steps: usize) -> String {
     format!("trigger:\n  manual: {{}}\nsteps:\n{}", chain("1", steps))

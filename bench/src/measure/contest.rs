@@ -10,6 +10,7 @@ use crate::Error;
 use crate::baseline::{ADDRESS, Kind};
 use crate::daemon::Daemon;
 use crate::driver::{Load, request};
+use crate::peer::{PATH, Peer, Workload};
 use crate::process::Process;
 use crate::project::{Project, body, scratch};
 use crate::statistics::{Histogram, median};
@@ -64,6 +65,15 @@ pub(super) enum What {
     Finished,
 }
 
+/// Who takes part beside the daemon.
+#[derive(Clone, Copy)]
+pub(super) enum Opponent {
+    /// A server that does the least.
+    Baseline(Kind),
+    /// Another engine, doing the same.
+    Peer(Peer, Workload),
+}
+
 /// Has the daemon, with `automation` as its only one, and the baselines take turns.
 pub(super) async fn hold(
     terms: Terms<'_>,
@@ -71,12 +81,26 @@ pub(super) async fn hold(
     automation: &str,
     connections: usize,
 ) -> Result<Outcome, Error> {
+    let opponents: Vec<Opponent> = baselines.iter().copied().map(Opponent::Baseline).collect();
+    hold_against(terms, &opponents, automation, connections).await
+}
+
+/// As [`hold`], against whoever is named.
+pub(super) async fn hold_against(
+    terms: Terms<'_>,
+    opponents: &[Opponent],
+    automation: &str,
+    connections: usize,
+) -> Result<Outcome, Error> {
     let project = Project::new()?;
     project.put("measured", automation)?;
     let mut daemon = Contestant::daemon(terms, &project, connections).await?;
-    let mut others = Vec::with_capacity(baselines.len());
-    for kind in baselines {
-        others.push(Contestant::baseline(terms, *kind, connections).await?);
+    let mut others = Vec::with_capacity(opponents.len());
+    for opponent in opponents {
+        others.push(match *opponent {
+            Opponent::Baseline(kind) => Contestant::baseline(terms, kind, connections).await?,
+            Opponent::Peer(peer, workload) => Contestant::peer(terms, peer, workload, connections).await?,
+        });
     }
     let time = terms.options.time;
     for contestant in others.iter_mut().chain([&mut daemon]) {
@@ -103,6 +127,17 @@ impl Contestant {
         let mut process = terms.processors.start(&mut command)?;
         let address = process.wait_for(&folder.path().join(ADDRESS), |text| text.parse().ok()).await?;
         let load = Load { address, request: request("POST", "/", &body()), connections };
+        Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
+    }
+
+    async fn peer(
+        terms: Terms<'_>,
+        peer: Peer,
+        workload: Workload,
+        connections: usize,
+    ) -> Result<Self, Error> {
+        let (process, folder, address) = peer.start(terms.processors, workload).await?;
+        let load = Load { address, request: request("POST", PATH, &body()), connections };
         Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
     }
 

@@ -5,6 +5,7 @@ mod contest;
 mod large;
 mod loading;
 mod machine;
+mod peers;
 mod requests;
 mod size;
 mod steps;
@@ -19,8 +20,8 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 9] =
-    ["acks", "synchronous", "steps", "code", "start", "reload", "history", "backlog", "loading"];
+pub(crate) const GROUPS: [&str; 10] =
+    ["acks", "synchronous", "steps", "code", "peers", "start", "reload", "history", "backlog", "loading"];
 
 /// What every measurement goes by.
 #[derive(Clone, Copy)]
@@ -55,6 +56,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "synchronous" => requests::synchronous(terms, report).await?,
             "steps" => steps::measure(terms, report).await?,
             "code" => code::measure(terms, report).await?,
+            "peers" => peers::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,
             "reload" => size::reload(terms, report).await?,
             "history" => large::history(terms, report).await?,

@@ -87,7 +87,7 @@ impl Origin {
 }
 
 impl Digest {
-    fn of(source: &str) -> Self {
+    pub(crate) fn of(source: &str) -> Self {
         Self(Sha256::digest(source.as_bytes()).into())
     }
 }

@@ -3,6 +3,9 @@
 //! The module is wrapped in a function ([`super::prepare`]), so that evaluating it anew is calling that function:
 //! what the module declares lives in the call and ends with it. All that outlives a call is frozen. After an error
 //! the cell is thrown away, with whatever the run may have left in its queue.
+//!
+//! That function is what a worker keeps of a module, known by the digest of its text, and not its bytecode as bytes: QuickJS
+//! believes what it reads as bytecode, so reading it is `unsafe`, and a run would pay for it each time.
 
 use std::rc::Rc;
 use std::time::Instant;

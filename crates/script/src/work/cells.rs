@@ -78,3 +78,63 @@ impl Cells {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::call::Kind;
+    use crate::protocol::{Head, Nonce};
+
+    const CONTEXT: &str = r#"{"configVars":{},"executionId":"e","stepId":"s","startedAt":"","state":{},"absent":[],"files":[]}"#;
+
+    /// A call of a module, with its text or without.
+    fn request(text: &'static str, is_sent: bool) -> Request {
+        let head = Head {
+            digest: Digest::of(text),
+            kind: Kind::Step,
+            deadline: Duration::from_secs(60),
+            nonce: Nonce([0; 16]),
+        };
+        let source = is_sent.then(|| Bytes::from_static(text.as_bytes()));
+        let context = Bytes::from_static(CONTEXT.as_bytes());
+        Request { head, source, context, argument: Bytes::from_static(b"{}"), files: Vec::new() }
+    }
+
+    /// The result of a run, and how many its cell has served; none where there is no cell any more.
+    fn run(cells: &mut Cells, request: Request) -> (String, Option<u32>) {
+        let result = match cells.run(request).0 {
+            Answer::Done(done) => String::from_utf8_lossy(&done.result).into_owned(),
+            Answer::Failed(fault) => fault.message,
+            Answer::Unknown => "unknown".to_owned(),
+        };
+        (result, cells.known.last().and_then(|known| known.cell.as_ref()).map(Cell::runs))
+    }
+
+    #[test]
+    fn a_module_is_compiled_once_and_evaluated_for_each_run() {
+        const TEXT: &str = "let runs = 0;\nexport default () => { runs += 1; return runs; };";
+        let mut cells = Cells::new(64 * 1024 * 1024);
+        assert_eq!(run(&mut cells, request(TEXT, false)), ("unknown".to_owned(), None));
+        assert_eq!(run(&mut cells, request(TEXT, true)), ("1".to_owned(), Some(1)));
+        // Whether its text comes again or not.
+        assert_eq!(run(&mut cells, request(TEXT, false)), ("1".to_owned(), Some(2)));
+        assert_eq!(run(&mut cells, request(TEXT, true)), ("1".to_owned(), Some(3)));
+        assert_eq!(cells.known.len(), 1);
+        // Any other content is another module.
+        assert_eq!(run(&mut cells, request("export default () => 2;", true)), ("2".to_owned(), Some(1)));
+        assert_eq!(run(&mut cells, request(TEXT, false)), ("1".to_owned(), Some(4)));
+        assert_eq!(cells.known.len(), 2);
+    }
+
+    #[test]
+    fn after_an_error_a_module_is_compiled_again_without_its_text() {
+        const TEXT: &str = "export default () => { throw new Error('no'); };";
+        let mut cells = Cells::new(64 * 1024 * 1024);
+        assert_eq!(run(&mut cells, request(TEXT, true)), ("no".to_owned(), None));
+        assert_eq!(run(&mut cells, request(TEXT, false)), ("no".to_owned(), None));
+    }
+}
