@@ -44,7 +44,7 @@ pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
 
 /// Every write fails with ENOSPC for a while: requests are refused, and when there is space all goes on.
 pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
-    let mut rig = Rig::new("disk-full", effort.seed, Parts::default()).await?;
+    let mut rig = Rig::new("disk-full", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
     rig.start().await?;
     rig.load();
     for _ in 0..effort.rounds {
