@@ -200,6 +200,38 @@ async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhe
 }
 
 #[tokio::test]
+async fn tokens_and_polls_pass_the_guard_as_steps_do() {
+    let mut world = World::new().await;
+    world.project.settings.outbound_allow.clear();
+    let (auth, gateway) = (world.wiki.auth_url().to_owned(), world.wiki.gateway_url().to_owned());
+    world.project.write(
+        "connections/own.yaml",
+        &format!(
+            "type: http.clientCredentials\nwith: {{baseUrl: \"{gateway}\", tokenUrl: \"{auth}/oauth/token\", clientId: {DEMO_CLIENT_ID}, \
+             clientSecret: \"${{{{ secrets.wikiSecret }}}}\"}}\n"
+        ),
+    );
+    let ask = format!("action: http.request, connection: own, with: {{url: \"{gateway}/a\", method: GET}}");
+    world.project.write("automations/test.yaml", &format!("trigger: {{manual: {{}}}}\nsteps: [{{{ask}}}]\n"));
+    world.project.write(
+        "automations/poll.yaml",
+        &format!("trigger: {{poll: {{action: http.request, with: {{url: \"{gateway}/a\"}}, every: 1h}}}}\nsteps: []\n"),
+    );
+    let engine = world.project.start().await;
+    let id = model::AutomationId::parse("poll").expect("an id");
+    let refusals = [
+        login(&engine).await.expect_err("the exchange of a code is refused"),
+        run(&engine).await,
+        soon(engine.poll_now(&id)).await.expect("a poll").error.expect("it is refused"),
+    ];
+    for refusal in &refusals {
+        assert!(refusal.contains("`127.0.0.1` may not be called"), "{refusals:?}");
+    }
+    assert_eq!(world.wiki.count("POST", "/oauth/token") + world.wiki.count("GET", "/a"), 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_token_is_renewed_before_it_ends_and_the_rotated_one_is_kept_over_a_restart() {
     let world = World::new().await;
     let engine = world.project.start().await;
