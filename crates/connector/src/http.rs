@@ -218,7 +218,9 @@ impl Http {
         &*self.options.timer
     }
 
-    pub(crate) fn may_reveal_credentials(&self) -> bool {
+    /// Whether the settings let an action log its credentials that was asked to.
+    #[must_use]
+    pub fn may_reveal_credentials(&self) -> bool {
         self.options.allow_credential_debug
     }
 }

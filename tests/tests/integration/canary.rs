@@ -122,6 +122,8 @@ fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, 
 async fn site(recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) -> Site {
     let project = Project::new().unwrap();
     connect(&project, recorder, wiki, github);
+    // One action may show its credentials to whoever debugs it, unless this says otherwise.
+    project.write("cogwork.yaml", "allowCredentialDebug: false\n").unwrap();
     for (name, yaml) in [
         ("busy", BUSY),
         ("child", CHILD),

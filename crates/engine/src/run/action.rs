@@ -61,7 +61,9 @@ impl Run {
         }
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let trace = effect.then(|| self.chain());
-        let log = StepLog { run: self, key };
+        let shows_credentials =
+            call.debug && action.reveals_credentials() && self.services.http.may_reveal_credentials();
+        let log = StepLog { run: self, key, shows_credentials };
         let future = match double {
             Some(answer) => answer,
             None => action.call(Call {
@@ -150,10 +152,17 @@ fn inputs(call: &ActionStep, spec: &ActionSpec, scope: &Scope) -> Result<Map, Ex
 struct StepLog<'a> {
     run: &'a Run,
     key: &'a str,
+    /// Whether it logs to show its credentials, as its author and the settings allow.
+    shows_credentials: bool,
 }
 
 impl LogSink for StepLog<'_> {
     fn line(&self, level: LogLevel, message: &str) {
-        self.run.journal.log(level, Some(self.key), message);
+        let (journal, step) = (&self.run.journal, Some(self.key));
+        if self.shows_credentials {
+            journal.log_credentials(level, step, message);
+        } else {
+            journal.log(level, step, message);
+        }
     }
 }

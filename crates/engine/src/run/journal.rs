@@ -74,7 +74,7 @@ struct State {
     /// What the next commit writes into the state of Automations, and the locks that it holds until then.
     writes: Vec<StateWrite>,
     locks: Vec<OwnedMutexGuard<()>>,
-    logs: Vec<LogLine>,
+    logs: Vec<Line>,
     /// Results of outside effects that were recorded, and those of them that are committed.
     effects: u64,
     response: Option<HttpResponse>,
@@ -86,6 +86,13 @@ struct State {
     attempt: u32,
     retry_at: Option<Timestamp>,
     interruptions: u32,
+}
+
+/// A line for people that is not committed yet.
+struct Line {
+    line: LogLine,
+    /// Whether it is there to show credentials, so that none is hidden in it.
+    shows_credentials: bool,
 }
 
 /// What a journal needs from around it.
@@ -305,8 +312,17 @@ impl Journal {
 
     /// Leaves a line for people.
     pub(crate) fn log(&self, level: LogLevel, step: Option<&str>, message: &str) {
+        self.leave(level, step, message, false);
+    }
+
+    /// Leaves a line with which a step shows its credentials, as its author and the settings allow.
+    pub(crate) fn log_credentials(&self, level: LogLevel, step: Option<&str>, message: &str) {
+        self.leave(level, step, message, true);
+    }
+
+    fn leave(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
         let line = LogLine::new(self.clock.now(), level, step.map(str::to_owned), message);
-        self.state().logs.push(line);
+        self.state().logs.push(Line { line, shows_credentials });
     }
 
     /// Whether so much waits that it should be committed for its own sake.

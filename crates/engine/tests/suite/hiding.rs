@@ -102,3 +102,36 @@ async fn an_execution_that_reads_no_secret_is_left_as_it_is() {
     assert_eq!(show(&outcome), format!(r#"{{"got":"{WORD}"}}"#));
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_debugged_graphql_request_shows_its_credentials_unless_the_settings_forbid_it() {
+    for allowed in [true, false] {
+        let mut peer = Peer::new().await;
+        let mut project = Project::with(
+            "trigger: {manual: {}}\nsteps:\n  - {id: ask, action: wiki.rawGraphqlRequest, connection: desk, debug: true, \
+             with: {query: \"{ x }\"}}\n",
+        );
+        project.settings.allow_credential_debug = allowed;
+        std::fs::create_dir_all(project.path("secrets")).expect("a folder");
+        // No canary: it is to be found.
+        project.write("secrets/shown", "lantern-5518-tin");
+        let with = format!(
+            "{{email: a@b.example, apiToken: \"${{{{ secrets.shown }}}}\", host: \"{}\"}}",
+            peer.base
+        );
+        project.write("connections/desk.yaml", &format!("type: wiki.basic\nwith: {with}\n"));
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        let asked = peer.asked().await;
+        let credentials = asked.header("authorization").expect("credentials").to_owned();
+        asked.answer(200, r#"{"data": {"x": 1}}"#).await;
+        soon(engine.wait(id)).await.expect("it ends");
+        // The peer gives what it heard in lower case.
+        assert_eq!(
+            everything(&engine, id).await.to_lowercase().contains(&credentials),
+            allowed,
+            "{credentials}"
+        );
+        stop(engine).await;
+    }
+}

@@ -6,12 +6,12 @@
 use std::sync::atomic::Ordering;
 
 use model::action::ActionError;
-use model::execution::{Event, Outcome, StepOutcome, WaitReason};
+use model::execution::{Event, LogLine, Outcome, StepOutcome, WaitReason};
 use model::payload::HttpResponse;
 use model::value::{Map, Value};
 use store::Append;
 
-use super::Journal;
+use super::{Journal, Line};
 
 impl Journal {
     /// Takes note that the execution has read a secret.
@@ -78,12 +78,21 @@ impl Journal {
         for event in &mut append.events {
             self.hide_event(event);
         }
-        for line in &mut append.logs {
-            line.message = self.redactor.text(&line.message).into_owned();
-        }
         for write in &mut append.state {
             write.value = write.value.take().map(|value| self.redactor.value(value));
         }
+    }
+
+    /// The lines as they may be committed.
+    pub(super) fn hidden_lines(&self, lines: Vec<Line>) -> Vec<LogLine> {
+        let has_nothing_to_hide = self.has_nothing_to_hide();
+        let hidden = lines.into_iter().map(|Line { mut line, shows_credentials }| {
+            if !has_nothing_to_hide && !shows_credentials {
+                line.message = self.redactor.text(&line.message).into_owned();
+            }
+            line
+        });
+        hidden.collect()
     }
 
     fn hide_event(&self, event: &mut Event) {

@@ -90,7 +90,7 @@ impl Journal {
                 waits: state.waits(),
                 holds: state.pauses.holds(),
                 events: std::mem::take(&mut state.pending),
-                logs: std::mem::take(&mut state.logs),
+                logs: self.hidden_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
             };
             (append, state.effects, std::mem::take(&mut state.locks))
