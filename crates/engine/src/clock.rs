@@ -1,141 +1,77 @@
 //! Time, injected: the system's clock, or one that a test moves by hand.
+//!
+//! There are two scales. The *wall clock* is what people read and what calendars go by; somebody may set it at any
+//! moment, forward or back. The *steady* scale is the wall clock without the steps by which it was set since the process
+//! began: whatever lasts a certain time (a time limit, a pause, the delay before another try) goes by that one.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+mod manual;
+mod system;
+
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
-use tokio::sync::oneshot;
+use jiff::{SignedDuration, Timestamp};
+
+pub use manual::ManualClock;
+pub use system::SystemClock;
 
 /// The clock of an engine.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Now, as the wall clock shows it.
     fn now(&self) -> Timestamp;
 
-    /// Comes back once `at` has been reached.
+    /// Comes back once the wall clock shows `at`, be it because it was set.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()>;
-}
 
-/// The system's clock.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct SystemClock;
+    /// Now, on the steady scale.
+    fn steady_now(&self) -> Steady;
 
-/// The longest that one sleep of the system's clock lasts before it looks at the clock again, so that a step of the
-/// wall clock is noticed.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+    /// Comes back once `at` has been reached on the steady scale.
+    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()>;
 
-impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
+    /// How far the wall clock is ahead of the steady scale: the sum of the steps that were seen, zero without any.
+    fn ahead(&self) -> SignedDuration;
 
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        let clock = *self;
-        Box::pin(async move {
-            loop {
-                let left = clock.now().duration_until(at);
-                let Ok(left) = Duration::try_from(left) else { return };
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
-            }
-        })
+    /// Comes back after this time, whatever becomes of the wall clock meanwhile.
+    fn sleep_for(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.sleep_until_steady(self.steady_now().after(time))
     }
 }
 
-/// A clock that stands still until it is moved.
-#[derive(Clone)]
-pub struct ManualClock {
-    state: Arc<Mutex<ManualState>>,
-}
+/// An instant on the steady scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Steady(Timestamp);
 
-struct ManualState {
-    now: Timestamp,
-    sleepers: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
-    count: u64,
-    arrivals: tokio::sync::watch::Sender<u64>,
-}
+impl Steady {
+    /// Later than any instant that comes.
+    pub const NEVER: Self = Self(Timestamp::MAX);
 
-impl ManualClock {
-    /// A clock that stands at `now`.
+    /// The instant at which the wall clock shows `at`, while it is so far ahead.
     #[must_use]
-    pub fn new(now: Timestamp) -> Self {
-        let (arrivals, _) = tokio::sync::watch::channel(0);
-        let state = ManualState { now, sleepers: BTreeMap::new(), count: 0, arrivals };
-        Self { state: Arc::new(Mutex::new(state)) }
+    pub fn of(at: Timestamp, ahead: SignedDuration) -> Self {
+        Self(shifted(at, -ahead))
     }
 
-    /// Moves the clock on and wakes whoever waited for an instant up to then, in order.
-    pub fn advance(&self, by: Duration) {
-        let now = self.lock().now;
-        self.advance_to(now.checked_add(by).unwrap_or(Timestamp::MAX));
-    }
-
-    /// Moves the clock on to an instant, as [`ManualClock::advance`] does; never back.
-    pub fn advance_to(&self, at: Timestamp) {
-        let mut state = self.lock();
-        state.now = state.now.max(at);
-        let due = state.now;
-        while let Some(entry) = state.sleepers.first_entry() {
-            if entry.key().0 > due {
-                break;
-            }
-            // Nobody listens any more where the sleeper was dropped.
-            let _ = entry.remove().send(());
-        }
-    }
-
-    /// The instants that somebody sleeps for, earliest first.
+    /// What the wall clock shows at this instant, while it is so far ahead.
     #[must_use]
-    pub fn sleeping_until(&self) -> Vec<Timestamp> {
-        self.lock().sleepers.iter().filter(|(_, wake)| !wake.is_closed()).map(|((at, _), _)| *at).collect()
+    pub fn shown(self, ahead: SignedDuration) -> Timestamp {
+        shifted(self.0, ahead)
     }
 
-    /// How often somebody went to sleep, so how often somebody was awake.
+    /// The instant so much later.
     #[must_use]
-    pub fn sleeps(&self) -> u64 {
-        self.lock().count
+    pub fn after(self, time: Duration) -> Self {
+        Self(self.0.checked_add(time).unwrap_or(Timestamp::MAX))
     }
 
-    /// Comes back once somebody sleeps for `at` or later than `at` but not for ever: for tests that must move the
-    /// clock only when the other side waits for it.
-    pub async fn somebody_sleeps_until(&self, at: Timestamp) {
-        let mut arrivals = self.lock().arrivals.subscribe();
-        loop {
-            if self.sleeping_until().contains(&at) {
-                return;
-            }
-            if arrivals.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, ManualState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How long this instant is after an earlier one; nothing where it is before it.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::try_from(earlier.0.duration_until(self.0)).unwrap_or_default()
     }
 }
 
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        self.lock().now
-    }
-
-    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
-        let mut state = self.lock();
-        if at <= state.now {
-            return Box::pin(std::future::ready(()));
-        }
-        let (wake, woken) = oneshot::channel();
-        state.count += 1;
-        let count = state.count;
-        state.sleepers.insert((at, count), wake);
-        state.arrivals.send_replace(count);
-        Box::pin(async move {
-            let _ = woken.await;
-        })
-    }
+/// An instant moved by so much, as far as there are instants.
+fn shifted(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.checked_add(by).unwrap_or(if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }

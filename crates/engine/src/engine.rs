@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use model::automation::AutomationId;
 use model::execution::{Event, ExecutionId, Outcome, Signal};
 use model::payload::Payload;
@@ -90,10 +89,9 @@ impl Engine {
         services.closing.cancel();
         tracing::debug!("from now on nothing begins");
         services.tracker.close();
-        let deadline = services.clock.now().checked_add(grace).unwrap_or(Timestamp::MAX);
         tokio::select! {
             () = services.tracker.wait() => {}
-            () = services.clock.sleep_until(deadline) => {
+            () = services.clock.sleep_for(grace) => {
                 services.abort.cancel();
                 services.tracker.wait().await;
             }

@@ -48,7 +48,7 @@ mod engine;
 pub mod trial;
 
 pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, Steady, SystemClock};
 pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use connections::{
     ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,

@@ -25,20 +25,19 @@ const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 
 /// Clears away until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    let after = |at: Timestamp| at.checked_add(PRUNE_EVERY).unwrap_or(Timestamp::MAX);
-    let mut due = services.clock.now();
+    let mut due = services.clock.steady_now();
     let mut stuck = false;
     loop {
-        if services.clock.now() >= due {
+        if services.clock.steady_now() >= due {
             clear(&services).await;
-            due = after(services.clock.now());
+            due = services.clock.steady_now().after(PRUNE_EVERY);
         }
         stuck = !make_room(&services, stuck).await;
         tokio::select! {
             biased;
             () = services.closing.cancelled() => return,
             () = services.room_wanted.notified() => {}
-            () = services.clock.sleep_until(due) => {}
+            () = services.clock.sleep_until_steady(due) => {}
         }
     }
 }

@@ -134,7 +134,7 @@ impl Services {
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            intake: Intake::new(settings.limits.in_flight),
+            intake: Intake::new(settings.limits.in_flight, clock.ahead()),
             hooks: Desk::default(),
             refusals: Refusals::default(),
             listeners: Listeners::default(),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Steady};
 
 /// What acts at instants.
 pub(crate) trait Timed: Send {
@@ -64,6 +64,14 @@ impl Timer {
 pub(crate) async fn until(clock: &dyn Clock, next: Option<Timestamp>) {
     match next {
         Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The same on the steady scale.
+pub(crate) async fn until_steady(clock: &dyn Clock, next: Option<Steady>) {
+    match next {
+        Some(at) => clock.sleep_until_steady(at).await,
         None => std::future::pending().await,
     }
 }

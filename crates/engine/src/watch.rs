@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{FileKind, Look};
-use crate::clock::Clock;
+use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
 
 /// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
@@ -35,12 +34,11 @@ pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     // What changed between the first load and the first watch.
     engine.reload().await;
     loop {
-        let rescan_at = clock.now().checked_add(RESCAN).unwrap_or(Timestamp::MAX);
         let look = tokio::select! {
             biased;
             () = closing.cancelled() => return,
             look = seen.next() => look,
-            () = clock.sleep_until(rescan_at) => Look::Everywhere,
+            () = clock.sleep_for(RESCAN) => Look::Everywhere,
         };
         if look == Look::Everywhere && !watched.as_ref().is_some_and(Watched::is_alive) {
             watched = watch(&dir, &seen);
@@ -65,7 +63,7 @@ struct Pending {
     /// Whether it is not known where.
     anywhere: bool,
     /// The first and the last sign.
-    since: Option<(Timestamp, Timestamp)>,
+    since: Option<(Steady, Steady)>,
 }
 
 impl Seen {
@@ -76,7 +74,7 @@ impl Seen {
 
     /// Takes an event of the watcher, on a thread of the watcher's.
     fn take(&self, event: notify::Result<Event>) {
-        let now = self.clock.now();
+        let now = self.clock.steady_now();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let relevant = match event {
             Ok(event) => self.note(&mut pending, &event),
@@ -140,7 +138,7 @@ impl Seen {
             };
             tokio::select! {
                 biased;
-                () = self.clock.sleep_until(due) => {}
+                () = self.clock.sleep_until_steady(due) => {}
                 () = told => continue,
             }
             let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
@@ -155,11 +153,10 @@ impl Seen {
 
 impl Pending {
     /// When it is looked at, unless something happens before.
-    fn due(&self) -> Option<Timestamp> {
+    fn due(&self) -> Option<Steady> {
         let (first, last) = self.since?;
         let settled = !self.anywhere && self.paths.values().all(|whole| *whole);
-        let after = |at: Timestamp, wait| at.checked_add(wait).unwrap_or(Timestamp::MAX);
-        Some(after(last, if settled { SETTLED } else { QUIET }).min(after(first, PATIENCE)))
+        Some(last.after(if settled { SETTLED } else { QUIET }).min(first.after(PATIENCE)))
     }
 }
 

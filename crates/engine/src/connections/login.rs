@@ -150,13 +150,12 @@ impl Engine {
     pub async fn login_state(&self, name: &str, wait: Duration) -> Option<LoginState> {
         let services = self.services();
         let mut progress = services.connections.logins.watch(name)?;
-        let until = services.clock.now().checked_add(wait).unwrap_or(Timestamp::MAX);
         tokio::select! {
             biased;
             ended = progress.wait_for(|state| *state != LoginState::Waiting) => {
                 ended.ok().map(|state| state.clone())
             }
-            () = services.clock.sleep_until(until) => Some(LoginState::Waiting),
+            () = services.clock.sleep_for(wait) => Some(LoginState::Waiting),
             () = services.closing.cancelled() => Some(LoginState::Waiting),
         }
     }

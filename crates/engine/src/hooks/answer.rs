@@ -1,6 +1,5 @@
 //! What a caller of a synchronous webhook hears: a `respond` step, the end, or that its time is up.
 
-use jiff::Timestamp;
 use model::automation::{WebhookMode, WebhookTrigger};
 use model::execution::{ExecutionId, Outcome};
 use model::payload::HttpResponse;
@@ -25,11 +24,10 @@ impl Engine {
     /// Waits for the end of an execution, or for its `respond`, up to the limit. It may have ended long ago.
     async fn decided(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
         let services = self.services();
-        let deadline = services.clock.now().checked_add(webhook.timeout).unwrap_or(Timestamp::MAX);
         tokio::select! {
             biased;
             decided = self.decided_at_last(id) => decided,
-            () = services.clock.sleep_until(deadline) => response::timed_out(&id),
+            () = services.clock.sleep_for(webhook.timeout) => response::timed_out(&id),
         }
     }
 

@@ -14,7 +14,7 @@ use super::Queued;
 use super::gate::Place;
 use crate::Error;
 use crate::catalog::Deployed;
-use crate::run::{CameFrom, Cancellation, Journal, Progress, Run, Surroundings};
+use crate::run::{Cancellation, Journal, Progress, Run, Surroundings};
 use crate::services::Services;
 use crate::told::Start;
 
@@ -90,7 +90,7 @@ impl Services {
         terms: Terms,
     ) -> Result<(ExecutionId, Accepted), Error> {
         let automation = &deployed.automation;
-        let now = self.clock.now();
+        let (now, ahead) = (self.clock.now(), self.clock.ahead());
         let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
         let Start { payload, origin } = start;
         let begins = permit.is_some() || terms.slot == Slot::Shared;
@@ -112,7 +112,7 @@ impl Services {
             _ => {
                 self.intake.count_scheduled(&automation.id, &origin);
                 if begins {
-                    let journal = Journal::new(id, automation, self.surroundings());
+                    let journal = Journal::new(id, automation, (now, ahead), self.surroundings());
                     log_decided(&journal, &payload);
                     let run = self.live(Live {
                         deployed,
@@ -124,7 +124,7 @@ impl Services {
                     });
                     self.spawn(run, permit);
                 } else {
-                    self.intake.enqueue(Queued { id, came_from: CameFrom::ThisProcess });
+                    self.intake.enqueue(Queued::new(id, ahead));
                 }
                 Ok((id, Accepted::New))
             }
@@ -176,7 +176,7 @@ impl Services {
             self.refusals.count(Some(&deployed.automation.id), "busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
-        let (automation, now) = (&deployed.automation, self.clock.now());
+        let (automation, now, ahead) = (&deployed.automation, self.clock.now(), self.clock.ahead());
         let new = |start: Start| {
             let started = Event::Started {
                 at: now,
@@ -198,7 +198,7 @@ impl Services {
             || Accept { executions: executions.clone(), poll: Some(poll.clone()), ..Accept::default() };
         self.accept_durably(&deployed, accept).await?;
         for NewExecution { id, .. } in executions {
-            self.intake.enqueue(Queued { id, came_from: CameFrom::ThisProcess });
+            self.intake.enqueue(Queued::new(id, ahead));
         }
         Ok(())
     }

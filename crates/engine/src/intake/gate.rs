@@ -7,14 +7,21 @@ use model::automation::{AutomationId, Concurrency, ConcurrencyPolicy, Overlap, T
 use model::execution::{ExecutionId, Origin, Outcome};
 
 use super::Queued;
-use crate::run::{CameFrom, Carried, Rest, Run};
+use crate::run::{Carried, Rest, Run};
 use crate::services::Services;
 
 /// The executions of one concurrency key. Derived from live executions, so a slot cannot leak.
 #[derive(Default)]
 pub(super) struct Gate {
     pub(super) holders: Vec<ExecutionId>,
-    pub(super) waiting: VecDeque<ExecutionId>,
+    pub(super) waiting: VecDeque<Queued>,
+}
+
+impl Gate {
+    /// Whether an execution waits for its turn here.
+    pub(super) fn has_waiting(&self, id: ExecutionId) -> bool {
+        self.waiting.iter().any(|waiting| waiting.id == id)
+    }
 }
 
 /// Sees to it that an execution's place is given back however its task ends.
@@ -72,7 +79,7 @@ impl Place {
                     return true;
                 }
                 ConcurrencyPolicy::Queue | ConcurrencyPolicy::CancelRunning => {
-                    gate.waiting.push_back(id);
+                    gate.waiting.push_back(Queued::new(id, self.run.journal.ahead()));
                     let oldest = gate.holders.first().copied();
                     drop(state);
                     if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
@@ -122,11 +129,11 @@ impl super::State {
         gate.holders.retain(|holder| *holder != id);
         let next = gate.waiting.pop_front();
         // The place is the next one's from now on, whoever comes before it is read back.
-        gate.holders.extend(next);
+        gate.holders.extend(next.map(|next| next.id));
         if gate.holders.is_empty() && gate.waiting.is_empty() {
             self.gates.remove(name);
         }
-        self.backlog.extend(next.map(|id| Queued { id, came_from: CameFrom::ThisProcess }));
+        self.backlog.extend(next);
     }
 }
 

@@ -10,7 +10,7 @@ mod signal;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, Origin};
 use tokio::sync::futures::Notified;
@@ -22,7 +22,8 @@ pub use signal::{Answer, SignalError};
 
 use crate::catalog::Deployed;
 use crate::chance::random;
-use crate::run::{CameFrom, Progress, Run};
+use crate::clock::Steady;
+use crate::run::{CameFrom, Progress, Run, Wake};
 use crate::services::Services;
 use crate::told::{Standing, Turn};
 
@@ -35,6 +36,8 @@ pub(crate) struct Intake {
     rest: Notify,
     /// Told when an execution comes into memory or leaves it.
     moved: Notify,
+    /// How far the clock was ahead of the steady scale at first: by that is read what other processes recorded.
+    first_ahead: SignedDuration,
 }
 
 /// An accepted execution that waits for a slot.
@@ -42,16 +45,33 @@ pub(crate) struct Intake {
 pub(crate) struct Queued {
     id: ExecutionId,
     came_from: CameFrom,
+    /// How far the clock was ahead when the last of its events was recorded.
+    ahead: SignedDuration,
+}
+
+impl Queued {
+    fn new(id: ExecutionId, ahead: SignedDuration) -> Self {
+        Self { id, came_from: CameFrom::ThisProcess, ahead }
+    }
+}
+
+/// An execution of which nothing but pauses is left.
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    wake: Wake,
+    /// How far the clock was ahead when the last of its events was recorded.
+    ahead: SignedDuration,
 }
 
 #[derive(Default)]
 struct State {
     /// Accepted, waiting for a slot, in order.
     backlog: VecDeque<Queued>,
-    /// At rest, with the instant at which each goes on, where there is one. Whoever takes one out of here has it.
-    resting: HashMap<ExecutionId, Option<Timestamp>>,
-    /// The same instants, in order.
-    alarms: BTreeSet<(Timestamp, ExecutionId)>,
+    /// At rest. Whoever takes one out of here has it.
+    resting: HashMap<ExecutionId, Sleeper>,
+    /// When they go on, in order: those that go by the wall clock, and those that last a certain time. One may be in both.
+    calendar: BTreeSet<(Timestamp, ExecutionId)>,
+    alarms: BTreeSet<(Steady, ExecutionId)>,
     /// Running in this process.
     live: HashMap<ExecutionId, Arc<Run>>,
     /// Where somebody waits for the end of one that has not begun.
@@ -68,7 +88,7 @@ struct State {
 }
 
 impl Intake {
-    pub(crate) fn new(in_flight: usize) -> Self {
+    pub(crate) fn new(in_flight: usize, first_ahead: SignedDuration) -> Self {
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
             slots,
@@ -76,6 +96,7 @@ impl Intake {
             wake: Notify::new(),
             rest: Notify::new(),
             moved: Notify::new(),
+            first_ahead,
         }
     }
 
@@ -94,7 +115,7 @@ impl Intake {
             return Some(Standing { queued_behind: Some(ahead), ..Standing::default() });
         }
         state.gates.iter().find_map(|((_, key), gate)| {
-            let ahead = gate.waiting.iter().position(|waiting| *waiting == id)?;
+            let ahead = gate.waiting.iter().position(|waiting| waiting.id == id)?;
             let turn = Turn { key: key.clone(), holders: gate.holders.clone(), ahead };
             Some(Standing { turn: Some(turn), ..Standing::default() })
         })
@@ -127,7 +148,7 @@ impl Intake {
         }
         let waits = state.resting.contains_key(&id)
             || state.backlog.iter().any(|queued| queued.id == id)
-            || state.gates.values().any(|gate| gate.waiting.contains(&id));
+            || state.gates.values().any(|gate| gate.has_waiting(id));
         waits.then(|| {
             state.awaited.entry(id).or_insert_with(|| watch::channel(Progress::default()).0).subscribe()
         })
@@ -143,13 +164,11 @@ impl Intake {
         let position = state.backlog.iter().position(|waiting| waiting.id == id);
         let queued = position.and_then(|position| state.backlog.remove(position));
         let resting = state.take_resting(id);
-        let gated = state.gates.values_mut().any(|gate| {
-            let before = gate.waiting.len();
-            gate.waiting.retain(|waiting| *waiting != id);
-            gate.waiting.len() < before
+        let gated = state.gates.values_mut().find_map(|gate| {
+            let position = gate.waiting.iter().position(|waiting| waiting.id == id)?;
+            gate.waiting.remove(position)
         });
         drop(state);
-        let gated = gated.then_some(Queued { id, came_from: CameFrom::ThisProcess });
         let Some(found) = queued.or(resting).or(gated) else { return false };
         // It goes on without a slot, only to end at once.
         let services = services.clone();

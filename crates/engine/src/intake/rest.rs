@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use model::execution::{ExecutionId, Outcome};
+use store::{ExecutionFilter, Page};
 
-use super::{Queued, State};
+use super::{Queued, Sleeper, State};
 use crate::Error;
-use crate::run::{CameFrom, Rest};
+use crate::clock::Steady;
+use crate::run::{CameFrom, Rest, Wake};
 use crate::services::Services;
-use crate::timer::until;
+use crate::timer::{until, until_steady};
 
 /// Resting executions that are read at one time when the engine starts.
 const PAGE: u32 = 1000;
@@ -19,18 +20,22 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl State {
-    pub(super) fn lay_to_rest(&mut self, id: ExecutionId, wake_at: Option<Timestamp>) {
-        self.resting.insert(id, wake_at);
-        self.alarms.extend(wake_at.map(|at| (at, id)));
+    pub(super) fn lay_to_rest(&mut self, id: ExecutionId, sleeper: Sleeper) {
+        self.resting.insert(id, sleeper);
+        self.calendar.extend(sleeper.wake.at.map(|at| (at, id)));
+        self.alarms.extend(sleeper.wake.after.map(|after| (after, id)));
     }
 
     /// Takes an execution that rests, if it does: whoever gets it sees to it that it goes on.
     pub(super) fn take_resting(&mut self, id: ExecutionId) -> Option<Queued> {
-        let wake_at = self.resting.remove(&id)?;
-        if let Some(at) = wake_at {
-            self.alarms.remove(&(at, id));
+        let Sleeper { wake, ahead } = self.resting.remove(&id)?;
+        if let Some(at) = wake.at {
+            self.calendar.remove(&(at, id));
         }
-        Some(Queued { id, came_from: CameFrom::Rest })
+        if let Some(after) = wake.after {
+            self.alarms.remove(&(after, id));
+        }
+        Some(Queued { id, came_from: CameFrom::Rest, ahead })
     }
 
     /// Has an execution that rests go on in its turn.
@@ -47,12 +52,12 @@ impl Services {
         let mut state = self.intake.state();
         if rest.awake {
             // What it waits for came while it was on its way to rest.
-            state.backlog.push_back(Queued { id, came_from: CameFrom::Rest });
+            state.backlog.push_back(Queued { id, came_from: CameFrom::Rest, ahead: rest.ahead });
             drop(state);
             self.intake.wake.notify_one();
             return;
         }
-        state.lay_to_rest(id, rest.wake_at);
+        state.lay_to_rest(id, Sleeper { wake: rest.wake, ahead: rest.ahead });
         drop(state);
         self.intake.rest.notify_one();
         if !rest.children.is_empty() {
@@ -82,23 +87,28 @@ impl Services {
     /// Has executions go on when the time has come that they wait for, until the engine stops.
     pub(crate) async fn wake_in_time(self: Arc<Self>) {
         loop {
-            let next = self.intake.state().alarms.first().map(|(at, _)| *at);
+            let (at, after) = {
+                let state = self.intake.state();
+                (state.calendar.first().map(|(at, _)| *at), state.alarms.first().map(|(after, _)| *after))
+            };
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return,
                 () = self.intake.rest.notified() => {}
-                () = until(&*self.clock, next) => self.rouse_all_due(),
+                () = until(&*self.clock, at) => self.rouse_all_due(),
+                () = until_steady(&*self.clock, after) => self.rouse_all_due(),
             }
         }
     }
 
     fn rouse_all_due(&self) {
-        let now = self.clock.now();
+        let (now, steady_now) = (self.clock.now(), self.clock.steady_now());
         let mut state = self.intake.state();
-        while let Some((at, id)) = state.alarms.first().copied() {
-            if at > now {
-                break;
-            }
+        while let Some((_, id)) = state.calendar.first().copied().filter(|(at, _)| *at <= now) {
+            state.calendar.pop_first();
+            state.rouse(id);
+        }
+        while let Some((_, id)) = state.alarms.first().copied().filter(|(after, _)| *after <= steady_now) {
             state.alarms.pop_first();
             state.rouse(id);
         }
@@ -108,6 +118,7 @@ impl Services {
 
     /// Lays to rest what rested when the process before this one ended.
     pub(super) async fn read_back_resting(&self) -> Result<usize, Error> {
+        let set_back = self.was_set_back().await?;
         let mut after = None;
         let mut count = 0;
         loop {
@@ -117,7 +128,14 @@ impl Services {
             let mut state = self.intake.state();
             // Those that hold a place among others have been put into the backlog.
             for resting in page.iter().filter(|resting| !resting.holds) {
-                state.lay_to_rest(resting.execution, resting.wake_at);
+                let (id, ahead) = (resting.execution, self.intake.first_ahead);
+                if set_back {
+                    state.backlog.push_back(Queued { id, came_from: CameFrom::Rest, ahead });
+                } else {
+                    // Which of the scales the instant is on, its log knows: on waking up it is armed by that.
+                    let after = resting.wake_at.map(|at| Steady::of(at, ahead));
+                    state.lay_to_rest(id, Sleeper { wake: Wake { at: resting.wake_at, after }, ahead });
+                }
                 count += 1;
             }
         }
@@ -125,10 +143,18 @@ impl Services {
         Ok(count)
     }
 
+    /// Whether the clock was set back while no process saw it, behind what happened before: then the instants that are
+    /// stored for those at rest say little, and each has to look at its log for how long it is to last.
+    async fn was_set_back(&self) -> Result<bool, Error> {
+        let newest = Page { before: None, limit: 1 };
+        let newest = self.store.executions(&ExecutionFilter::default(), newest).await?;
+        Ok(newest.first().is_some_and(|row| row.started_at > self.clock.now()))
+    }
+
     /// Waits for the end of an execution, but not while it rests or waits its turn: then `None`.
     pub(crate) async fn outcome_or_rest(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
-        let give_up = self.clock.now().checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
-        while self.clock.now() < give_up {
+        let give_up = self.clock.steady_now().after(PATIENCE);
+        while self.clock.steady_now() < give_up {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
@@ -157,10 +183,9 @@ impl Services {
 
     /// Comes back when an execution came into memory or left it, or after a second at the latest.
     pub(crate) async fn after_a_move(&self, moved: impl Future<Output = ()>) {
-        let latest = self.clock.now().checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
         tokio::select! {
             () = moved => {}
-            () = self.clock.sleep_until(latest) => {}
+            () = self.clock.sleep_for(LOOK_AGAIN) => {}
         }
     }
 
@@ -180,6 +205,6 @@ impl super::Intake {
         let state = self.state();
         state.resting.contains_key(&id)
             || state.backlog.iter().any(|queued| queued.id == id)
-            || state.gates.values().any(|gate| gate.waiting.contains(&id))
+            || state.gates.values().any(|gate| gate.has_waiting(id))
     }
 }

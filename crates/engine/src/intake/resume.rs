@@ -11,7 +11,7 @@ use super::Queued;
 use super::accept::Live;
 use crate::Error;
 use crate::catalog::Deployed;
-use crate::run::{CameFrom, Journal};
+use crate::run::{CameFrom, Exit, Journal};
 use crate::services::Services;
 
 /// Compiled definitions that are no longer in force but still run, at most.
@@ -32,7 +32,7 @@ impl Services {
             Ok(Some(live)) => {
                 if queued.came_from == CameFrom::Rest {
                     live.journal.wake();
-                    if live.journal.commit().await.is_err() {
+                    if self.committed(&live.journal).await.is_err() {
                         // The next start finds it at rest.
                         return;
                     }
@@ -51,9 +51,20 @@ impl Services {
         }
     }
 
+    /// Commits what is recorded of an execution that nobody carries on. Where the store failed, the engine takes note:
+    /// nobody else would, and what waits would wait for ever.
+    pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
+        journal.commit().await.map_err(|exit| {
+            if let Exit::Lost(error) = exit {
+                self.lost(&error);
+            }
+            Error::Closing
+        })
+    }
+
     /// Reads an execution back; nothing if it has ended.
     pub(super) async fn load(&self, queued: Queued) -> Result<Option<Live>, String> {
-        let Queued { id, came_from } = queued;
+        let Queued { id, came_from, ahead } = queued;
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
         let Some(events) = events else { return Ok(None) };
         let execution = crate::run::folded(id, &events)?;
@@ -61,7 +72,8 @@ impl Services {
             return Ok(None);
         }
         let deployed = self.deployed(&execution.automation, execution.definition).await?;
-        let journal = Journal::restore(id, &deployed.automation, &events, came_from, self.surroundings());
+        let journal =
+            Journal::restore(id, &deployed.automation, &events, (came_from, ahead), self.surroundings());
         if events.len() == 1 {
             // It has only been accepted so far.
             super::accept::log_decided(&journal, &execution.payload);
@@ -124,7 +136,7 @@ impl Services {
                     Status::Waiting => CameFrom::Rest,
                     _ => CameFrom::AnotherProcess,
                 };
-                state.backlog.push_back(Queued { id: row.id, came_from });
+                state.backlog.push_back(Queued { id: row.id, came_from, ahead: self.intake.first_ahead });
             }
         }
         count += self.read_back_resting().await?;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream::{self, StreamExt as _};
-use jiff::Timestamp;
+use jiff::SignedDuration;
 use model::action::InputType;
 use model::automation::{Automation, Verb, WaitOn};
 use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{JsonLimits, Map, Value};
 
-use super::Queued;
 use super::rest::PATIENCE;
+use super::{Queued, Sleeper};
 use crate::Error;
 use crate::inputs::check_given;
-use crate::run::{CameFrom, Run, Taken};
+use crate::run::{CameFrom, Run, Taken, Wake};
 use crate::services::Services;
 use crate::told::Pending;
 
@@ -118,7 +118,7 @@ impl Services {
         let live = self.intake.state().live.get(&id).cloned();
         let (automation, pauses) = match live {
             Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
-            None => match self.load(Queued { id, came_from: CameFrom::ThisProcess }).await {
+            None => match self.load(Queued::new(id, SignedDuration::ZERO)).await {
                 Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
                 Ok(None) if self.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
@@ -171,7 +171,7 @@ impl Services {
     }
 
     async fn deliver_to(&self, id: ExecutionId, step: &str, signal: Signal) -> Result<bool, SignalError> {
-        let give_up = self.clock.now().checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
+        let give_up = self.clock.steady_now().after(PATIENCE);
         loop {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
@@ -181,12 +181,12 @@ impl Services {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
-                        run.journal.commit().await.map_err(|_| Error::Closing)?;
+                        self.committed(&run.journal).await?;
                         return Ok(new);
                     }
                 },
-                Found::Taken(queued, wake_at) => {
-                    return self.deliver_at_rest(queued, wake_at, step, signal).await;
+                Found::Taken(queued, wake) => {
+                    return self.deliver_at_rest(queued, wake, step, signal).await;
                 }
                 Found::Nowhere => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
@@ -198,7 +198,7 @@ impl Services {
                 }
             }
             // It is on its way into memory, or to rest.
-            if self.clock.now() >= give_up {
+            if self.clock.steady_now() >= give_up {
                 return Err(Error::Closing.into());
             }
             self.after_a_move(moved).await;
@@ -207,15 +207,17 @@ impl Services {
 
     async fn deliver_at_rest(
         &self,
-        queued: Queued,
-        wake_at: Option<Timestamp>,
+        mut queued: Queued,
+        wake: Wake,
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let result = self.record_at_rest(queued, step, signal).await;
+        let result = self.record_at_rest(&mut queued, step, signal).await;
         let mut state = self.intake.state();
         match (&result, queued.came_from) {
-            (Err(SignalError::NotWaiting), CameFrom::Rest) => state.lay_to_rest(queued.id, wake_at),
+            (Err(SignalError::NotWaiting), CameFrom::Rest) => {
+                state.lay_to_rest(queued.id, Sleeper { wake, ahead: queued.ahead });
+            }
             _ => state.backlog.push_back(queued),
         }
         drop(state);
@@ -224,11 +226,17 @@ impl Services {
         result
     }
 
-    async fn record_at_rest(&self, queued: Queued, step: &str, signal: Signal) -> Result<bool, SignalError> {
-        let live = self.load(queued).await.map_err(Error::Input)?;
+    async fn record_at_rest(
+        &self,
+        queued: &mut Queued,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let live = self.load(*queued).await.map_err(Error::Input)?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
         let new = taken(live.journal.signal(step, signal))?;
-        live.journal.commit().await.map_err(|_| Error::Closing)?;
+        self.committed(&live.journal).await?;
+        queued.ahead = live.journal.ahead();
         Ok(new)
     }
 
@@ -333,7 +341,7 @@ fn pending(automation: &Automation, execution: ExecutionId, step: String, waitin
 enum Found {
     Live(Arc<Run>),
     /// At rest, or in the backlog: taken out of it, so that nobody else goes on with it.
-    Taken(Queued, Option<Timestamp>),
+    Taken(Queued, Wake),
     Nowhere,
 }
 
@@ -343,13 +351,13 @@ impl super::Intake {
         if let Some(run) = state.live.get(&id) {
             return Found::Live(run.clone());
         }
-        let wake_at = state.resting.get(&id).copied().flatten();
+        let wake = state.resting.get(&id).map(|sleeper| sleeper.wake).unwrap_or_default();
         if let Some(queued) = state.take_resting(id) {
-            return Found::Taken(queued, wake_at);
+            return Found::Taken(queued, wake);
         }
         let position = state.backlog.iter().position(|queued| queued.id == id);
         match position.and_then(|position| state.backlog.remove(position)) {
-            Some(queued) => Found::Taken(queued, None),
+            Some(queued) => Found::Taken(queued, Wake::default()),
             None => Found::Nowhere,
         }
     }

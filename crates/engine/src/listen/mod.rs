@@ -17,6 +17,7 @@ use trigger::webhook::Request;
 
 use crate::Error;
 use crate::catalog::{Mounted, hooked};
+use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
 use crate::hooks::without_credentials;
 use crate::services::Services;
@@ -47,8 +48,8 @@ pub(crate) struct Listeners {
 struct Listening {
     /// Tells it from earlier ones at the same address.
     turn: u64,
-    since: Timestamp,
-    until: Timestamp,
+    since: Steady,
+    until: Steady,
     most: u32,
     /// How many requests were captured that could have started something.
     count: u32,
@@ -135,12 +136,12 @@ impl Listeners {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_listening(&self, id: &AutomationId, now: Timestamp) -> bool {
+    fn is_listening(&self, id: &AutomationId, now: Steady) -> bool {
         self.state().get(id).is_some_and(|listening| listening.goes_on(now))
     }
 
     /// Begins a listening in place of the one before at the same address, and gives its turn.
-    fn begin(&self, id: &AutomationId, now: Timestamp, until: Timestamp, most: u32) -> u64 {
+    fn begin(&self, id: &AutomationId, now: Steady, until: Steady, most: u32) -> u64 {
         let mut state = self.state();
         let turn = state.remove(id).map_or(0, |before| before.turn + 1);
         while state.len() >= MOST_LISTENINGS {
@@ -163,12 +164,13 @@ impl Listeners {
     fn put(
         &self,
         id: &AutomationId,
-        at: Timestamp,
+        clock: &dyn Clock,
         (aside, refused): (Option<Aside>, Option<&'static str>),
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
-        let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(at)) else {
+        let now = clock.steady_now();
+        let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(now)) else {
             return false;
         };
         if aside.is_none() {
@@ -179,6 +181,7 @@ impl Listeners {
         listening.last += 1;
         listening.bytes += weight(&payload);
         let payload = Arc::new(Payload::Webhook(payload));
+        let at = clock.now();
         listening.captures.push_back(Capture { number: listening.last, at, aside, refused, payload });
         while state.values().map(|listening| listening.bytes).sum::<usize>() > MOST_BYTES {
             let Some(largest) = state.values_mut().max_by_key(|listening| listening.bytes) else { break };
@@ -196,7 +199,7 @@ impl Listeners {
         self.news.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn end(&self, id: &AutomationId, now: Timestamp) {
+    fn end(&self, id: &AutomationId, now: Steady) {
         if let Some(listening) = self.state().get_mut(id) {
             listening.until = listening.until.min(now);
         }
@@ -204,21 +207,22 @@ impl Listeners {
     }
 
     /// Whether the listening of this turn goes on, and if so until when.
-    fn until(&self, id: &AutomationId, turn: u64, now: Timestamp) -> Option<Timestamp> {
+    fn until(&self, id: &AutomationId, turn: u64, now: Steady) -> Option<Steady> {
         let state = self.state();
         let listening = state.get(id).filter(|listening| listening.turn == turn && listening.goes_on(now));
         listening.map(|listening| listening.until)
     }
 
-    fn view(&self, id: &AutomationId, after: u32, now: Timestamp) -> Option<ListenView> {
+    fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
+        let (now, ahead) = (clock.steady_now(), clock.ahead());
         let state = self.state();
         let listening = state.get(id)?;
         let captures = listening.captures.iter().filter(|capture| capture.number > after).cloned();
         Some(ListenView {
             automation: id.clone(),
             listening: listening.goes_on(now),
-            since: listening.since,
-            until: listening.until,
+            since: listening.since.shown(ahead),
+            until: listening.until.shown(ahead),
             left: listening.most.saturating_sub(listening.count),
             captures: captures.collect(),
         })
@@ -226,7 +230,7 @@ impl Listeners {
 }
 
 impl Listening {
-    fn goes_on(&self, now: Timestamp) -> bool {
+    fn goes_on(&self, now: Steady) -> bool {
         now < self.until && self.count < self.most
     }
 }
@@ -253,8 +257,8 @@ impl Engine {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
         }
-        let since = services.clock.now();
-        let until = since.checked_add(time.min(LISTEN_FOR)).unwrap_or(Timestamp::MAX);
+        let since = services.clock.steady_now();
+        let until = since.after(time.min(LISTEN_FOR));
         let listeners = &services.listeners;
         let subscribing = listeners.subscribing.lock().await;
         let turn = listeners.begin(id, since, until, most.clamp(1, MOST_CAPTURES));
@@ -263,13 +267,13 @@ impl Engine {
             services.tracker.spawn(services.clone().unsubscribe_after(id.clone(), turn));
         }
         drop(subscribing);
-        listeners.view(id, 0, since).ok_or(Error::Closing)
+        listeners.view(id, 0, &*services.clock).ok_or(Error::Closing)
     }
 
     /// Listens no longer. What was captured stays until somebody listens again.
     pub fn stop_listening(&self, id: &AutomationId) {
         let services = self.services();
-        services.listeners.end(id, services.clock.now());
+        services.listeners.end(id, services.clock.steady_now());
     }
 
     /// How the listening at an address stands, with what came after the capture of this number: at once if something did,
@@ -277,16 +281,18 @@ impl Engine {
     pub async fn captures(&self, id: &AutomationId, after: u32, wait: Duration) -> Option<ListenView> {
         let services = self.services();
         let mut news = services.listeners.news.subscribe();
-        let deadline = services.clock.now().checked_add(wait).unwrap_or(Timestamp::MAX);
+        let over = services.clock.sleep_for(wait);
+        tokio::pin!(over);
+        let mut is_over = wait.is_zero();
         loop {
-            let now = services.clock.now();
-            let view = services.listeners.view(id, after, now)?;
-            if !view.captures.is_empty() || !view.listening || now >= deadline {
+            let view = services.listeners.view(id, after, &*services.clock)?;
+            if !view.captures.is_empty() || !view.listening || is_over {
                 return Some(view);
             }
             tokio::select! {
                 changed = news.changed() => changed.ok()?,
-                () = services.clock.sleep_until(deadline.min(view.until)) => {}
+                () = &mut over => is_over = true,
+                () = services.clock.sleep_until_steady(Steady::of(view.until, services.clock.ahead())) => {}
                 () = services.closing.cancelled() => return Some(view),
             }
         }
@@ -296,7 +302,7 @@ impl Engine {
     pub(crate) fn is_listening(&self, mounted: &Mounted) -> bool {
         let services = self.services();
         let id = &mounted.deployed.automation.id;
-        mounted.test && services.listeners.is_listening(id, services.clock.now())
+        mounted.test && services.listeners.is_listening(id, services.clock.steady_now())
     }
 
     /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
@@ -338,7 +344,7 @@ impl Engine {
         let services = self.services();
         let payload = trigger::webhook::as_it_came(request.clone());
         let payload = without_credentials(payload, &services.settings.redactor);
-        services.listeners.put(&mounted.deployed.automation.id, services.clock.now(), what, payload)
+        services.listeners.put(&mounted.deployed.automation.id, &*services.clock, what, payload)
     }
 }
 
@@ -363,16 +369,16 @@ impl Services {
     async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, turn: u64) {
         let listeners = &self.listeners;
         let mut news = listeners.news.subscribe();
-        while let Some(until) = listeners.until(&id, turn, self.clock.now()) {
+        while let Some(until) = listeners.until(&id, turn, self.clock.steady_now()) {
             tokio::select! {
                 changed = news.changed() => if changed.is_err() { return },
-                () = self.clock.sleep_until(until) => {}
+                () = self.clock.sleep_until_steady(until) => {}
                 // The next start takes it back.
                 () = self.closing.cancelled() => return,
             }
         }
         let _subscribing = listeners.subscribing.lock().await;
-        if !listeners.is_listening(&id, self.clock.now()) {
+        if !listeners.is_listening(&id, self.clock.steady_now()) {
             self.unsubscribe_from_test(&id).await;
         }
     }

@@ -95,11 +95,10 @@ impl Turn {
             // It asks something else by now, and what it stands by follows at once.
             return Ok(None);
         }
-        let deadline = after(services.clock.now(), DEADLINE);
         let answer = tokio::select! {
             biased;
             answer = ask(&services, &catalog, automation, &question, &standing) => answer?,
-            () = services.clock.sleep_until(deadline) => {
+            () = services.clock.sleep_for(DEADLINE) => {
                 return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
             }
             () = services.closing.cancelled() => return Err("the daemon stops".to_owned()),

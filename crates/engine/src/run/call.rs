@@ -117,9 +117,7 @@ impl Run {
             Ok(Some(outcome)) => Ok(outcome),
             Ok(None) => {
                 if self.journal.pause(key).is_none() {
-                    let since = self.services.clock.now();
-                    let waiting = Waiting { since, until: None, on: WaitReason::Call { execution: child } };
-                    self.pause_begins(key, &waiting, context)?;
+                    self.pause_begins(key, WaitReason::Call { execution: child }, None, context)?;
                 }
                 Err(Exit::Resting)
             }

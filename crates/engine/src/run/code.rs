@@ -106,8 +106,8 @@ impl Run {
     fn time_for(&self, step: &Step, context: &Context) -> Duration {
         let own = step.timeout.unwrap_or(USUAL_TIME);
         let (end, _) = self.deadline(context);
-        let left = end.duration_since(self.services.clock.now());
-        own.min(Duration::try_from(left).unwrap_or_default()).max(Duration::from_millis(1))
+        let left = end.since(self.services.clock.steady_now());
+        own.min(left).max(Duration::from_millis(1))
     }
 
     fn code_log(&self, key: &str, lines: &[LogLine]) {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
@@ -22,12 +22,12 @@ use tokio::sync::{OwnedMutexGuard, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use pauses::Pauses;
-pub(crate) use pauses::{Rest, Taken};
+pub(crate) use pauses::{Due, Rest, Taken, Times, Wake};
 pub(crate) use restore::CameFrom;
 pub(crate) use retries::{Inside, Tries};
 use transit::Transit;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Steady};
 use crate::told::Notice;
 
 /// Events or log lines that may wait for a commit before one is made for their sake.
@@ -43,6 +43,8 @@ pub(crate) struct Journal {
     clock: Arc<dyn Clock>,
     notices: broadcast::Sender<Notice>,
     resumed: bool,
+    /// When it was accepted.
+    began: Steady,
     /// Whether the order in which steps ended matters: where one has an `undo`.
     ordered: bool,
     /// Whether what has ended may be asked for again: after a restart, or where a list or the whole execution is
@@ -66,7 +68,7 @@ struct State {
     /// Steps of which a try had begun, and not ended, when the process stopped.
     interrupted: HashSet<String>,
     /// When steps began whose begin is part of what they do, and what they read of the state.
-    dated: HashMap<String, (Timestamp, Value)>,
+    dated: HashMap<String, Dated>,
     /// In which place steps ended, where that matters.
     order: HashMap<String, u64>,
     pauses: Pauses,
@@ -84,8 +86,17 @@ struct State {
     cancelling: Option<String>,
     outcome: Option<Outcome>,
     attempt: u32,
-    retry_at: Option<Timestamp>,
+    retry_at: Option<Steady>,
     interruptions: u32,
+    /// How far the clock was ahead of the steady scale when the last event was recorded.
+    ahead: SignedDuration,
+}
+
+/// When a step began, and what it read of the state.
+struct Dated {
+    at: Timestamp,
+    steady: Steady,
+    read: Value,
 }
 
 /// A line for people that is not committed yet.
@@ -107,9 +118,16 @@ pub(crate) struct Surroundings {
 
 impl Journal {
     /// The log of an execution that was just accepted: its *started* event is committed, nothing else happened.
-    pub(crate) fn new(id: ExecutionId, automation: &Automation, around: Surroundings) -> Self {
+    /// It was accepted at `at`, while the clock was so far `ahead`.
+    pub(crate) fn new(
+        id: ExecutionId,
+        automation: &Automation,
+        (at, ahead): (Timestamp, SignedDuration),
+        around: Surroundings,
+    ) -> Self {
         Self {
             id,
+            began: Steady::of(at, ahead),
             remembers: tries_lists_again(automation),
             automation: automation.id.clone(),
             store: around.store,
@@ -120,7 +138,7 @@ impl Journal {
             ordered: has_undo(automation),
             redactor: around.redactor,
             reads_secrets: AtomicBool::new(false),
-            state: Mutex::new(State { attempt: 1, ..State::default() }),
+            state: Mutex::new(State { attempt: 1, ahead, ..State::default() }),
             transit: tokio::sync::Mutex::new(Transit::after(1)),
         }
     }
@@ -133,6 +151,16 @@ impl Journal {
         self.resumed
     }
 
+    /// When it was accepted.
+    pub(crate) fn began(&self) -> Steady {
+        self.began
+    }
+
+    /// How far the clock was ahead of the steady scale when the last event was recorded.
+    pub(crate) fn ahead(&self) -> SignedDuration {
+        self.state().ahead
+    }
+
     pub(crate) fn interruptions(&self) -> u32 {
         self.state().interruptions
     }
@@ -141,7 +169,8 @@ impl Journal {
         self.state().attempt
     }
 
-    pub(crate) fn retry_at(&self) -> Option<Timestamp> {
+    /// When the whole execution is tried again, or began to be.
+    pub(crate) fn retry_at(&self) -> Option<Steady> {
         self.state().retry_at
     }
 
@@ -163,7 +192,7 @@ impl Journal {
 
     /// Records an event; it is committed with the next commit.
     pub(crate) fn push(&self, event: Event) {
-        self.state().pending.push(event);
+        self.state().record(&*self.clock, event);
     }
 
     /// Records the begin of a try with an outside effect, and tells whoever watches at once.
@@ -181,27 +210,28 @@ impl Journal {
     }
 
     /// When the step began, where that was recorded.
-    pub(crate) fn dated(&self, step: &str) -> Option<Timestamp> {
-        self.state().dated.get(step).map(|(at, _)| *at)
+    pub(crate) fn dated(&self, step: &str) -> Option<(Timestamp, Steady)> {
+        self.state().dated.get(step).map(|dated| (dated.at, dated.steady))
     }
 
     /// What the step read of the state, where that was recorded.
     pub(crate) fn state_read(&self, step: &str) -> Option<Value> {
-        self.state().dated.get(step).map(|(_, state)| state.clone()).filter(|state| !state.is_null())
+        self.state().dated.get(step).map(|dated| dated.read.clone()).filter(|state| !state.is_null())
     }
 
     /// Records that a step began at `at` and what it read of the state, before anything that depends on it happens
     /// outside.
     pub(crate) fn date(&self, step: &str, at: Timestamp, read: Option<&Value>) {
         let mut state = self.state();
-        let known = state.dated.get(step).is_some_and(|(_, known)| read.is_none() || !known.is_null());
+        let known = state.dated.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
         if known {
             return;
         }
         let read = read.cloned().unwrap_or_default();
-        state.dated.insert(step.to_owned(), (at, read.clone()));
+        let steady = Steady::of(at, self.clock.ahead());
+        state.dated.insert(step.to_owned(), Dated { at, steady, read: read.clone() });
         state.effects += 1;
-        state.pending.push(Event::StepDated { at, step: step.to_owned(), state: read });
+        state.record(&*self.clock, Event::StepDated { at, step: step.to_owned(), state: read });
     }
 
     /// Whether the places are kept in which steps end, since one may have to be undone.
@@ -229,10 +259,10 @@ impl Journal {
         state.tries.remove(step);
         state.interrupted.remove(step);
         let now = self.clock.now();
-        state.pauses.end(step, now);
+        self.end_pause(&mut state, step);
         state.failing.insert(step.to_owned(), error.clone());
         let event = Event::StepFailed { at: now, step: step.to_owned(), error: error.clone() };
-        state.pending.push(event);
+        state.record(&*self.clock, event);
     }
 
     /// Records the end of a step. `effect` says that doing it again could change something outside.
@@ -243,7 +273,7 @@ impl Journal {
         state.failing.remove(step);
         state.interrupted.remove(step);
         let now = self.clock.now();
-        state.pauses.end(step, now);
+        self.end_pause(&mut state, step);
         if self.ordered {
             let place = state.order.len() as u64;
             state.order.insert(step.to_owned(), place);
@@ -251,7 +281,7 @@ impl Journal {
         if self.remembers {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
-        state.pending.push(Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
+        state.record(&*self.clock, Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
     }
 
     /// Has the next commit write into the state of Automations, together with what is recorded. Nobody else writes what
@@ -267,10 +297,17 @@ impl Journal {
         !self.state().writes.is_empty()
     }
 
+    /// Ends the pause of a step, if it pauses: most do not, and a look at the clock costs as much as a small step.
+    fn end_pause(&self, state: &mut State, step: &str) {
+        if !state.pauses.is_empty() {
+            state.pauses.end(step, self.clock.steady_now());
+        }
+    }
+
     pub(crate) fn respond(&self, response: HttpResponse) {
         let mut state = self.state();
         state.response = Some(response.clone());
-        state.pending.push(Event::Responded { at: self.clock.now(), response });
+        state.record(&*self.clock, Event::Responded { at: self.clock.now(), response });
     }
 
     pub(crate) fn finish(&self, event: Event) {
@@ -278,7 +315,7 @@ impl Journal {
         if let Event::Finished { outcome, .. } = &event {
             state.outcome = Some(outcome.clone());
         }
-        state.pending.push(event);
+        state.record(&*self.clock, event);
     }
 
     /// Why the execution failed for good, once its closing steps have begun.
@@ -292,7 +329,7 @@ impl Journal {
         if state.closing.is_none() {
             state.closing = Some(error.clone());
             state.effects += 1;
-            state.pending.push(Event::Failing { at: self.clock.now(), error: error.clone() });
+            state.record(&*self.clock, Event::Failing { at: self.clock.now(), error: error.clone() });
         }
     }
 
@@ -306,7 +343,7 @@ impl Journal {
         let mut state = self.state();
         if state.cancelling.is_none() {
             state.cancelling = Some(reason.to_owned());
-            state.pending.push(Event::Cancelling { at: self.clock.now(), reason: reason.to_owned() });
+            state.record(&*self.clock, Event::Cancelling { at: self.clock.now(), reason: reason.to_owned() });
         }
     }
 
@@ -346,6 +383,25 @@ impl Journal {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes an event that is committed with the next commit. Where the clock was set since the one before, that stands
+    /// before it: so what lasts a certain time can be told from the log whatever the clock does.
+    fn record(&mut self, clock: &dyn Clock, event: Event) {
+        self.notice_steps(clock);
+        self.pending.push(event);
+    }
+
+    fn notice_steps(&mut self, clock: &dyn Clock) {
+        let ahead = clock.ahead();
+        if ahead != self.ahead {
+            let by = ahead.saturating_sub(self.ahead);
+            self.ahead = ahead;
+            let by_ms = i64::try_from(by.as_millis()).unwrap_or_default();
+            self.pending.push(Event::ClockSet { at: clock.now(), by_ms });
+        }
     }
 }
 

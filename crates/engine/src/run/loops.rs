@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Block, ForEachStep, RepeatStep, Step};
 use model::value::{Map, Value};
 
 use super::block::Side;
+use super::journal::Due;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::{evaluate, failed};
@@ -186,13 +186,11 @@ impl Run {
             return Ok(());
         }
         let key = format!("{}#delay", turn.key(&step.id));
-        let now = self.services.clock.now();
-        let until = match self.journal.dated(&key) {
-            Some(until) => until,
-            None => now.checked_add(repeat.delay).unwrap_or(Timestamp::MAX),
-        };
-        self.journal.date(&key, until, None);
-        self.pause_with(&key, until, context).await
+        let clock = &self.services.clock;
+        let whole = clock.steady_now().after(repeat.delay);
+        let due = self.journal.dated(&key).map_or(whole, |(_, due)| due.min(whole));
+        self.journal.date(&key, due.shown(clock.ahead()), None);
+        self.pause_with(&key, Due::After(due), context).await
     }
 
     pub(super) async fn parallel(

@@ -30,7 +30,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use code::{level, to_action_error};
-pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken};
+use journal::Due;
+pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
 pub(crate) use moment::Secret;
 use scope::Scope;
 use step::Context;
@@ -190,7 +191,7 @@ impl Run {
         }
         loop {
             if let Some(next_at) = self.journal.retry_at() {
-                self.pause_until(next_at, None).await?;
+                self.pause_until(Due::After(next_at), None).await?;
             }
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
             let steps = &self.deployed.automation.steps;
@@ -231,7 +232,7 @@ impl Run {
 
     /// Counts the interruption, so that a step that kills the process cannot do so for ever.
     async fn take_up_again(&self) -> Result<(), Exit> {
-        if self.journal.waits_beyond(self.services.clock.now()) {
+        if self.journal.waits_beyond(self.services.clock.steady_now()) {
             return Ok(());
         }
         let limit = self.services.settings.limits.interruptions;
@@ -290,7 +291,8 @@ impl Run {
         let Some(delay) = self.deployed.automation.retry.next_delay(attempt, error) else { return Ok(false) };
         let now = self.services.clock.now();
         let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
-        self.journal.retry_execution(Event::Retried { at: now, attempt, error: error.clone(), next_at });
+        let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
+        self.journal.retry_execution(event, self.services.clock.steady_now().after(delay));
         self.journal.commit().await?;
         self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
@@ -343,8 +345,7 @@ impl Run {
 
     /// The context of steps that come after the end.
     fn closing_context(&self) -> Context {
-        let until = self.services.clock.now().checked_add(CLOSING_TIME).unwrap_or(Timestamp::MAX);
-        Context::closing(until)
+        Context::closing(self.services.clock.steady_now().after(CLOSING_TIME))
     }
 
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
@@ -359,12 +360,11 @@ impl Run {
 
     /// The context of the main steps: the deadline counts from the acceptance, whatever happened since.
     fn context(&self) -> Context {
-        let until = match self.journal.attempt() {
-            1 => self.started_at,
-            _ => self.journal.retry_at().unwrap_or(self.started_at),
+        let began = match self.journal.attempt() {
+            1 => self.journal.began(),
+            _ => self.journal.retry_at().unwrap_or(self.journal.began()),
         };
-        let until = until.checked_add(self.deployed.automation.timeout).unwrap_or(Timestamp::MAX);
-        Context::new(until)
+        Context::new(began.after(self.deployed.automation.timeout))
     }
 
     /// Comes back when the execution is cancelled; never in the closing steps, which come after that.
@@ -380,11 +380,11 @@ impl Run {
         let Some(context) = context else { return std::future::pending().await };
         loop {
             let (at, depth) = self.deadline(context);
-            if self.services.clock.now() >= at {
+            if self.services.clock.steady_now() >= at {
                 return Exit::Expired(depth);
             }
             // Meanwhile a pause beside it may put it off.
-            self.services.clock.sleep_until(at).await;
+            self.services.clock.sleep_until_steady(at).await;
         }
     }
 }

@@ -4,46 +4,63 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
 use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{Map, Value};
 use store::Wait;
 
+use super::journal::{Due, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run, expression_error};
+use crate::clock::Steady;
 
 /// A pause up to this long is slept through: to rest and to be read back costs two commits and a read.
-const SLEPT_THROUGH: SignedDuration = SignedDuration::from_secs(2);
+const SLEPT_THROUGH: Duration = Duration::from_secs(2);
 /// The most bytes of an event's name.
 const MAX_EVENT_NAME: usize = 200;
 
 impl Run {
     /// Sleeps on the engine's clock; comes back early where the execution may not go on.
-    pub(crate) async fn sleep_until(&self, at: Timestamp, context: Option<&Context>) -> Result<(), Exit> {
+    async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
+        let clock = &self.services.clock;
+        let over = match due {
+            Due::At(at) => clock.sleep_until(at),
+            Due::After(after) => clock.sleep_until_steady(after),
+        };
         let closing = self.services.closing.cancelled();
         tokio::select! {
             biased;
             () = self.cancellation(context) => Err(Exit::Cancelled),
             () = closing => Err(Exit::Parked),
             exit = self.expiry(context) => Err(exit),
-            () = self.services.clock.sleep_until(at) => Ok(()),
+            () = over => Ok(()),
         }
     }
 
-    /// Comes back when `at` has been reached, or lets the execution rest until then.
-    pub(super) async fn pause_until(&self, at: Timestamp, context: Option<&Context>) -> Result<(), Exit> {
-        let now = self.services.clock.now();
-        if at <= now {
+    /// Comes back when a pause is over, or lets the execution rest until then.
+    pub(super) async fn pause_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
+        let left = self.left(due);
+        if left.is_zero() {
             return Ok(());
         }
-        if now.duration_until(at) > SLEPT_THROUGH {
+        if left > SLEPT_THROUGH {
             return Err(Exit::Resting);
         }
-        self.sleep_until(at, context).await
+        self.sleep_until(due, context).await
+    }
+
+    /// How long a pause goes on from now; nothing where it is over.
+    fn left(&self, due: Due) -> Duration {
+        match due {
+            Due::At(at) => {
+                Duration::try_from(self.services.clock.now().duration_until(at)).unwrap_or_default()
+            }
+            Due::After(after) => after.since(self.services.clock.steady_now()),
+        }
     }
 
     /// `wait`
@@ -54,27 +71,20 @@ impl Run {
         scope: &Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let until = match self.journal.pause(key) {
-            Some(Waiting { until: Some(until), .. }) => until,
-            _ => until(wait, self.services.clock.now(), scope).map_err(failed)?,
+        let due = match self.journal.pause_due(key) {
+            Some(due) => due,
+            None => due(wait, self.services.clock.steady_now(), scope).map_err(failed)?,
         };
-        self.pause_with(key, until, context).await?;
+        self.pause_with(key, due, context).await?;
         Ok(Value::Null)
     }
 
-    /// Pauses until an instant. Where that is far off, the pause is recorded, so that somebody sees to its end.
-    pub(super) async fn pause_with(
-        &self,
-        key: &str,
-        until: Timestamp,
-        context: &Context,
-    ) -> Result<(), Exit> {
-        let now = self.services.clock.now();
-        if now.duration_until(until) > SLEPT_THROUGH && self.journal.pause(key).is_none() {
-            let waiting = Waiting { since: now, until: Some(until), on: WaitReason::Time };
-            self.pause_begins(key, &waiting, context)?;
+    /// Pauses until it is over. Where that is far off, the pause is recorded, so that somebody sees to its end.
+    pub(super) async fn pause_with(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
+        if self.left(due) > SLEPT_THROUGH && self.journal.pause(key).is_none() {
+            self.pause_begins(key, WaitReason::Time, Some(due), context)?;
         }
-        self.pause_until(until, Some(context)).await?;
+        self.pause_until(due, Some(context)).await?;
         self.journal.abandon(|step| step == key);
         Ok(())
     }
@@ -88,17 +98,16 @@ impl Run {
         scope: &Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let waiting = match self.journal.pause(key) {
-            Some(waiting) => waiting,
-            None => self.wait_begins(step, wait, key, scope, context).await?,
-        };
+        if self.journal.pause(key).is_none() {
+            self.wait_begins(step, wait, key, scope, context).await?;
+        }
         while let Some(signal) = self.journal.next_signal(key) {
             if lets_through(wait, &signal, scope)? {
                 return Ok(signal.data);
             }
         }
-        let now = self.services.clock.now();
-        match (waiting.until.is_some_and(|until| until <= now), wait.on_timeout) {
+        let is_over = self.journal.pause_due(key).is_some_and(|due| self.left(due).is_zero());
+        match (is_over, wait.on_timeout) {
             (false, _) => Err(Exit::Resting),
             (true, OnTimeout::Continue) => Ok(Value::Null),
             (true, OnTimeout::Fail) => {
@@ -119,7 +128,7 @@ impl Run {
         key: &str,
         scope: &Scope,
         context: &Context,
-    ) -> Result<Waiting, Exit> {
+    ) -> Result<(), Exit> {
         let on = match &wait.on {
             WaitOn::Event { name, .. } => {
                 let name = super::verbs::evaluate(name, scope, "waitFor.event")?.to_text();
@@ -140,39 +149,48 @@ impl Run {
                 options: approval.options.clone(),
             },
         };
-        let since = self.services.clock.now();
-        let until = step.timeout.map(|timeout| since.checked_add(timeout).unwrap_or(Timestamp::MAX));
-        let waiting = Waiting { since, until, on };
-        self.pause_begins(key, &waiting, context)?;
+        let due = step.timeout.map(|timeout| Due::After(self.services.clock.steady_now().after(timeout)));
+        self.pause_begins(key, on, due, context)?;
         // Whoever is to send something finds it only once it is committed; the others may take as long as they like.
-        self.journal.commit().await?;
-        Ok(waiting)
+        self.journal.commit().await
     }
 
-    /// Records that a step pauses.
-    pub(super) fn pause_begins(&self, key: &str, waiting: &Waiting, context: &Context) -> Result<(), Exit> {
+    /// Records that a step pauses, up to `due` at the latest.
+    pub(super) fn pause_begins(
+        &self,
+        key: &str,
+        on: WaitReason,
+        due: Option<Due>,
+        context: &Context,
+    ) -> Result<(), Exit> {
         if self.journal.pause_count() >= Wait::MAX {
             let message = format!("more than {} steps of the execution would pause at one time", Wait::MAX);
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
-        self.journal.pause_begins(key, waiting, self.limit(context));
+        let clock = &self.services.clock;
+        let (since, ahead) = (clock.steady_now(), clock.ahead());
+        let until = due.map(|due| match due {
+            Due::At(at) => at,
+            Due::After(after) => after.shown(ahead),
+        });
+        let waiting = Waiting { since: since.shown(ahead), until, on };
+        self.journal.pause_begins(key, &waiting, Times { since, due, limit: self.limit(context) });
         Ok(())
     }
 
     /// When the nearest time limit around a pause is up. The execution's own does not count: it stands still meanwhile.
-    pub(super) fn limit(&self, context: &Context) -> Option<Timestamp> {
+    fn limit(&self, context: &Context) -> Option<Steady> {
         let step = context.deadline.map(|(at, _)| at);
         let closing = context.closing.then_some(context.end);
         step.into_iter().chain(closing).min()
     }
 
     /// When the nearest time limit of a step is up, and the depth at which it was set: 0 for that of the whole.
-    pub(super) fn deadline(&self, context: &Context) -> (Timestamp, u32) {
+    pub(super) fn deadline(&self, context: &Context) -> (Steady, u32) {
         let end = if context.closing {
             context.end
         } else {
-            let paused = self.journal.paused(self.services.clock.now());
-            context.end.checked_add(paused).unwrap_or(Timestamp::MAX)
+            context.end.after(self.journal.paused(self.services.clock.steady_now()))
         };
         context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
@@ -192,9 +210,15 @@ impl Run {
 }
 
 /// When a pause that begins now ends.
-fn until(wait: &WaitStep, now: Timestamp, scope: &Scope) -> Result<Timestamp, ActionError> {
+fn due(wait: &WaitStep, now: Steady, scope: &Scope) -> Result<Due, ActionError> {
     let wrong = |message: String| ActionError::new(ErrorKind::Input, message);
-    let after = |length: Duration| now.checked_add(length).map_err(|error| wrong(format!("wait: {error}")));
+    let after = |length: Duration| {
+        let after = now.after(length);
+        let is_instant = after < Steady::NEVER;
+        is_instant
+            .then_some(Due::After(after))
+            .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))
+    };
     match wait {
         WaitStep::For(length) => after(*length),
         WaitStep::Computed(template) => {
@@ -205,7 +229,7 @@ fn until(wait: &WaitStep, now: Timestamp, scope: &Scope) -> Result<Timestamp, Ac
         WaitStep::Until(expression) => {
             let value =
                 scope.evaluate_expression(expression).map_err(|error| expression_error(&error, "until"))?;
-            instant(&value).ok_or_else(|| {
+            instant(&value).map(Due::At).ok_or_else(|| {
                 let found = value.to_text();
                 wrong(format!(
                     "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"

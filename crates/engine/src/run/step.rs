@@ -10,9 +10,11 @@ use model::execution::{Event, StepOutcome};
 use model::expression::Moment;
 use model::value::Value;
 
+use super::journal::Due;
 use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, expression_error, journal};
+use crate::clock::Steady;
 use crate::plan::Reads;
 
 /// Where in the execution a step stands.
@@ -21,20 +23,20 @@ pub(crate) struct Context {
     /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
     turns: Arc<str>,
     /// When the time limit of the whole is up, the time of pauses left out.
-    pub(super) end: Timestamp,
+    pub(super) end: Steady,
     /// When the nearest time limit of a step around is up, and the depth at which it was set.
-    pub(super) deadline: Option<(Timestamp, u32)>,
+    pub(super) deadline: Option<(Steady, u32)>,
     depth: u32,
     /// Whether the execution's end is behind it, so that a cancellation no longer counts.
     pub(super) closing: bool,
 }
 
 impl Context {
-    pub(super) fn new(end: Timestamp) -> Self {
+    pub(super) fn new(end: Steady) -> Self {
         Self { turns: "".into(), end, deadline: None, depth: 0, closing: false }
     }
 
-    pub(super) fn closing(end: Timestamp) -> Self {
+    pub(super) fn closing(end: Steady) -> Self {
         Self { closing: true, ..Self::new(end) }
     }
 
@@ -54,10 +56,10 @@ impl Context {
     }
 
     /// One step further in, with that step's own deadline if it is nearer.
-    fn inner(&self, now: Timestamp, timeout: Option<Duration>) -> Self {
+    fn inner(&self, now: Steady, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
-        let own = timeout.map(|timeout| (now.checked_add(timeout).unwrap_or(Timestamp::MAX), depth));
-        let nearer = |own: &(Timestamp, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
+        let own = timeout.map(|timeout| (now.after(timeout), depth));
+        let nearer = |own: &(Steady, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
         let deadline = own.filter(nearer).or(self.deadline);
         Self { depth, deadline, ..self.clone() }
     }
@@ -87,7 +89,7 @@ impl Run {
         let began = self.may_go_on(context)?;
         let reads = self.deployed.plan.reads(&step.id);
         let outer = match reads {
-            Some(_) => Some(self.prepare(reads, &key, began, scope).await?),
+            Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
             None => None,
         };
         let result = self.begin(step, &key, began, scope, context).await;
@@ -106,7 +108,7 @@ impl Run {
         scope: &mut Scope,
     ) -> Result<Option<Arc<dyn Moment>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
-        let at = self.journal.dated(key).unwrap_or(began);
+        let at = self.journal.dated(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
             let state = match self.journal.state_read(key) {
                 Some(state) => state,
@@ -129,7 +131,7 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        began: Timestamp,
+        began: Steady,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
@@ -179,19 +181,19 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        mut began: Timestamp,
+        mut began: Steady,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Result<Value, ActionError>, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
-            self.pause_until(next_at, Some(context)).await?;
-            began = self.services.clock.now();
+            self.pause_until(Due::After(next_at), Some(context)).await?;
+            began = self.services.clock.steady_now();
         }
         if step.timeout.is_some() && spans_pauses(step) {
             // A pause inside may outlive this process, the time limit must not begin anew after it.
-            began = self.journal.dated(key).unwrap_or(began);
-            self.journal.date(key, began, None);
+            began = self.journal.dated(key).map_or(began, |(_, steady)| steady.min(began));
+            self.journal.date(key, began.shown(self.services.clock.ahead()), None);
         }
         loop {
             let inner = context.inner(began, step.timeout);
@@ -217,15 +219,17 @@ impl Run {
             let Some(delay) = step.retry.next_delay(failed, &error) else { return Ok(Err(error)) };
             let at = self.services.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
+            let due = self.services.clock.steady_now().after(delay);
             self.journal.step_retry(
                 &self.deployed.automation,
                 key,
                 Event::StepRetry { at, step: key.to_owned(), attempt: failed, error, next_at },
+                due,
             );
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
             self.journal.commit().await?;
-            self.pause_until(next_at, Some(context)).await?;
-            began = self.services.clock.now();
+            self.pause_until(Due::After(due), Some(context)).await?;
+            began = self.services.clock.steady_now();
             tries.failed = failed;
         }
     }
@@ -359,14 +363,14 @@ impl Run {
     }
 
     /// Whether the next step may begin, and that it does so now: a look at the clock costs as much as a small step.
-    fn may_go_on(&self, context: &Context) -> Result<Timestamp, Exit> {
+    fn may_go_on(&self, context: &Context) -> Result<Steady, Exit> {
         if self.services.closing.is_cancelled() {
             return Err(Exit::Parked);
         }
         if self.cancelled.token.is_cancelled() && !context.closing {
             return Err(Exit::Cancelled);
         }
-        let now = self.services.clock.now();
+        let now = self.services.clock.steady_now();
         if now >= context.end || context.deadline.is_some_and(|(at, _)| now >= at) {
             let (at, depth) = self.deadline(context);
             if now >= at {
@@ -392,9 +396,9 @@ impl Run {
         }
     }
 
-    fn took_us(&self, began: Timestamp) -> u64 {
-        let took = self.services.clock.now().as_microsecond() - began.as_microsecond();
-        u64::try_from(took).unwrap_or_default()
+    fn took_us(&self, began: Steady) -> u64 {
+        let took = self.services.clock.steady_now().since(began);
+        u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
     }
 }
 

@@ -150,11 +150,10 @@ impl Services {
             log: &Quiet,
             trace: None,
         };
-        let deadline = self.clock.now().checked_add(DEADLINE).unwrap_or(jiff::Timestamp::MAX);
         tokio::select! {
             biased;
             result = action.call(call) => result,
-            () = self.clock.sleep_until(deadline) => {
+            () = self.clock.sleep_for(DEADLINE) => {
                 Err(wrong(format!("there was no answer within {}", model::units::format_duration(DEADLINE))))
             }
             () = self.closing.cancelled() => Err(wrong("the daemon stops".to_owned())),

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use engine::{Engine, ManualClock, Settings, Start};
+use engine::{Engine, ManualClock, Notice, Settings, Start};
 use jiff::Timestamp;
+use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
 use model::value::{JsonLimits, Map, Value};
@@ -250,4 +251,41 @@ impl Asked {
 /// A step that asks the peer, for a list of steps.
 pub(crate) fn call(id: &str, base: &str, path: &str) -> String {
     format!("  - id: {id}\n    action: http.request\n    with: {{method: POST, url: \"{base}{path}\"}}\n")
+}
+
+/// An Automation that is started by hand, with these steps.
+pub(crate) fn manual(steps: &str) -> String {
+    format!("trigger: {{manual: {{}}}}\ninputs: {{name: {{}}}}\nsteps:\n{steps}")
+}
+
+/// Ends an engine as a crash would, as far as its journal is concerned.
+pub(crate) async fn crash(engine: Engine) {
+    soon(engine.shutdown(Duration::ZERO)).await;
+    engine.store().close().await.expect("the store closes");
+}
+
+/// Starts the Automation and comes back once it rests.
+pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId {
+    let mut notices = engine.subscribe();
+    let id = start_with(engine, inputs).await;
+    soon(async {
+        loop {
+            if let Notice::ExecutionEvents { id: of, status: Status::Waiting, .. } =
+                notices.recv().await.expect("notices come")
+                && of == id
+            {
+                break;
+            }
+        }
+        while engine.status().resting == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    id
+}
+
+/// How an execution ended, in words.
+pub(crate) async fn end(engine: &Engine, id: ExecutionId) -> String {
+    show(&soon(engine.wait(id)).await.expect("it ends"))
 }

@@ -11,6 +11,7 @@ mod connections;
 
 mod calls;
 mod checking;
+mod clock_steps;
 mod code;
 mod corpus;
 mod durability;

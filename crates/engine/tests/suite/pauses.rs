@@ -2,47 +2,13 @@
 
 use std::time::Duration;
 
-use engine::{Answer, Engine, Notice, SignalError};
+use engine::{Answer, Notice, SignalError};
 use model::Status;
-use model::execution::ExecutionId;
 use model::value::{Map, Value};
 
-use crate::common::{Peer, Project, call, json, show, soon, start_with, steps_of, stop};
-
-fn manual(steps: &str) -> String {
-    format!("trigger: {{manual: {{}}}}\ninputs: {{name: {{}}}}\nsteps:\n{steps}")
-}
-
-/// Ends an engine as a crash would, as far as its journal is concerned.
-async fn crash(engine: Engine) {
-    soon(engine.shutdown(Duration::ZERO)).await;
-    engine.store().close().await.expect("the store closes");
-}
-
-/// Starts the Automation and comes back once it rests.
-async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId {
-    let mut notices = engine.subscribe();
-    let id = start_with(engine, inputs).await;
-    soon(async {
-        loop {
-            if let Notice::ExecutionEvents { id: of, status: Status::Waiting, .. } =
-                notices.recv().await.expect("notices come")
-                && of == id
-            {
-                break;
-            }
-        }
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    id
-}
-
-async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.wait(id)).await.expect("it ends"))
-}
+use crate::common::{
+    Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, steps_of, stop,
+};
 
 #[tokio::test]
 async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {

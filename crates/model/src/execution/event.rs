@@ -129,6 +129,14 @@ pub enum Event {
         /// Who or what, in words.
         reason: String,
     },
+    /// Since the event before, the clock of the machine was set: what lasts a certain time counts from the instants before
+    /// as if they had been so much later.
+    ClockSet {
+        /// When that was seen, as the clock shows it by now.
+        at: Timestamp,
+        /// Forward by so many milliseconds; back where it is negative.
+        by_ms: i64,
+    },
     /// The whole execution will be tried again from the step that failed.
     Retried {
         /// When it failed.
@@ -166,6 +174,7 @@ impl Event {
             | Self::Responded { at, .. }
             | Self::Failing { at, .. }
             | Self::Cancelling { at, .. }
+            | Self::ClockSet { at, .. }
             | Self::Retried { at, .. }
             | Self::Finished { at, .. } => *at,
         }

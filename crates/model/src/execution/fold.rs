@@ -126,7 +126,7 @@ impl Execution {
         match event {
             Event::Started { .. } => return Err(illegal("it has started already")),
             Event::Resumed { .. } => self.interruptions += 1,
-            Event::Cancelling { .. } => {}
+            Event::Cancelling { .. } | Event::ClockSet { .. } => {}
             Event::StepStarted { step, .. } => {
                 let state = open(&mut self.steps, step).map_err(illegal)?;
                 state.in_flight = true;

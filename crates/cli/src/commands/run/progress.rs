@@ -148,6 +148,7 @@ impl Progress {
             | Event::Resumed { .. }
             | Event::StepDated { .. }
             | Event::Cancelling { .. }
+            | Event::ClockSet { .. }
             | Event::Finished { .. } => {}
         }
     }

@@ -127,6 +127,7 @@ impl Journal {
             | Event::Waiting { .. }
             | Event::Started { .. }
             | Event::Resumed { .. }
+            | Event::ClockSet { .. }
             | Event::StepStarted { .. } => {}
         }
     }

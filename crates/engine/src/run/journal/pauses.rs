@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::execution::{Event, ExecutionId, Signal, WaitReason, Waiting};
 use store::Wait;
 
 use super::{Journal, State};
+use crate::clock::Steady;
 
 /// The most signals that one pause looks at: each is kept in the log.
 const MAX_SIGNALS: usize = 1000;
@@ -21,29 +22,81 @@ pub(super) struct Pauses {
     /// Whether nothing but pauses is left, so that the execution is not held in memory.
     rests: bool,
     /// While it rests: the tries that are due, by step; of the whole execution without one.
-    tries: Vec<(String, Timestamp)>,
+    tries: Vec<(String, Steady)>,
     /// Whether it keeps a place among others of its concurrency key while it rests.
     holds: bool,
     /// Since when at least one step pauses, and how long that was before.
-    since: Option<Timestamp>,
+    since: Option<Steady>,
     total: Duration,
 }
 
 struct Pause {
     waiting: Waiting,
-    /// When a time limit around it is up, where that is before its own end.
-    limit: Option<Timestamp>,
+    /// When it ends at the latest.
+    due: Option<Due>,
+    /// When a time limit around it is up.
+    limit: Option<Steady>,
     /// What has come and was not looked at.
     signals: VecDeque<Signal>,
     /// The ids of all that has come.
     known: Vec<String>,
 }
 
+/// When a pause ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// When the wall clock shows this instant.
+    At(Timestamp),
+    /// When its time is over.
+    After(Steady),
+}
+
+/// When something that rests goes on at the latest: at the first of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wake {
+    /// By the wall clock.
+    pub(crate) at: Option<Timestamp>,
+    /// On the steady scale.
+    pub(crate) after: Option<Steady>,
+}
+
+impl Wake {
+    fn of(ends: impl Iterator<Item = Due>) -> Self {
+        let mut wake = Self::default();
+        for end in ends {
+            match end {
+                Due::At(at) => wake.at = Some(wake.at.map_or(at, |first| first.min(at))),
+                Due::After(after) => wake.after = Some(wake.after.map_or(after, |first| first.min(after))),
+            }
+        }
+        wake
+    }
+}
+
+/// The times of a pause on the scales by which they go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) since: Steady,
+    /// When it ends at the latest.
+    pub(crate) due: Option<Due>,
+    /// When a time limit around it is up.
+    pub(crate) limit: Option<Steady>,
+}
+
+impl Pause {
+    /// What can end it without anything coming.
+    fn ends(&self) -> impl Iterator<Item = Due> + use<> {
+        [self.due, self.limit.map(Due::After)].into_iter().flatten()
+    }
+}
+
 /// What becomes of an execution of which nothing but pauses is left.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// When it goes on at the latest; absent where nothing but a signal makes it go on.
-    pub(crate) wake_at: Option<Timestamp>,
+    /// When it goes on at the latest; never where nothing but a signal makes it go on.
+    pub(crate) wake: Wake,
+    /// How far the clock was ahead when the last of its events was recorded.
+    pub(crate) ahead: SignedDuration,
     /// Whether a signal came meanwhile, so that it goes on at once.
     pub(crate) awake: bool,
     /// The executions whose end it waits for.
@@ -66,23 +119,24 @@ pub(crate) enum Taken {
 }
 
 impl Pauses {
-    pub(super) fn begin(&mut self, step: &str, waiting: Waiting, limit: Option<Timestamp>) {
+    pub(super) fn begin(&mut self, step: &str, waiting: Waiting, times: Times) {
+        let Times { since, due, limit } = times;
         if self.open.is_empty() {
-            self.since = Some(waiting.since);
+            self.since = Some(since);
         }
-        let pause = Pause { waiting, limit, signals: VecDeque::new(), known: Vec::new() };
+        let pause = Pause { waiting, due, limit, signals: VecDeque::new(), known: Vec::new() };
         self.open.insert(step.to_owned(), pause);
         self.changed = true;
     }
 
-    pub(super) fn end(&mut self, step: &str, at: Timestamp) {
+    pub(super) fn end(&mut self, step: &str, at: Steady) {
         if !self.open.is_empty() && self.open.remove(step).is_some() {
             self.ended(at);
         }
     }
 
     /// Ends the pauses of all these steps, and gives the executions that they waited for.
-    pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: Timestamp) -> Vec<ExecutionId> {
+    pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: Steady) -> Vec<ExecutionId> {
         let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
         let mut children = Vec::new();
         for step in over {
@@ -99,17 +153,17 @@ impl Pauses {
         self.open.is_empty()
     }
 
-    fn ended(&mut self, at: Timestamp) {
+    fn ended(&mut self, at: Steady) {
         self.changed = true;
         if self.open.is_empty()
             && let Some(since) = self.since.take()
         {
-            self.total += Duration::try_from(since.duration_until(at)).unwrap_or_default();
+            self.total += at.since(since);
         }
     }
 
     /// The whole execution begins anew.
-    pub(super) fn clear(&mut self, at: Timestamp) {
+    pub(super) fn clear(&mut self, at: Steady) {
         if !self.open.is_empty() {
             self.open.clear();
             self.ended(at);
@@ -159,9 +213,14 @@ impl State {
         if !self.pauses.changed {
             return None;
         }
+        // As the clock will show it, the steps taken in that were seen.
+        let shown = |due: Due| match due {
+            Due::At(at) => at,
+            Due::After(after) => after.shown(self.ahead),
+        };
         let pauses = self.pauses.open.iter().map(|(step, pause)| Wait {
             step: step.clone(),
-            until: [pause.waiting.until, pause.limit].into_iter().flatten().min(),
+            until: pause.ends().map(shown).min(),
             event: match &pause.waiting.on {
                 WaitReason::Event { name } => Some(name.clone()),
                 _ => None,
@@ -177,7 +236,7 @@ impl State {
         let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
         waits.extend(tries.map(|(step, at)| Wait {
             step: step.clone(),
-            until: Some(*at),
+            until: Some(at.shown(self.ahead)),
             event: None,
             child: None,
         }));
@@ -191,6 +250,11 @@ impl Journal {
         self.state().pauses.open.get(step).map(|pause| pause.waiting.clone())
     }
 
+    /// When the step's pause ends, if it pauses and does not last until something comes.
+    pub(crate) fn pause_due(&self, step: &str) -> Option<Due> {
+        self.state().pauses.open.get(step)?.due
+    }
+
     /// How many steps pause.
     pub(crate) fn pause_count(&self) -> usize {
         self.state().pauses.open.len()
@@ -202,17 +266,19 @@ impl Journal {
         state.pauses.open.iter().map(|(step, pause)| (step.clone(), pause.waiting.clone())).collect()
     }
 
-    /// Records that a step pauses. `limit` is when a time limit around it is up.
-    pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, limit: Option<Timestamp>) {
+    /// Records that a step pauses.
+    pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, times: Times) {
         let mut state = self.state();
-        state.pauses.begin(step, waiting.clone(), limit);
-        state.pending.push(Event::Waiting {
+        let limit = times.limit.map(|limit| limit.shown(self.clock.ahead()));
+        state.pauses.begin(step, waiting.clone(), times);
+        let event = Event::Waiting {
             at: waiting.since,
             step: step.to_owned(),
             until: waiting.until,
             limit,
             on: waiting.on.clone(),
-        });
+        };
+        state.record(&*self.clock, event);
     }
 
     /// The next signal for a step that it has not looked at.
@@ -229,7 +295,7 @@ impl Journal {
         let taken = state.pauses.take(step, signal.clone());
         if taken == Taken::New {
             let event = Event::Signalled { at: self.clock.now(), step: step.to_owned(), signal };
-            state.pending.push(event);
+            state.record(&*self.clock, event);
         }
         taken
     }
@@ -240,14 +306,13 @@ impl Journal {
         if state.pauses.is_empty() {
             return Vec::new();
         }
-        state.pauses.end_all(is_abandoned, self.clock.now())
+        state.pauses.end_all(is_abandoned, self.clock.steady_now())
     }
 
     /// How long the execution has paused: that does not count against its time limit.
-    pub(crate) fn paused(&self, now: Timestamp) -> Duration {
+    pub(crate) fn paused(&self, now: Steady) -> Duration {
         let state = self.state();
-        let open = state.pauses.since.map(|since| since.duration_until(now));
-        state.pauses.total + open.and_then(|open| Duration::try_from(open).ok()).unwrap_or_default()
+        state.pauses.total + state.pauses.since.map(|since| now.since(since)).unwrap_or_default()
     }
 
     /// Notes that nothing but pauses is left. `holds` says whether it keeps a place among others.
@@ -259,15 +324,15 @@ impl Journal {
         // Whether a child has ended meanwhile is looked at after a restart, so it is read back then.
         state.pauses.holds = holds || !children.is_empty();
         state.pauses.changed = true;
-        let now = self.clock.now();
+        let now = self.clock.steady_now();
         let tries = state.tries.iter().filter_map(|(step, tries)| Some((step.clone(), tries.next_at?)));
         let tries = tries.chain(state.retry_at.map(|at| (String::new(), at)));
         // Those that have begun are behind it.
-        let tries: Vec<(String, Timestamp)> = tries.filter(|(_, at)| *at > now).collect();
-        let ends = state.pauses.open.values().flat_map(|pause| [pause.waiting.until, pause.limit]);
-        let wake_at = ends.flatten().chain(tries.iter().map(|(_, at)| *at)).min();
+        let tries: Vec<(String, Steady)> = tries.filter(|(_, at)| *at > now).collect();
+        let ends = state.pauses.open.values().flat_map(Pause::ends);
+        let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
         state.pauses.tries = tries;
-        Rest { wake_at, awake, children }
+        Rest { wake, ahead: state.ahead, awake, children }
     }
 
     /// Notes that a resting execution goes on, so that the store lists it as running.

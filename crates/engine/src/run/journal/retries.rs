@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use jiff::Timestamp;
 use model::automation::Automation;
 use model::execution::{Event, StepOutcome};
 
 use super::{Journal, State};
+use crate::clock::Steady;
 
 /// The tries of a step that has not ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,12 +14,12 @@ pub(crate) struct Tries {
     /// How many have failed.
     pub(crate) failed: u32,
     /// When the next begins, if one is due.
-    pub(crate) next_at: Option<Timestamp>,
+    pub(crate) next_at: Option<Steady>,
 }
 
 impl Journal {
     /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
-    pub(crate) fn waits_beyond(&self, now: Timestamp) -> bool {
+    pub(crate) fn waits_beyond(&self, now: Steady) -> bool {
         let state = self.state();
         let tries = state.tries.values().map(|tries| tries.next_at);
         tries.chain([state.retry_at]).flatten().any(|at| at > now)
@@ -34,30 +34,32 @@ impl Journal {
     }
 
     /// Records that a try failed and another follows. Failures inside a block are forgotten with it.
-    pub(crate) fn step_retry(&self, automation: &Automation, step: &str, event: Event) {
-        let Event::StepRetry { attempt, next_at, .. } = event else { return };
+    /// The next begins at `next_at`.
+    pub(crate) fn step_retry(&self, automation: &Automation, step: &str, event: Event, next_at: Steady) {
+        let Event::StepRetry { attempt, .. } = event else { return };
         let mut state = self.state();
         state.interrupted.remove(step);
         state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: Some(next_at) });
         if !state.finished.is_empty() || !state.dated.is_empty() {
             state.forget_failures_inside(step, &Inside::of_all(automation));
         }
-        state.pending.push(event);
+        state.record(&*self.clock, event);
     }
 
     /// Records that the whole execution is tried again: what succeeded stays, what failed is forgotten.
-    pub(crate) fn retry_execution(&self, event: Event) {
+    /// The next try begins at `next_at`.
+    pub(crate) fn retry_execution(&self, event: Event, next_at: Steady) {
         let mut state = self.state();
-        if let Event::Retried { attempt, next_at, .. } = event {
+        if let Event::Retried { attempt, .. } = event {
             state.retry(attempt, next_at);
         }
-        state.pending.push(event);
+        state.record(&*self.clock, event);
     }
 }
 
 impl State {
     /// What succeeded stays, what failed is forgotten.
-    pub(super) fn retry(&mut self, attempt: u32, next_at: Timestamp) {
+    pub(super) fn retry(&mut self, attempt: u32, next_at: Steady) {
         self.attempt = attempt + 1;
         self.retry_at = Some(next_at);
         self.tries.clear();

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use model::execution::{Event, LogLine, Outcome, Status};
 use store::{Append, Store};
 use tokio::sync::OwnedMutexGuard;
@@ -52,8 +51,7 @@ async fn once_there_is_room(
             Err(store::Error::Full) if !closing.is_cancelled() => {}
             result => return result,
         }
-        let again = clock.now().checked_add(pause).unwrap_or(Timestamp::MAX);
-        closing.run_until_cancelled(clock.sleep_until(again)).await;
+        closing.run_until_cancelled(clock.sleep_for(pause)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

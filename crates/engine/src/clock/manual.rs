@@ -1,0 +1,197 @@
+//! A clock that a test moves by hand.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::oneshot;
+
+use super::{Clock, Steady, shifted};
+
+/// A clock that stands still until it is moved.
+#[derive(Clone)]
+pub struct ManualClock {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    now: Timestamp,
+    ahead: SignedDuration,
+    /// Who sleeps until the wall clock shows an instant, and who does on the steady scale.
+    by_wall: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
+    steadily: BTreeMap<(Steady, u64), oneshot::Sender<()>>,
+    count: u64,
+    arrivals: tokio::sync::watch::Sender<u64>,
+}
+
+impl State {
+    fn steady_now(&self) -> Steady {
+        Steady::of(self.now, self.ahead)
+    }
+
+    /// Wakes whoever waited for an instant up to now, in order. Nobody listens any more where the sleeper was dropped.
+    fn wake(&mut self) {
+        let (now, steady_now) = (self.now, self.steady_now());
+        loop {
+            let by_wall = self.by_wall.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= now);
+            let steadily = self.steadily.first_key_value().map(|((at, _), _)| *at);
+            let steadily = steadily.filter(|at| *at <= steady_now);
+            let woken = match (by_wall, steadily) {
+                (None, None) => return,
+                (Some(wall), Some(steady)) if wall <= steady.shown(self.ahead) => {
+                    self.by_wall.pop_first().map(|(_, wake)| wake)
+                }
+                (Some(_), None) => self.by_wall.pop_first().map(|(_, wake)| wake),
+                (_, Some(_)) => self.steadily.pop_first().map(|(_, wake)| wake),
+            };
+            let _ = woken.map(|wake| wake.send(()));
+        }
+    }
+}
+
+impl ManualClock {
+    /// A clock that stands at `now`.
+    #[must_use]
+    pub fn new(now: Timestamp) -> Self {
+        let (arrivals, _) = tokio::sync::watch::channel(0);
+        let state = State {
+            now,
+            ahead: SignedDuration::ZERO,
+            by_wall: BTreeMap::new(),
+            steadily: BTreeMap::new(),
+            count: 0,
+            arrivals,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Lets time pass, and wakes whoever waited for an instant up to then, in order.
+    pub fn advance(&self, by: Duration) {
+        let now = self.lock().now;
+        self.advance_to(now.checked_add(by).unwrap_or(Timestamp::MAX));
+    }
+
+    /// Lets time pass until the clock shows an instant, as [`ManualClock::advance`] does; never back.
+    pub fn advance_to(&self, at: Timestamp) {
+        let mut state = self.lock();
+        state.now = state.now.max(at);
+        state.wake();
+    }
+
+    /// Sets the wall clock forward or back, as somebody who sets it does: no time passes.
+    pub fn step(&self, by: SignedDuration) {
+        let mut state = self.lock();
+        state.now = shifted(state.now, by);
+        state.ahead += by;
+        state.wake();
+    }
+
+    /// The instants that somebody sleeps for, as the wall clock will show them, earliest first.
+    #[must_use]
+    pub fn sleeping_until(&self) -> Vec<Timestamp> {
+        let state = self.lock();
+        let by_wall = state.by_wall.iter().filter(|(_, wake)| !wake.is_closed()).map(|((at, _), _)| *at);
+        let steadily = state.steadily.iter().filter(|(_, wake)| !wake.is_closed());
+        let mut all: Vec<Timestamp> =
+            by_wall.chain(steadily.map(|((at, _), _)| at.shown(state.ahead))).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How often somebody went to sleep, so how often somebody was awake.
+    #[must_use]
+    pub fn sleeps(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// Comes back once somebody sleeps for `at` or later than `at` but not for ever: for tests that must move the
+    /// clock only when the other side waits for it.
+    pub async fn somebody_sleeps_until(&self, at: Timestamp) {
+        let mut arrivals = self.lock().arrivals.subscribe();
+        loop {
+            if self.sleeping_until().contains(&at) {
+                return;
+            }
+            if arrivals.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a sleeper where it belongs, unless its instant has come.
+    fn sleep(
+        &self,
+        is_due: impl Fn(&State) -> bool,
+        put: impl FnOnce(&mut State, u64, oneshot::Sender<()>),
+    ) -> BoxFuture<'static, ()> {
+        let mut state = self.lock();
+        if is_due(&state) {
+            return Box::pin(std::future::ready(()));
+        }
+        let (wake, woken) = oneshot::channel();
+        state.count += 1;
+        let count = state.count;
+        put(&mut state, count, wake);
+        state.arrivals.send_replace(count);
+        Box::pin(async move {
+            let _ = woken.await;
+        })
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        self.sleep(
+            |state| at <= state.now,
+            |state, count, wake| drop(state.by_wall.insert((at, count), wake)),
+        )
+    }
+
+    fn steady_now(&self) -> Steady {
+        self.lock().steady_now()
+    }
+
+    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()> {
+        self.sleep(
+            |state| at <= state.steady_now(),
+            |state, count, wake| drop(state.steadily.insert((at, count), wake)),
+        )
+    }
+
+    fn ahead(&self) -> SignedDuration {
+        self.lock().ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[test]
+    fn a_step_moves_the_wall_and_not_what_lasts() {
+        let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
+        let hour = SignedDuration::from_hours(1);
+        let mut wall = clock.sleep_until(Timestamp::UNIX_EPOCH + hour);
+        let mut steady = clock.sleep_for(Duration::from_secs(60));
+        clock.step(hour);
+        assert_eq!((&mut wall).now_or_never(), Some(()), "the clock shows its instant");
+        assert_eq!((&mut steady).now_or_never(), None);
+        assert_eq!((clock.now(), clock.ahead()), (Timestamp::UNIX_EPOCH + hour, hour));
+        clock.step(-hour - hour);
+        clock.advance(Duration::from_secs(59));
+        assert_eq!((&mut steady).now_or_never(), None);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(steady.now_or_never(), Some(()));
+    }
+}
