@@ -60,7 +60,8 @@ async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
 /// Sends the numbered request.
 async fn send(engine: &Engine, number: usize) -> HttpResponse {
     let (live, _) = tokens(engine);
-    soon(engine.receive(&live, post(&format!(r#"{{"n": {number}, "text": "{:BODY$}"}}"#, number)))).await
+    let request = post(&format!(r#"{{"n": {number}, "text": "{:BODY$}"}}"#, number));
+    soon(Box::pin(engine.receive(&live, request))).await
 }
 
 /// Sends it until it is taken.
