@@ -13,7 +13,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check \
-	editor-check imports-check run-check faults-check faults schemas reference format bench audit book clean
+	editor-check imports-check run-check faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,21 @@ faults: ## Mistreat the daemon for half an hour: kill it, cut its power, fill it
 	$(CARGO) build --locked -p tests -p cli --bin faults --bin cogwork
 	@scripts/need.sh strace libfaketime e2fsprogs
 	$(TARGET)/debug/faults $(ARGS)
+
+# Coverage as libFuzzer wants it. Build scripts go without: that is what `--target` is for.
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Ccodegen-units=1
+FUZZ_HOST = $(shell $(CARGO) -vV | sed -n 's/^host: //p')
+FUZZ_SECONDS ?= 60
+
+fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_SECONDS=60 for each target)
+	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(abspath $(TARGET))/fuzz \
+		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST)
+	@for target in answers modules; do \
+		mkdir -p $(TARGET)/fuzz/corpus/$$target $(TARGET)/fuzz/found; \
+		$(TARGET)/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
+			-artifact_prefix=$(TARGET)/fuzz/found/$$target- -print_final_stats=1 $(TARGET)/fuzz/corpus/$$target || exit 1; \
+	done
 
 schemas: ## Write schemas/*.schema.json anew
 	$(CARGO) run --bin cogwork -- schema --write

@@ -190,12 +190,16 @@ impl Run {
             return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
         }
         loop {
-            if let Some(next_at) = self.journal.retry_at() {
-                self.pause_until(Due::After(next_at), None).await?;
-            }
+            let paused = match self.journal.retry_at() {
+                Some(next_at) => self.pause_until(Due::After(next_at), None).await,
+                None => Ok(()),
+            };
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
             let steps = &self.deployed.automation.steps;
-            let walked = self.block(steps, &mut scope, &self.context()).await;
+            let walked = match paused {
+                Ok(()) => self.block(steps, &mut scope, &self.context()).await,
+                Err(exit) => Err(exit),
+            };
             let outcome = match self.outcome(walked, &mut scope).await? {
                 Outcome::Failed { error } => {
                     if self.journal.closing().is_none() && self.tries_again(&error).await? {

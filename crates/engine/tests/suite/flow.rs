@@ -169,6 +169,22 @@ async fn an_execution_that_takes_longer_than_its_timeout_fails_and_its_closing_s
 }
 
 #[tokio::test]
+async fn an_execution_that_waits_for_its_next_try_can_be_cancelled() {
+    let mut peer = Peer::new().await;
+    let yaml = manual(&call("a", &peer.base, "/a")).replace("steps:", "retry: {max: 1, delay: 1s}\nsteps:");
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(1);
+    peer.asked().await.answer(503, "{}").await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    assert!(engine.cancel(id, "not needed").await.expect("it is known"));
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "cancelled: not needed");
+    assert!(peer.asked_already().is_none());
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_cancelled_execution_ends_with_its_reason_and_nothing_more_is_sent() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b");
