@@ -6,7 +6,7 @@
 set -euo pipefail
 
 [[ $# -eq 2 && -x $1 && -d $2 ]] || {
-  printf 'usage: scripts/check-imports.sh COGWORK FOLDER: `make imports-check` installs the documents\n' >&2
+  echo 'usage: scripts/check-imports.sh COGWORK FOLDER (make imports-check installs the documents)' >&2
   exit 2
 }
 cogwork=$(realpath -- "$1")
