@@ -95,7 +95,6 @@ $X
 $X
 
 //# overrun jobs that make jobs
-//: const again = () => Promise.resolve().then(again); await again();
 //: const again = () => { Promise.resolve().then(again); }; again();
 //: while (true) { await null; }
 //: while (true) { await Promise.all([1, 2, 3]); }
@@ -112,7 +111,8 @@ $X
 //: Promise.resolve().then(() => { for (;;) {} }); return 1;
 $X
 
-//# overrun|memory jobs that pile up while they make jobs, and catch that there is no memory
+//# overrun|memory jobs that pile up while they make jobs, some of which catch that there is no memory
+//: const again = () => Promise.resolve().then(again); await again();
 //: const again = (e) => Promise.reject(e).catch(again); await again(1);
 //: const ping = async () => pong(), pong = async () => { await null; return ping(); }; await ping();
 $X
