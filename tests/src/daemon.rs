@@ -212,6 +212,14 @@ impl Daemon {
         self.child.id().ok_or_else(gone)
     }
 
+    /// How it has ended, if it has.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        Ok(self.child.try_wait()?)
+    }
+
     /// Where it takes requests on webhooks: `http://127.0.0.1:port`.
     pub fn hooks_url(&self) -> String {
         format!("http://{}", self.announced.hooks)

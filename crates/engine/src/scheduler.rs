@@ -178,7 +178,7 @@ struct Tick {
     done: Timestamp,
 }
 
-/// A schedule of which not all could start, since as many executions wait as may.
+/// A schedule of which not all could start, since as many executions wait as may, or the store is full.
 struct Left {
     automation: AutomationId,
     /// The instant up to which it has been dealt with.
@@ -229,7 +229,7 @@ impl Entry {
 }
 
 impl Tick {
-    /// Starts what is due, and gives what is left of it where no more executions may wait.
+    /// Starts what is due, and gives what is left of it where there is no room for it.
     async fn fire(self, services: &Arc<Services>) -> Option<Left> {
         let automation = &self.deployed.automation;
         let watermark = |instant| Watermark {
@@ -258,7 +258,7 @@ impl Tick {
             let key = Some(format!("tick:{instant}"));
             let terms = Terms { key, watermark: Some(watermark(*instant)), ..Terms::default() };
             let accepted = services.accept(&self.deployed, start, terms).await;
-            if matches!(accepted, Err(Error::Busy { .. })) {
+            if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
                 // Nothing of it is stored, so it is still due.
                 return Some(Left { automation: automation.id.clone(), done: reached });
             }

@@ -33,9 +33,17 @@ pub enum Error {
     /// The sink does not work.
     #[error(transparent)]
     Sink(#[from] crate::recorder::Error),
-    /// The API does not answer.
-    #[error("the daemon's API does not answer: {0}")]
+    /// The API does not answer as it should.
+    #[error("the daemon's API answers wrongly: {0}")]
     Api(#[from] reqwest::Error),
+    /// The API does not answer at all.
+    #[error("the daemon's API does not answer: {error}; the daemon said:\n{said}")]
+    Silent {
+        /// What came of asking.
+        error: reqwest::Error,
+        /// What the daemon said.
+        said: String,
+    },
     /// The API does not say where a webhook is.
     #[error("an automation has no address: {0}")]
     NoAddress(String),

@@ -154,6 +154,11 @@ impl Rig {
         self.gone().await
     }
 
+    /// Whether the daemon has ended by itself.
+    pub(super) fn has_ended(&mut self) -> Result<bool, Error> {
+        Ok(self.daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())
+    }
+
     /// Asks the daemon to stop, and waits for it.
     pub(super) async fn stop(&mut self) -> Result<ExitStatus, Error> {
         let daemon = self.daemon.take().ok_or(Error::NoDaemon)?;
@@ -273,7 +278,8 @@ impl Rig {
     pub(super) async fn ask(&self, path: &str) -> Result<Value, Error> {
         let daemon = self.daemon()?;
         let url = format!("{}/api/v1{path}", daemon.admin_url());
-        let answer = self.http.get(url).bearer_auth(daemon.admin_token()?).send().await?;
+        let answer = self.http.get(url).bearer_auth(daemon.admin_token()?).send().await;
+        let answer = answer.map_err(|error| Error::Silent { error, said: daemon.output() })?;
         Ok(answer.error_for_status()?.json().await?)
     }
 

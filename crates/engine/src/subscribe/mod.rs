@@ -274,12 +274,16 @@ impl Subscriptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what the store has, and gives whom it concerns. Nobody listens any more for those of the test addresses.
+    /// Takes over what the store has from before, and gives whom it concerns. Nobody listens any more for those of the test
+    /// addresses, but for those that this process has made already.
     fn take_over(&self, stored: Vec<Subscription>) -> BTreeSet<AutomationId> {
         let mut state = self.state();
         let mut ids = BTreeSet::new();
         for mut subscription in stored {
             ids.insert(subscription.automation.clone());
+            if state.contains_key(&subscription.id) {
+                continue;
+            }
             if subscription.test && !subscription.leaving {
                 (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
             }

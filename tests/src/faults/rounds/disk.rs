@@ -1,5 +1,6 @@
 //! The disk fails, or is full.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use super::super::judge::Sent;
@@ -31,15 +32,18 @@ pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
         let status = rig.ended().await?;
         drop(strace);
         rig.verdict().rounds += 1;
-        let wrong = (status.code() != Some(IN_DOUBT))
-            .then(|| format!("after EIO at `{call}` number {number} it ended with {status}"));
-        rig.blame(wrong);
+        rig.blame(in_order(status, &format!("after EIO at `{call}` number {number}")));
         rig.start_and_finish().await?;
         if !rig.is_well() {
             break;
         }
     }
     rig.settle().await
+}
+
+/// What is wrong with how it ended, if anything.
+fn in_order(status: ExitStatus, when: &str) -> Option<String> {
+    (status.code() != Some(IN_DOUBT)).then(|| format!("{when} it ended with {status}"))
 }
 
 /// Every write fails with ENOSPC for a while: requests are refused, and when there is space all goes on.
@@ -51,12 +55,22 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
         rig.progress(PROGRESS).await;
         let strace = Strace::attach(rig.daemon()?.id()?, "pwrite64", "error=ENOSPC").await?;
         // The senders wait for the end of what they have sent.
+        let mut answers = Vec::new();
         for _ in 0..REFUSALS {
-            let status = rig.shared().send_one(rig.http(), Sent::Async).await;
-            rig.blame((status != Some(503)).then(|| format!("with a full disk it answered {status:?}")));
+            answers.push(rig.shared().send_one(rig.http(), Sent::Async).await);
         }
-        strace.detach().await?;
         rig.verdict().rounds += 1;
+        // Where not even the log can be brought into order, it is in doubt.
+        if rig.has_ended()? {
+            drop(strace);
+            let status = rig.ended().await?;
+            rig.blame(in_order(status, "with a full disk"));
+            rig.start_and_finish().await?;
+            continue;
+        }
+        let is_refused = answers.iter().all(|status| *status == Some(503));
+        rig.blame((!is_refused).then(|| format!("with a full disk it answered {answers:?}")));
+        strace.detach().await?;
         let owed = rig.shared().judge().open_numbers();
         rig.wait(PATIENCE, "with space again it does not go on", |judge| judge.have_ended(&owed)).await;
         if !rig.is_well() {
