@@ -66,11 +66,13 @@ impl Default for Subscriptions {
 
 /// Holds what there is against what is wanted until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    match services.store.subscriptions().await {
-        Ok(stored) => {
-            let concerned = services.subscriptions.take_over(stored);
-            services.timer().run(Comparison { services, concerned }).await;
-        }
+    // Somebody may listen already: what is written down for that is known here, too, or comes after this.
+    let changing = services.subscriptions.changing.lock().await;
+    let stored = services.store.subscriptions().await;
+    let concerned = stored.map(|stored| services.subscriptions.take_over(stored));
+    drop(changing);
+    match concerned {
+        Ok(concerned) => services.timer().run(Comparison { services, concerned }).await,
         Err(error) => {
             tracing::error!(%error, "no event is subscribed to: the subscriptions cannot be read");
         }
@@ -167,7 +169,9 @@ impl Services {
             return;
         }
         if let Some(wanted) = self.wanted(catalog, deployed, true) {
+            let changing = self.subscriptions.changing.lock().await;
             self.keep_subscription(wanted).await;
+            drop(changing);
             self.subscriptions.wake.notify_one();
         }
     }
