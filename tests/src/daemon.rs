@@ -77,6 +77,7 @@ pub struct Builder<'p> {
     project: &'p Project,
     variables: Vec<(OsString, OsString)>,
     arguments: Vec<OsString>,
+    is_searched: bool,
 }
 
 impl Builder<'_> {
@@ -84,6 +85,13 @@ impl Builder<'_> {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Its disk will die under it, so that nothing it leaves behind can be searched.
+    #[must_use]
+    pub fn on_a_disk_that_dies(mut self) -> Self {
+        self.is_searched = false;
         self
     }
 
@@ -115,7 +123,13 @@ impl Builder<'_> {
         ];
         drop(readers);
         let announced = announcement(self.project, &mut child, &output).await?;
-        Ok(Daemon { child, announced, output, data_dir: self.project.data_dir() })
+        Ok(Daemon {
+            child,
+            announced,
+            output,
+            data_dir: self.project.data_dir(),
+            is_searched: self.is_searched,
+        })
     }
 }
 
@@ -195,12 +209,14 @@ pub struct Daemon {
     announced: Announced,
     output: Arc<Output>,
     data_dir: PathBuf,
+    /// Whether what it leaves behind is searched for secrets.
+    is_searched: bool,
 }
 
 impl Daemon {
     /// A daemon over `project`, on free ports, that may call this machine.
     pub fn of(project: &Project) -> Builder<'_> {
-        Builder { project, variables: Vec::new(), arguments: Vec::new() }
+        Builder { project, variables: Vec::new(), arguments: Vec::new(), is_searched: true }
     }
 
     /// The id of its process.
@@ -308,8 +324,8 @@ impl Drop for Daemon {
         canary::look(&output, "what the daemon said");
         let own = self.admin_token().unwrap_or_default();
         assert!(own.is_empty() || !output.contains(&own), "the daemon said the token of its API");
-        // A test may have taken its project away.
-        if self.data_dir.exists() {
+        // A test may have taken its project away, or its disk.
+        if self.is_searched && self.data_dir.exists() {
             let searched = canary::search(&self.data_dir);
             assert!(searched.is_ok_and(|files| files > 0), "the data folder cannot be searched for secrets");
         }

@@ -50,6 +50,8 @@ pub(super) struct Rig {
     random: fastrand::Rng,
     variables: Vec<(String, String)>,
     has_gaps: bool,
+    /// Whether the daemon's disk dies under it.
+    disk_dies: bool,
     verdict: Verdict,
 }
 
@@ -76,6 +78,7 @@ impl Rig {
             random: fastrand::Rng::with_seed(seed),
             variables: parts.variables,
             has_gaps: parts.has_gaps,
+            disk_dies: parts.within.is_some(),
             verdict: Verdict::new(name, seed, records),
         })
     }
@@ -87,6 +90,7 @@ impl Rig {
             .variables
             .iter()
             .fold(Daemon::of(&self.project), |daemon, (name, value)| daemon.env(name, value));
+        let daemon = if self.disk_dies { daemon.on_a_disk_that_dies() } else { daemon };
         let daemon = daemon.start().await?;
         self.verdict.slowest_start = self.verdict.slowest_start.max(began.elapsed());
         self.daemon = Some(daemon);
