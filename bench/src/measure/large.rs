@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, Value};
 use store::{
-    Accept, Append, Definition, Durability, ExecutionFilter, NewExecution, Options, Page, SqliteStore, Store,
+    Accept, Already, Append, Definition, Durability, ExecutionFilter, NewExecution, Options, Page,
+    SqliteStore, Store,
 };
 use tokio::net::TcpListener;
 
@@ -53,7 +54,7 @@ pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(),
             (last..count.min(last + BATCH)).map(|number| Entry::of(number, count)).collect();
         last += BATCH;
         let new = batch.iter().map(|entry| entry.of_one(&automations)).collect();
-        store.accept(Accept { executions: new, ..Accept::default() }).await?;
+        store.accept(&Accept { executions: new, ..Accept::default() }).await?;
         let ends: Vec<Append> = batch.iter().filter_map(Entry::end).collect();
         for ended in join_all(ends.iter().map(|end| store.append(end))).await {
             ended?;
@@ -104,7 +105,7 @@ pub(super) async fn backlog(terms: Terms<'_>, report: &mut Report) -> Result<(),
         let entries = (last..count.min(last + BATCH)).map(|number| Entry::of(number, count));
         let new = entries.map(|entry| entry.started(&definitions[usize::from(entry.number > 0)])).collect();
         last += BATCH;
-        store.accept(Accept { executions: new, ..Accept::default() }).await?;
+        store.accept(&Accept { executions: new, ..Accept::default() }).await?;
     }
     store.close().await?;
     let arguments = ["--limits-in-flight", "1", "--outbound-allow", "127.0.0.1", "--retention-days", "3650"];
@@ -177,7 +178,14 @@ impl Entry {
             origin: if self.number % 200 == 1 { Origin::Test } else { Origin::Manual },
             payload: Payload::manual(Map::new()),
         };
-        NewExecution { id: self.id(), started, key: None, sendings: Vec::new(), begins: false }
+        NewExecution {
+            id: self.id(),
+            started,
+            key: None,
+            sendings: Vec::new(),
+            begins: false,
+            already: Already::default(),
+        }
     }
 
     /// Its end; one in a thousand has none yet, five in a hundred failed, one in a thousand was cancelled.

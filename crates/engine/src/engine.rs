@@ -167,8 +167,7 @@ impl Engine {
             }
             terms.id = Some(id);
         }
-        let (id, _) = self.services.accept(deployed, start, terms).await?;
-        Ok(id)
+        Ok(self.services.accept(deployed, start, terms).await?.id)
     }
 
     /// Waits for the end of an execution.

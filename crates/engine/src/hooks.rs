@@ -29,7 +29,7 @@ pub(crate) use desk::Desk;
 use crate::Error;
 use crate::catalog::Mounted;
 use crate::engine::Engine;
-use crate::intake::Terms;
+use crate::intake::{Admission, Terms};
 use crate::listen::Aside;
 use crate::services::Services;
 use crate::told::Start;
@@ -180,11 +180,11 @@ impl Engine {
         let accepted = services.accept(&mounted.deployed, start, terms).await;
         drop(turn);
         match accepted.map_err(|error| refused(&error, at_once))? {
-            (id, Accepted::New) => match answer {
+            Admission { id, accepted: Accepted::New, progress } => match answer {
                 Some(answer) => Ok(answer),
-                None => Ok(self.answer_of(webhook, id).await),
+                None => Ok(self.answer_of(webhook, id, progress).await),
             },
-            (_, sent) => self.again(mounted, webhook, sent).await,
+            Admission { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
         }
     }
 
@@ -212,7 +212,7 @@ impl Engine {
             Accepted::Duplicate(first) => {
                 self.count_refused(Some(mounted), "duplicate");
                 tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
-                Ok(response::duplicate(self.answer_of(webhook, first).await))
+                Ok(response::duplicate(self.answer_of(webhook, first, None).await))
             }
             Accepted::Mismatch(_) | Accepted::New => Err(Rejection::idempotency_mismatch()),
         }

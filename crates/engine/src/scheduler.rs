@@ -124,7 +124,7 @@ impl Timetable {
         stream::iter(fresh)
             .for_each_concurrent(AT_ONCE, |watermark| async {
                 let accept = Accept { watermark: Some(watermark), ..Accept::default() };
-                if let Err(error) = services.store.accept(accept).await {
+                if let Err(error) = services.store.accept(&accept).await {
                     services.lost(&error);
                 }
             })
@@ -269,7 +269,7 @@ impl Tick {
         if self.instants.last() != Some(&self.done) || self.overlap == Overlap::Skip {
             let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
             if services.accepting()
-                && let Err(error) = services.store.accept(accept).await
+                && let Err(error) = services.store.accept(&accept).await
             {
                 services.lost(&error);
             }

@@ -40,8 +40,9 @@ pub trait Store: Send + Sync + 'static {
     /// named instead; none of its other names is then taken. A
     /// crash before the return means that the caller was told nothing; a crash after, that all of it stands. The
     /// definitions must have been put, else [`Error::NoSuchDefinition`] and nothing was changed. [`Error::Full`] where
-    /// the rest of the room is for those that were accepted before ([`Room::None`]).
-    async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error>;
+    /// the rest of the room is for those that were accepted before ([`Room::None`]). It is only borrowed, so that whoever is
+    /// told that a definition is missing can come again with it.
+    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error>;
 
     /// Appends events and log lines to one execution, with what it waits for and the state it wrote, all or
     /// nothing. The first event's index must be the number of events stored so far, else [`Error::Conflict`]:
@@ -216,6 +217,17 @@ pub struct NewExecution {
     pub sendings: Vec<Sending>,
     /// Whether its steps begin at once: it is listed as running then, and as queued otherwise.
     pub begins: bool,
+    /// What has happened in it already, to be stored with its start in one row.
+    pub already: Already,
+}
+
+/// What has happened in an execution before it was stored: steps that can be done again without anybody noticing.
+#[derive(Clone, Debug, Default)]
+pub struct Already {
+    /// The events after the first; the last may be its end.
+    pub events: Vec<Event>,
+    /// Log lines, in order.
+    pub logs: Vec<LogLine>,
 }
 
 /// What became of an execution to accept.

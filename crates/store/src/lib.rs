@@ -12,7 +12,7 @@ mod sqlite;
 pub mod conformance;
 
 pub use contract::{
-    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
+    Accept, Accepted, Address, Already, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
     NewExecution, Outcomes, Page, PollEntry, PollStanding, PollWrite, Prune, PruneRule, Resting, Room,
     Sending, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };

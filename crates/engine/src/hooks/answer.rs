@@ -3,42 +3,64 @@
 use model::automation::{WebhookMode, WebhookTrigger};
 use model::execution::{ExecutionId, Outcome};
 use model::payload::HttpResponse;
+use tokio::sync::watch;
 use trigger::response;
 
 use crate::Error;
 use crate::engine::Engine;
+use crate::run::Progress;
 
 impl Engine {
-    /// The answer to a start that was accepted, or to what was sent before and is not started again.
-    pub(super) async fn answer_of(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
+    /// The answer to a start that was accepted, or to what was sent before and is not started again. `progress` is how far
+    /// it has come, where that is known.
+    pub(super) async fn answer_of(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+        progress: Option<watch::Receiver<Progress>>,
+    ) -> HttpResponse {
         match webhook.mode {
             WebhookMode::Async if webhook.code.is_some() => {
                 let decided = self.decided_answer(id).await.ok().flatten();
                 decided.unwrap_or_else(|| response::asynchronous(webhook, &id))
             }
             WebhookMode::Async => response::asynchronous(webhook, &id),
-            WebhookMode::Sync => self.decided(webhook, id).await,
+            WebhookMode::Sync => self.decided(webhook, id, progress).await,
         }
     }
 
     /// Waits for the end of an execution, or for its `respond`, up to the limit. It may have ended long ago.
-    async fn decided(&self, webhook: &WebhookTrigger, id: ExecutionId) -> HttpResponse {
+    async fn decided(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+        mut progress: Option<watch::Receiver<Progress>>,
+    ) -> HttpResponse {
         let services = self.services();
+        if let Some(decided) = progress.as_mut().and_then(|progress| in_progress(&progress.borrow(), &id)) {
+            return decided;
+        }
         tokio::select! {
             biased;
-            decided = self.decided_at_last(id) => decided,
+            decided = self.decided_at_last(id, progress) => decided,
             () = services.clock.sleep_for(webhook.timeout) => response::timed_out(&id),
         }
     }
 
-    async fn decided_at_last(&self, id: ExecutionId) -> HttpResponse {
+    async fn decided_at_last(
+        &self,
+        id: ExecutionId,
+        mut begun: Option<watch::Receiver<Progress>>,
+    ) -> HttpResponse {
         let services = self.services();
         loop {
             let moved = services.intake.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            if let Some(mut progress) = services.intake.watch(id) {
-                if !services.intake.is_live(id)
+            let is_new = begun.is_some();
+            if let Some(mut progress) = begun.take().or_else(|| services.intake.watch(id)) {
+                if !is_new
+                    && !services.intake.is_live(id)
                     && let Ok((Some(response), _)) = self.left(id).await
                 {
                     // It has answered and gone to rest before anybody waited.
@@ -47,11 +69,8 @@ impl Engine {
                 let there = progress.wait_for(|progress| {
                     progress.response.is_some() || progress.outcome.is_some() || progress.parked
                 });
-                let progress = there.await.map(|progress| progress.clone()).unwrap_or_default();
-                match (progress.response, progress.outcome) {
-                    (Some(response), _) => return response,
-                    (None, Some(outcome)) => return of_outcome(outcome, &id),
-                    (None, None) => {}
+                if let Some(decided) = there.await.ok().and_then(|progress| in_progress(&progress, &id)) {
+                    return decided;
                 }
             }
             // It was quicker than whoever waits for it: what it left is in the store.
@@ -81,6 +100,12 @@ impl Engine {
         }
         Ok((response, outcome))
     }
+}
+
+/// The answer of an execution that has come so far.
+fn in_progress(progress: &Progress, id: &ExecutionId) -> Option<HttpResponse> {
+    let response = progress.response.clone();
+    response.or_else(|| progress.outcome.clone().map(|outcome| of_outcome(outcome, id)))
 }
 
 fn of_outcome(outcome: Outcome, id: &ExecutionId) -> HttpResponse {

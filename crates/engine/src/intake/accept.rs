@@ -3,10 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use jiff::{SignedDuration, Timestamp};
+use model::automation::Automation;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
-use store::{Accept, Accepted, NewExecution, PollWrite, Room, Sending, Watermark};
+use store::{Accept, Accepted, Already, NewExecution, PollWrite, Room, Sending, Watermark};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
@@ -14,6 +17,7 @@ use super::Queued;
 use super::gate::Place;
 use crate::Error;
 use crate::catalog::Deployed;
+use crate::lasting::lasting;
 use crate::run::{Cancellation, Journal, Progress, Run, Surroundings};
 use crate::services::Services;
 use crate::told::Start;
@@ -40,6 +44,32 @@ pub(crate) struct Terms {
     pub(crate) results: Option<Value>,
 }
 
+/// What became of a start.
+pub(crate) struct Admission {
+    /// The execution: this one, or the one that was started by the same before.
+    pub(crate) id: ExecutionId,
+    /// Which of them it is.
+    pub(crate) accepted: Accepted,
+    /// How far it has come, where it has begun and somebody waits for its end.
+    pub(crate) progress: Option<watch::Receiver<Progress>>,
+}
+
+/// What an execution begins with.
+struct Admitted {
+    id: ExecutionId,
+    /// When it was accepted, and how far the clock was ahead.
+    accepted_at: (Timestamp, SignedDuration),
+    origin: Origin,
+    payload: Payload,
+    results: Option<Value>,
+}
+
+/// Whether an execution may begin before it is accepted. One that has to wait for its turn among others may not, nor one
+/// of a schedule, which is counted from its acceptance on.
+fn begins_unaccepted(automation: &Automation, origin: &Origin) -> bool {
+    automation.concurrency.is_none() && !matches!(origin, Origin::Schedule { .. })
+}
+
 /// In whose slot an execution runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Slot {
@@ -64,7 +94,7 @@ impl Services {
         deployed: &Arc<Deployed>,
         start: Start,
         terms: Terms,
-    ) -> Result<(ExecutionId, Accepted), Error> {
+    ) -> Result<Admission, Error> {
         if !self.accepting() {
             return Err(Error::Closing);
         }
@@ -77,9 +107,8 @@ impl Services {
             })?,
             Slot::Shared => None,
         };
-        // In a task of its own: whoever asks may go away while the commit is under way, and what is committed runs.
-        let accepting = self.clone().accept_with(permit, deployed.clone(), start, terms);
-        self.tracker.spawn(accepting).await.unwrap_or(Err(Error::Closing))
+        // Whoever asks may go away while the commit is under way, and what is committed runs.
+        lasting(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, terms)).await
     }
 
     async fn accept_with(
@@ -88,67 +117,114 @@ impl Services {
         deployed: Arc<Deployed>,
         start: Start,
         terms: Terms,
-    ) -> Result<(ExecutionId, Accepted), Error> {
-        let automation = &deployed.automation;
+    ) -> Result<Admission, Error> {
         let (now, ahead) = (self.clock.now(), self.clock.ahead());
         let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
-        let Start { payload, origin } = start;
         let begins = permit.is_some() || terms.slot == Slot::Shared;
-        let accept = || {
-            let started = Event::Started {
-                at: now,
-                automation: automation.id.clone(),
-                definition: automation.definition,
-                origin: origin.clone(),
-                payload: payload.clone(),
-            };
-            let (key, sendings) = (terms.key.clone(), terms.sendings.clone());
-            let executions = vec![NewExecution { id, started, key, sendings, begins }];
-            Accept { executions, watermark: terms.watermark.clone(), ..Accept::default() }
+        let Start { payload, origin } = start;
+        let started = Event::Started {
+            at: now,
+            automation: deployed.automation.id.clone(),
+            definition: deployed.automation.definition,
+            origin: origin.clone(),
+            payload: payload.clone(),
         };
+        let Terms { key, sendings, watermark, at_once, results, .. } = terms;
+        let new = NewExecution { id, started, key, sendings, begins, already: Already::default() };
+        let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
+        let admitted = Admitted { id, accepted_at: (now, ahead), origin, payload, results };
+        if begins && begins_unaccepted(&deployed.automation, &admitted.origin) {
+            return self.accept_begun(permit, deployed, accept, admitted, at_once).await;
+        }
         let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
-        match accepted {
-            Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) => Ok((first, taken)),
-            _ => {
-                self.intake.count_scheduled(&automation.id, &origin);
-                if begins {
-                    let journal = Journal::new(id, automation, (now, ahead), self.surroundings());
-                    log_decided(&journal, &payload);
-                    let run = self.live(Live {
-                        deployed,
-                        journal,
-                        payload,
-                        started_at: now,
-                        origin,
-                        results: terms.results,
-                    });
-                    self.spawn(run, permit);
-                } else {
-                    self.intake.enqueue(Queued::new(id, ahead));
-                }
-                Ok((id, Accepted::New))
+        if let Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) = accepted {
+            return Ok(Admission { id: first, accepted: taken, progress: None });
+        }
+        self.intake.count_scheduled(&deployed.automation.id, &admitted.origin);
+        if begins {
+            let journal = Journal::new(id, &deployed.automation, admitted.accepted_at, self.surroundings());
+            let run = self.begin(deployed, journal, admitted);
+            self.spawn(run, permit);
+        } else {
+            self.intake.enqueue(Queued::new(id, ahead));
+        }
+        Ok(Admission { id, accepted: Accepted::New, progress: None })
+    }
+
+    /// Begins an execution before it is accepted. What it does at first changes nothing outside, and one commit is
+    /// enough for its start and all that: at the latest when it is about to do something that can be noticed, or has to
+    /// wait for anything, it is accepted.
+    async fn accept_begun(
+        self: Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        deployed: Arc<Deployed>,
+        accept: Accept,
+        admitted: Admitted,
+        at_once: bool,
+    ) -> Result<Admission, Error> {
+        let id = admitted.id;
+        let (services, definition) = (self.clone(), deployed.clone());
+        let accepting = Box::new(move |already| {
+            let accepting =
+                async move { services.accept_with_what_happened(&definition, accept, already).await };
+            accepting.boxed()
+        });
+        let (automation, surroundings) = (&deployed.automation, self.surroundings());
+        let journal = Journal::to_accept(id, automation, admitted.accepted_at, surroundings, accepting);
+        let run = self.begin(deployed, journal, admitted);
+        let progress = at_once.then(|| run.progress.subscribe());
+        let mut carried = Box::pin(self.carry(run.clone(), permit));
+        let verdict = tokio::select! {
+            biased;
+            () = &mut carried => None,
+            verdict = run.journal.verdict() => Some(verdict),
+        };
+        let verdict = match verdict {
+            Some(verdict) => {
+                self.tracker.spawn(carried);
+                verdict
+            }
+            None => run.journal.verdict().await,
+        };
+        match verdict.map_err(Arc::unwrap_or_clone)? {
+            Accepted::New => Ok(Admission { id, accepted: Accepted::New, progress }),
+            taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first)) => {
+                Ok(Admission { id: first, accepted: taken, progress: None })
             }
         }
+    }
+
+    async fn accept_with_what_happened(
+        &self,
+        deployed: &Deployed,
+        mut accept: Accept,
+        already: Already,
+    ) -> Result<Accepted, store::Error> {
+        if let [new] = accept.executions.as_mut_slice() {
+            new.already = already;
+        }
+        let accepted = self.accept_durably(deployed, accept).await?;
+        Ok(accepted.into_iter().next().unwrap_or(Accepted::New))
     }
 
     /// Commits what is accepted. The definition goes first, unless it is known to be there already.
     async fn accept_durably(
         &self,
         deployed: &Deployed,
-        accept: impl Fn() -> Accept,
-    ) -> Result<Vec<Accepted>, Error> {
+        accept: Accept,
+    ) -> Result<Vec<Accepted>, store::Error> {
         self.store_definition(deployed).await?;
-        let mut accepted = self.store.accept(accept()).await;
+        let mut accepted = self.store.accept(&accept).await;
         if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
             // It was cleared away since it was last put.
             self.forget_stored_definitions();
             self.store_definition(deployed).await?;
-            accepted = self.store.accept(accept()).await;
+            accepted = self.store.accept(&accept).await;
         }
         if self.store.room() != Room::Enough {
             self.room_wanted.notify_one();
         }
-        Ok(accepted.inspect_err(|error| self.lost(error))?)
+        accepted.inspect_err(|error| self.lost(error))
     }
 
     /// Makes what a poll found durable together with the executions that it starts, and sees to it that they run.
@@ -161,9 +237,8 @@ impl Services {
         if !self.accepting() {
             return Err(Error::Closing);
         }
-        // In a task of its own, as in `accept`: what is committed runs.
-        let accepting = self.clone().accept_all(deployed.clone(), starts, poll);
-        self.tracker.spawn(accepting).await.unwrap_or(Err(Error::Closing))
+        // As in `accept`: what is committed runs.
+        lasting(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
     }
 
     async fn accept_all(
@@ -191,13 +266,14 @@ impl Services {
                 key: None,
                 sendings: Vec::new(),
                 begins: false,
+                already: Already::default(),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
-        let accept =
-            || Accept { executions: executions.clone(), poll: Some(poll.clone()), ..Accept::default() };
+        let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
+        let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         self.accept_durably(&deployed, accept).await?;
-        for NewExecution { id, .. } in executions {
+        for id in ids {
             self.intake.enqueue(Queued::new(id, ahead));
         }
         Ok(())
@@ -216,7 +292,7 @@ impl Services {
         Ok(permit)
     }
 
-    async fn store_definition(&self, deployed: &Deployed) -> Result<(), Error> {
+    async fn store_definition(&self, deployed: &Deployed) -> Result<(), store::Error> {
         let automation = &deployed.automation;
         let hash = automation.definition;
         if self.intake.state().stored.contains(&hash) {
@@ -272,23 +348,36 @@ impl Services {
         run
     }
 
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, admitted: Admitted) -> Arc<Run> {
+        let Admitted { accepted_at: (started_at, _), origin, payload, results, .. } = admitted;
+        log_decided(&journal, &payload);
+        self.live(Live { deployed, journal, payload, started_at, origin, results })
+    }
+
     pub(super) fn spawn(self: &Arc<Self>, run: Arc<Run>, permit: Option<OwnedSemaphorePermit>) {
+        self.tracker.spawn(self.carry(run, permit));
+    }
+
+    /// Carries an execution on in a slot. Its place among others is taken at once, and not when this is first polled.
+    fn carry(
+        self: &Arc<Self>,
+        run: Arc<Run>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let automation = &run.deployed.automation.id;
         let span = tracing::info_span!("execution", id = %run.journal.id(), %automation);
         // Here and not in the task: who comes first has the place.
         let mut place = Place::new(self.clone(), run);
         let enters = place.enter();
-        self.tracker.spawn(
-            async move {
-                if enters {
-                    place.carry_on().await;
-                }
-                // The slot is free before anybody who waits for it is woken.
-                drop(permit);
-                drop(place);
+        async move {
+            if enters {
+                place.carry_on().await;
             }
-            .instrument(span),
-        );
+            // The slot is free before anybody who waits for it is woken.
+            drop(permit);
+            drop(place);
+        }
+        .instrument(span)
     }
 }
 
@@ -297,7 +386,7 @@ pub(super) struct Live {
     pub(super) deployed: Arc<Deployed>,
     pub(super) journal: Journal,
     pub(super) payload: Payload,
-    pub(super) started_at: jiff::Timestamp,
+    pub(super) started_at: Timestamp,
     pub(super) origin: Origin,
     pub(super) results: Option<Value>,
 }

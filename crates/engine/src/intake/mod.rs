@@ -16,7 +16,7 @@ use model::execution::{ExecutionId, Origin};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
-pub(crate) use accept::{Slot, Terms};
+pub(crate) use accept::{Admission, Slot, Terms};
 use gate::Gate;
 pub use signal::{Answer, SignalError};
 

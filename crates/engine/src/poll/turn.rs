@@ -70,7 +70,7 @@ impl Services {
             entry: Some(entry.clone()),
         };
         let accept = store::Accept { poll: Some(write), ..store::Accept::default() };
-        if let Err(error) = self.store.accept(accept).await {
+        if let Err(error) = self.store.accept(&accept).await {
             self.lost(&error);
         }
         self.polls.put(automation, standing);

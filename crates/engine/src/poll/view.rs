@@ -112,7 +112,7 @@ impl Engine {
             entry: None,
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
-        services.store.accept(accept).await.inspect_err(|error| services.lost(error))?;
+        services.store.accept(&accept).await.inspect_err(|error| services.lost(error))?;
         services.polls.put(automation, standing);
         Ok(())
     }

@@ -47,7 +47,7 @@ impl Run {
         let effect = action.spec().effect != Effect::Pure;
         if effect {
             // An effect may depend on all before it: none of that may be lost once it has happened.
-            self.journal.barrier().await?;
+            self.journal.before_effect().await?;
             self.journal.step_started(key, attempt);
             if step.on_interrupt == OnInterrupt::Fail {
                 // That it began must be known before it does (guarantee G6).

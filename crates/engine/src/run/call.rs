@@ -46,7 +46,7 @@ impl Run {
         match self.outcome_of(child, key, context).await {
             Ok(outcome) => result(call, outcome),
             Err(exit) => {
-                if !matches!(exit, Exit::Parked | Exit::Resting | Exit::Lost(_)) {
+                if !matches!(exit, Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_)) {
                     self.cancel_child(child);
                 }
                 Err(exit)
@@ -77,7 +77,7 @@ impl Run {
             return Err(refuse(ErrorKind::Limit, message));
         }
         // What it is given may depend on all before it.
-        self.journal.barrier().await?;
+        self.journal.before_effect().await?;
         let origin = Origin::Call {
             execution: self.journal.id(),
             step: key.to_owned(),
@@ -96,12 +96,12 @@ impl Run {
             ..Terms::default()
         };
         let accepted = self.services.accept(&deployed, start, terms).await;
-        let (child, _) = accepted.map_err(|error| match error {
+        let admission = accepted.map_err(|error| match error {
             crate::Error::Closing => Exit::Parked,
             crate::Error::Store(error) if error.outcome_unknown() => Exit::Lost(Arc::new(error)),
             error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
         })?;
-        Ok(child)
+        Ok(admission.id)
     }
 
     /// How the child ended. Where it rests, or waits its turn, this execution goes to rest as well.

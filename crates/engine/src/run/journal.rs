@@ -25,7 +25,7 @@ use pauses::Pauses;
 pub(crate) use pauses::{Due, Rest, Taken, Times, Wake};
 pub(crate) use restore::CameFrom;
 pub(crate) use retries::{Inside, Tries};
-use transit::Transit;
+use transit::{Accepting, Transit};
 
 use crate::clock::{Clock, Steady};
 use crate::told::Notice;
@@ -53,6 +53,8 @@ pub(crate) struct Journal {
     redactor: Redactor,
     /// Whether the execution has read a secret, so that there is something to hide.
     reads_secrets: AtomicBool,
+    /// Whether nothing of it is in the store yet.
+    unaccepted: AtomicBool,
     state: Mutex<State>,
     /// One append at a time, in order. Holds the append that is under way, so that a branch that is dropped while
     /// it waits does not leave its outcome unknown: the next one waits for it first.
@@ -138,13 +140,34 @@ impl Journal {
             ordered: has_undo(automation),
             redactor: around.redactor,
             reads_secrets: AtomicBool::new(false),
+            unaccepted: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, ahead, ..State::default() }),
             transit: tokio::sync::Mutex::new(Transit::after(1)),
         }
     }
 
+    /// The same of one that is to be accepted: that happens with its first commit, together with what it has done by
+    /// then, which is before it does anything that can be noticed outside.
+    pub(crate) fn to_accept(
+        id: ExecutionId,
+        automation: &Automation,
+        accepted_at: (Timestamp, SignedDuration),
+        around: Surroundings,
+        accepting: Accepting,
+    ) -> Self {
+        let mut journal = Self::new(id, automation, accepted_at, around);
+        *journal.transit.get_mut() = Transit::before(accepting);
+        *journal.unaccepted.get_mut() = true;
+        journal
+    }
+
     pub(crate) fn id(&self) -> ExecutionId {
         self.id
+    }
+
+    /// It was refused: what it did does not count.
+    fn was_refused(&self) {
+        self.state().outcome = None;
     }
 
     pub(crate) fn resumed(&self) -> bool {
@@ -198,7 +221,7 @@ impl Journal {
     /// Records the begin of a try with an outside effect, and tells whoever watches at once.
     pub(crate) fn step_started(&self, step: &str, attempt: u32) {
         let event = Event::StepStarted { at: self.clock.now(), step: step.to_owned(), attempt };
-        if self.notices.receiver_count() > 0 {
+        if self.is_watched() {
             self.tell(Status::Running, vec![event.clone()], Vec::new());
         }
         self.push(event);
@@ -368,8 +391,12 @@ impl Journal {
         state.pending.len() >= HEAVY || state.logs.len() >= HEAVY
     }
 
+    fn is_watched(&self) -> bool {
+        self.notices.receiver_count() > 0
+    }
+
     fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
-        if self.notices.receiver_count() > 0 {
+        if self.is_watched() {
             // Nobody may listen any more, which is no loss.
             let _ = self.notices.send(Notice::ExecutionEvents {
                 id: self.id,

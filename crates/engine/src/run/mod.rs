@@ -109,6 +109,8 @@ pub(crate) enum Exit {
     Parked,
     /// Nothing but pauses is left: the execution goes on when one of them ends.
     Resting,
+    /// The execution was not accepted: there is none, and nothing of it was to be noticed.
+    Refused,
     /// The journal cannot be written: what happens next is for the next start to find out.
     Lost(Arc<store::Error>),
 }
@@ -168,6 +170,8 @@ impl Run {
         };
         match exit {
             Exit::Lost(error) => self.services.lost(&error),
+            // Whoever asked is told, and there is nothing else of it.
+            Exit::Refused => return Carried::Left,
             exit => tracing::debug!(?exit, "execution parked"),
         }
         // What is known is kept; where the store is lost this fails again, which changes nothing.
@@ -276,7 +280,7 @@ impl Run {
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }
             Err(Exit::Cancelled) => return Ok(Outcome::Cancelled { reason: self.cancelled.reason() }),
-            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
         };
         let Some(outputs) = &self.deployed.automation.outputs else {
             return Ok(Outcome::Succeeded { result });
@@ -341,7 +345,7 @@ impl Run {
                 format!("the steps of `{what}` took longer than 5 minutes"),
             ),
             Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
-            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
         };
         self.journal.log(model::LogLevel::Error, None, &format!("`{what}` failed: {}", error.message));
         Ok(Some(error))

@@ -12,7 +12,7 @@ use trigger::{Rejection, response};
 use crate::catalog::{Mounted, hooked};
 use crate::engine::Engine;
 use crate::hooks::check_chain;
-use crate::intake::Terms;
+use crate::intake::{Admission, Terms};
 use crate::listen::Aside;
 use crate::told::Start;
 
@@ -72,7 +72,8 @@ impl Engine {
         let origin = if mounted.test { Origin::Test } else { Origin::Event };
         let terms = Terms { key: key.filter(|_| !mounted.test), results: Some(results), ..Terms::default() };
         let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
-        let (id, accepted) = accepted.map_err(|error| crate::hooks::refused(&error, false))?;
+        let Admission { id, accepted, .. } =
+            accepted.map_err(|error| crate::hooks::refused(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == Accepted::New {
             return Ok(answer);

@@ -83,8 +83,8 @@ impl<S: Store> Store for Noticed<S> {
         self.of(self.store.definition(hash)).await
     }
 
-    async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error> {
-        self.of(self.store.accept(accept)).await
+    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+        self.of(self.store.accept(&accept)).await
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {

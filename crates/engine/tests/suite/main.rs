@@ -9,6 +9,7 @@
 mod common;
 mod connections;
 
+mod acceptance;
 mod calls;
 mod checking;
 mod clock_steps;

@@ -46,7 +46,7 @@ pub(super) async fn unknown(place: &dyn Place) {
     let (known, unknown) = (definition("orders", "v1"), definition("orders", "never put"));
     store.put_definition(known.clone()).await.expect("it is put");
     let executions = vec![new(&known, 1, 1), new(&unknown, 1, 2)];
-    let refused = store.accept(Accept { executions, ..Accept::default() }).await;
+    let refused = store.accept(&Accept { executions, ..Accept::default() }).await;
     assert!(matches!(refused, Err(Error::NoSuchDefinition(hash)) if hash == unknown.hash), "{refused:?}");
     assert_eq!(store.execution(id(1, 1)).await.expect("it is read"), None);
     assert_eq!(store.definition(unknown.hash).await.expect("it is read"), None);

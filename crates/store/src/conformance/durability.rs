@@ -3,8 +3,8 @@
 use model::{ExecutionId, Status};
 
 use super::Place;
-use super::sample::{self, accept, append, end, id, one, step, success};
-use crate::{Accept, Error, Watermark};
+use super::sample::{self, accept, append, end, failure, finished, id, line, one, step, success};
+use crate::{Accept, Already, Error, Watermark};
 
 pub(super) async fn accept_is_durable(place: &dyn Place) {
     let store = place.open().await;
@@ -19,9 +19,45 @@ pub(super) async fn accept_is_durable(place: &dyn Place) {
     assert_eq!(store.definition(definition.hash).await.expect("it is read"), Some(definition.clone()));
     let begun = crate::NewExecution { begins: true, ..sample::new(&definition, 1, 2) };
     let id = begun.id;
-    store.accept(Accept { executions: vec![begun], ..Accept::default() }).await.expect("it is accepted");
+    store.accept(&Accept { executions: vec![begun], ..Accept::default() }).await.expect("it is accepted");
     let row = store.execution(id).await.expect("it is read").expect("it is there");
     assert_eq!(row.status, Status::Running, "what begins at once is never listed as queued");
+}
+
+pub(super) async fn accepted_with_what_happened(place: &dyn Place) {
+    let store = place.open().await;
+    let definition = sample::definition("orders", "steps: []");
+    store.put_definition(definition.clone()).await.expect("it is put");
+    let new = |random, events, lines: u32| crate::NewExecution {
+        begins: true,
+        already: Already { events, logs: (0..lines).map(|number| line(&number.to_string())).collect() },
+        ..sample::new(&definition, 1, random)
+    };
+    let (running, ended) =
+        (vec![step("first", 1_u32)], vec![step("first", 1_u32), finished(9, failure("no"))]);
+    let executions = vec![new(1, running.clone(), 0), new(2, ended.clone(), 2)];
+    accept(&*store, executions).await;
+    store
+        .append(&append(id(1, 1), 2, vec![step("second", 2_u32)], Status::Running))
+        .await
+        .expect("it goes on");
+    drop(store);
+    let store = place.open().await;
+    let row = async |id| store.execution(id).await.expect("it is read").expect("it is there");
+    let events = async |id| store.events(id).await.expect("they are read").expect("they are there");
+    assert_eq!(events(id(1, 1)).await[1..], [running[0].clone(), step("second", 2_u32)]);
+    assert_eq!(events(id(1, 2)).await[1..], ended);
+    let (first, second) = (row(id(1, 1)).await, row(id(1, 2)).await);
+    assert_eq!((first.status, first.events, first.finished_at), (Status::Running, 3, None));
+    assert_eq!((second.status, second.events, second.error.as_deref()), (Status::Failed, 3, Some("no")));
+    assert_eq!(second.finished_at, Some(sample::at(9)));
+    let logs = store.logs(id(1, 2), 1, 10).await.expect("they are read");
+    assert_eq!(logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["1"]);
+    assert_eq!(store.unfinished_count().await.expect("they are counted"), 1);
+    // What is done to those of another write is done to them too.
+    let filter = crate::ExecutionFilter { status: vec![Status::Failed], ..crate::ExecutionFilter::default() };
+    let page = crate::Page { before: None, limit: 10 };
+    assert_eq!(store.executions(&filter, page).await.expect("they are listed"), [second]);
 }
 
 pub(super) async fn append_is_durable(place: &dyn Place) {
@@ -42,7 +78,7 @@ pub(super) async fn close_finishes_the_queue(place: &dyn Place) {
         .map(|random| {
             let (store, new) = (store.clone(), sample::new(&definition, 1, random));
             tokio::spawn(
-                async move { store.accept(Accept { executions: vec![new], ..Accept::default() }).await },
+                async move { store.accept(&Accept { executions: vec![new], ..Accept::default() }).await },
             )
         })
         .collect();
@@ -67,7 +103,7 @@ pub(super) async fn nothing_after_close(place: &dyn Place) {
     store.close().await.expect("it closes");
     store.close().await.expect("closing again changes nothing");
     let late =
-        store.accept(Accept { executions: vec![sample::new(&definition, 1, 1)], ..Accept::default() }).await;
+        store.accept(&Accept { executions: vec![sample::new(&definition, 1, 1)], ..Accept::default() }).await;
     assert!(matches!(late, Err(Error::Closed)), "{late:?}");
     assert!(matches!(store.events(id).await, Err(Error::Closed)));
 }
@@ -79,11 +115,11 @@ pub(super) async fn unfinished(place: &dyn Place) {
     let test = sample::with_origin(&definition, 9, 0, model::Origin::Test);
     accept(&*store, vec![test]).await;
     end(&*store, id(2, 0), 20, success()).await;
-    end(&*store, id(4, 0), 20, sample::failure("broken")).await;
+    end(&*store, id(4, 0), 20, failure("broken")).await;
     let watermark =
         Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: sample::at(5) };
     store
-        .accept(Accept { watermark: Some(watermark.clone()), ..Accept::default() })
+        .accept(&Accept { watermark: Some(watermark.clone()), ..Accept::default() })
         .await
         .expect("it is put");
     store

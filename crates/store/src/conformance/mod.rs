@@ -40,6 +40,9 @@ pub const RULES: &[(&str, Rule)] = &[
         Box::pin(durability::accept_is_durable(place))
     }),
     ("appended events are there after a restart", |place| Box::pin(durability::append_is_durable(place))),
+    ("what has happened already is accepted with it", |place| {
+        Box::pin(durability::accepted_with_what_happened(place))
+    }),
     ("what was queued when it was closed is there", |place| {
         Box::pin(durability::close_finishes_the_queue(place))
     }),

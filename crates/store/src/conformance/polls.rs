@@ -31,7 +31,7 @@ fn write(name: &str, cursor: &str, keys: impl IntoIterator<Item = String>, secon
 }
 
 async fn put(store: &dyn Store, write: PollWrite) {
-    store.accept(Accept { poll: Some(write), ..Accept::default() }).await.expect("it is written");
+    store.accept(&Accept { poll: Some(write), ..Accept::default() }).await.expect("it is written");
 }
 
 async fn seen(store: &dyn Store, automation: &AutomationId, keys: &[&str]) -> Vec<bool> {
@@ -49,7 +49,7 @@ pub(super) async fn with_executions(place: &dyn Place) {
     let definition = definition("orders", "steps: []");
     let orders = automation("orders");
     let refused = store
-        .accept(Accept {
+        .accept(&Accept {
             executions: vec![new(&definition, 1, 0)],
             poll: Some(write("orders", "a", keys(&["one"]), 1)),
             ..Accept::default()
@@ -64,7 +64,7 @@ pub(super) async fn with_executions(place: &dyn Place) {
         poll: Some(write("orders", "b", keys(&["one"]), 1)),
         ..Accept::default()
     };
-    assert_eq!(store.accept(accept).await.expect("they are accepted"), [Accepted::New, Accepted::New]);
+    assert_eq!(store.accept(&accept).await.expect("they are accepted"), [Accepted::New, Accepted::New]);
     store.close().await.expect("it closes");
     let store = place.open().await;
     assert_eq!(store.polls().await.expect("they are read"), [(orders.clone(), standing("b"))]);
@@ -87,9 +87,9 @@ pub(super) async fn keys_are_bounded(place: &dyn Place) {
     assert_eq!(seen(&*store, &orders, &["old", "new"]).await, [false, true]);
     assert_eq!(seen(&*store, &others, &["theirs"]).await, [true]);
     let too_many = write("orders", "d", (0..=PollWrite::MAX_KEYS).map(|number| number.to_string()), 4);
-    assert!(store.accept(Accept { poll: Some(too_many), ..Accept::default() }).await.is_err());
+    assert!(store.accept(&Accept { poll: Some(too_many), ..Accept::default() }).await.is_err());
     let too_long = write("orders", "d", ["x".repeat(PollWrite::MAX_KEY_BYTES + 1)], 4);
-    assert!(store.accept(Accept { poll: Some(too_long), ..Accept::default() }).await.is_err());
+    assert!(store.accept(&Accept { poll: Some(too_long), ..Accept::default() }).await.is_err());
 }
 
 /// Of the polls of an Automation the latest are kept.

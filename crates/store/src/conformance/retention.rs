@@ -19,7 +19,7 @@ pub(super) async fn keeps_keys_and_watermarks(place: &dyn Place) {
     let watermark = Watermark { automation: automation("orders"), schedule: "hourly".into(), instant: at(1) };
     let executions = vec![with_key(&definition, 1, 1, "tick")];
     store
-        .accept(Accept { executions, watermark: Some(watermark.clone()), ..Accept::default() })
+        .accept(&Accept { executions, watermark: Some(watermark.clone()), ..Accept::default() })
         .await
         .expect("it is accepted");
     let logs = vec![line("hello")];

@@ -7,7 +7,7 @@ use model::{
     Status, StepOutcome, Value,
 };
 
-use crate::{Accept, Accepted, Append, Definition, ExecutionFilter, NewExecution, Page, Store};
+use crate::{Accept, Accepted, Already, Append, Definition, ExecutionFilter, NewExecution, Page, Store};
 
 /// A time, `seconds` after a fixed one.
 pub(super) fn at(seconds: i64) -> Timestamp {
@@ -45,7 +45,14 @@ pub(super) fn with_origin(definition: &Definition, seconds: i64, random: u8, ori
         origin,
         payload: Payload::manual(Map::new()),
     };
-    NewExecution { id: id(seconds, random), started, key: None, sendings: Vec::new(), begins: false }
+    NewExecution {
+        id: id(seconds, random),
+        started,
+        key: None,
+        sendings: Vec::new(),
+        begins: false,
+        already: Already::default(),
+    }
 }
 
 /// As [`new`], with a key.
@@ -55,7 +62,7 @@ pub(super) fn with_key(definition: &Definition, seconds: i64, random: u8, key: &
 
 /// Accepts these executions.
 pub(super) async fn accept(store: &dyn Store, executions: Vec<NewExecution>) -> Vec<Accepted> {
-    store.accept(Accept { executions, ..Accept::default() }).await.expect("they are accepted")
+    store.accept(&Accept { executions, ..Accept::default() }).await.expect("they are accepted")
 }
 
 /// A definition that is put, and its one execution.

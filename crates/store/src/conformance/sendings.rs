@@ -86,7 +86,7 @@ pub(super) async fn bounded(place: &dyn Place) {
     let many = vec![named(1, None, 10); Sending::MAX + 1];
     let accept =
         crate::Accept { executions: vec![with(new(&definition, 1, 1), &many)], ..crate::Accept::default() };
-    assert!(matches!(store.accept(accept).await, Err(crate::Error::Invalid { .. })));
+    assert!(matches!(store.accept(&accept).await, Err(crate::Error::Invalid { .. })));
     let executions = (1..=200_u8).map(|n| with(new(&definition, 1, n), &[named(n, None, 10)])).collect();
     sample::accept(&*store, executions).await;
     for gone in [90, 90, 20, 0] {

@@ -17,7 +17,7 @@ pub(super) async fn accept_is_atomic(place: &dyn Place) {
         Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: at(7) };
     // The second has an id that is taken.
     let executions = vec![with_key(&definition, 5, 5, "fresh"), new(&definition, 0, 0)];
-    let refused = store.accept(Accept { executions, watermark: Some(watermark), ..Accept::default() }).await;
+    let refused = store.accept(&Accept { executions, watermark: Some(watermark), ..Accept::default() }).await;
     assert!(matches!(refused, Err(Error::Exists(id)) if id == taken), "{refused:?}");
     assert_eq!(store.execution(id(5, 5)).await.expect("it is read"), None);
     assert_eq!(store.watermarks().await.expect("they are read"), []);
@@ -25,7 +25,7 @@ pub(super) async fn accept_is_atomic(place: &dyn Place) {
     assert_eq!(accepted, [Accepted::New], "the key was not left taken");
 
     let unstarted = crate::NewExecution { started: finished(1, success()), ..new(&definition, 8, 8) };
-    let refused = store.accept(Accept { executions: vec![unstarted], ..Accept::default() }).await;
+    let refused = store.accept(&Accept { executions: vec![unstarted], ..Accept::default() }).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn keys_are_unique_under_load(place: &dyn Place) {
         .map(|random| {
             let (store, new) = (store.clone(), with_key(&definition, 1, random, "the tick"));
             tokio::spawn(
-                async move { store.accept(Accept { executions: vec![new], ..Accept::default() }).await },
+                async move { store.accept(&Accept { executions: vec![new], ..Accept::default() }).await },
             )
         })
         .collect();
@@ -87,7 +87,7 @@ pub(super) async fn watermark_with_executions(place: &dyn Place) {
     for (schedule, seconds) in [("hourly", 10), ("hourly", 20), ("daily", 15)] {
         let executions = vec![new(&definition, seconds, 0)];
         let accept = Accept { executions, watermark: Some(mark(schedule, seconds)), ..Accept::default() };
-        store.accept(accept).await.expect("it is accepted");
+        store.accept(&accept).await.expect("it is accepted");
         assert_eq!(store.watermarks().await.expect("they are read"), [mark(schedule, seconds)]);
         assert!(store.execution(id(seconds, 0)).await.expect("it is read").is_some());
     }
@@ -139,7 +139,7 @@ pub(super) async fn refusals_stay_alone(place: &dyn Place) {
             };
             let store = store.clone();
             tokio::spawn(
-                async move { store.accept(Accept { executions: vec![new], ..Accept::default() }).await },
+                async move { store.accept(&Accept { executions: vec![new], ..Accept::default() }).await },
             )
         })
         .collect();

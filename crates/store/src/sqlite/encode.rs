@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::fmt;
 
 use jiff::Timestamp;
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Status};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::blobs::{Cut, Hash};
 use crate::contract::{
-    Accept, Address, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait, Watermark,
+    Accept, Address, Already, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait,
+    Watermark,
 };
 use crate::{Accepted, Error};
 
@@ -21,6 +22,9 @@ const HOLDING_SHELF: i64 = 7;
 
 /// Added to the shelf of a test.
 const TEST_SHELF: i64 = 8;
+
+/// The shelf of executions that wait for a slot.
+const QUEUE_SHELF: i64 = 16;
 
 /// What the writer is asked to do.
 #[derive(Debug)]
@@ -93,8 +97,12 @@ pub(super) struct NewRow {
     pub(super) status: Status,
     pub(super) shelf: i64,
     pub(super) started_ns: i64,
+    pub(super) finished_ns: Option<i64>,
+    pub(super) error: Option<String>,
+    pub(super) count: u32,
     pub(super) body: String,
     pub(super) cuts: Vec<Cut>,
+    pub(super) lines: Option<(u32, String)>,
     pub(super) key: Option<String>,
     pub(super) sendings: Vec<Sending>,
 }
@@ -147,10 +155,10 @@ pub(super) struct StateChange {
 
 impl Work {
     /// What [`Accept`] asks for.
-    pub(super) fn accept(accept: Accept) -> Result<Self, Error> {
-        let executions = accept.executions.into_iter().map(NewRow::of).collect::<Result<_, _>>()?;
-        let poll = accept.poll.map(PollRow::of).transpose()?.map(Box::new);
-        Ok(Self::Accept { executions, watermark: accept.watermark, poll })
+    pub(super) fn accept(accept: &Accept) -> Result<Self, Error> {
+        let executions = accept.executions.iter().map(NewRow::of).collect::<Result<_, _>>()?;
+        let poll = accept.poll.as_ref().map(PollRow::of).transpose()?.map(Box::new);
+        Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll })
     }
 
     /// A subscription to keep.
@@ -165,11 +173,7 @@ impl Work {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
         let body = if count > 0 { Some(json(&append.events)?) } else { None };
-        let lines = match u32::try_from(append.logs.len()).map_err(|_| too_many())? {
-            0 => None,
-            count => Some((count, json(&append.logs)?)),
-        };
-        let (finished_ns, error) = ending(append);
+        let (finished_ns, error) = ending(append.status, append.events.last());
         let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
         waits.as_deref().map_or(Ok(()), check_waits)?;
         Ok(Self::Append(Box::new(AppendRow {
@@ -178,7 +182,7 @@ impl Work {
             count,
             body,
             cuts: Vec::new(),
-            lines,
+            lines: lines(&append.logs)?,
             status: append.status,
             shelf: shelf(append.status, append.holds, false),
             finished_ns,
@@ -222,7 +226,11 @@ impl Work {
             Self::Accept { executions, poll, .. } => {
                 let rows = executions.iter();
                 let bytes = |row: &NewRow| {
-                    256 + row.body.len() + row.key.as_ref().map_or(0, String::len) + 96 * row.sendings.len()
+                    let lines = row.lines.as_ref().map_or(0, |(_, lines)| lines.len());
+                    256 + row.body.len()
+                        + lines
+                        + row.key.as_ref().map_or(0, String::len)
+                        + 96 * row.sendings.len()
                 };
                 rows.map(bytes).sum::<usize>() + poll.as_ref().map_or(0, |poll| poll.bytes())
             }
@@ -250,9 +258,22 @@ impl Work {
 }
 
 impl NewRow {
-    fn of(new: NewExecution) -> Result<Self, Error> {
-        let body = json(std::slice::from_ref(&new.started))?;
-        let Event::Started { at, automation, definition, origin, .. } = new.started else {
+    fn of(new: &NewExecution) -> Result<Self, Error> {
+        let Already { events, logs } = &new.already;
+        let count =
+            u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
+        let body = match events.as_slice() {
+            [] => json(std::slice::from_ref(&new.started))?,
+            events => json(&std::iter::once(&new.started).chain(events).collect::<Vec<_>>())?,
+        };
+        let status = match events.last() {
+            Some(Event::Finished { outcome, .. }) => outcome.status(),
+            Some(_) => Status::Running,
+            None if new.begins => Status::Running,
+            None => Status::Queued,
+        };
+        let (lines, (finished_ns, error)) = (lines(logs)?, ending(status, events.last()));
+        let Event::Started { at, automation, definition, origin, .. } = &new.started else {
             return Err(Error::Invalid {
                 reason: "the first event of an execution must be `started`".to_owned(),
             });
@@ -262,16 +283,20 @@ impl NewRow {
         }
         Ok(Self {
             id: new.id,
-            automation,
-            definition,
-            status: if new.begins { Status::Running } else { Status::Queued },
-            shelf: shelf(Status::Queued, false, origin.is_test()),
-            origin: to_json(&origin)?,
-            started_ns: to_ns(at),
+            automation: automation.clone(),
+            definition: *definition,
+            status,
+            shelf: shelf(status, false, origin.is_test()),
+            origin: to_json(origin)?,
+            started_ns: to_ns(*at),
+            finished_ns,
+            error,
+            count,
             body,
             cuts: Vec::new(),
-            key: new.key,
-            sendings: new.sendings,
+            lines,
+            key: new.key.clone(),
+            sendings: new.sendings.clone(),
         })
     }
 }
@@ -298,7 +323,8 @@ pub(super) fn status_of(code: i64) -> Option<Status> {
 /// while it waits.
 pub(super) fn shelf(status: Status, holds: bool, test: bool) -> i64 {
     let base = match status {
-        Status::Queued | Status::Running => 0,
+        Status::Queued => QUEUE_SHELF,
+        Status::Running => 0,
         Status::Waiting => {
             if holds {
                 HOLDING_SHELF
@@ -312,7 +338,7 @@ pub(super) fn shelf(status: Status, holds: bool, test: bool) -> i64 {
 }
 
 /// Every shelf of executions that have not ended, as a list in SQL.
-pub(super) const OPEN_SHELVES: &str = "(0, 6, 7, 8, 14, 15)";
+pub(super) const OPEN_SHELVES: &str = "(0, 6, 7, 8, 14, 15, 16, 24)";
 
 /// Nanoseconds since the epoch; what lies before 1677 or after 2262 becomes the end of that range.
 pub(super) fn to_ns(at: Timestamp) -> i64 {
@@ -336,12 +362,20 @@ fn json<T: serde::Serialize>(items: &[T]) -> Result<String, Error> {
     serde_json::to_string(items).map_err(|error| Error::Invalid { reason: error.to_string() })
 }
 
+/// Log lines as they are stored, with their number; nothing where there are none.
+fn lines(logs: &[LogLine]) -> Result<Option<(u32, String)>, Error> {
+    match u32::try_from(logs.len()).map_err(|_| too_many())? {
+        0 => Ok(None),
+        count => Ok(Some((count, json(logs)?))),
+    }
+}
+
 /// When and with what error an execution ends by these events, if it does.
-fn ending(append: &Append) -> (Option<i64>, Option<String>) {
-    if !append.status.is_terminal() {
+fn ending(status: Status, last: Option<&Event>) -> (Option<i64>, Option<String>) {
+    if !status.is_terminal() {
         return (None, None);
     }
-    match append.events.last() {
+    match last {
         Some(Event::Finished { at, outcome }) => {
             let error = outcome.message().map(|message| message.chars().take(MAX_ERROR_CHARS).collect());
             (Some(to_ns(*at)), error)
@@ -437,14 +471,13 @@ mod tests {
     }
 
     #[test]
-    fn queued_and_running_share_a_shelf_those_that_wait_and_tests_stand_apart() {
-        assert_eq!(shelf(Status::Queued, false, false), shelf(Status::Running, true, false));
+    fn every_status_and_every_kind_of_waiting_has_a_shelf_of_its_own_tests_apart() {
         assert_ne!(shelf(Status::Queued, false, true), shelf(Status::Queued, false, false));
         assert_eq!(shelf(Status::Stuck, false, true), 13);
         let mut all = HashSet::new();
         for (status, test) in Status::ALL.into_iter().flat_map(|status| [(status, false), (status, true)]) {
             for shelf in HashSet::from([false, true].map(|holds| shelf(status, holds, test))) {
-                assert!(all.insert(shelf) || status == Status::Running, "{status:?}");
+                assert!(all.insert(shelf), "{status:?}");
                 let listed = OPEN_SHELVES.trim_matches(['(', ')']).split(", ");
                 let open = listed.map(|open| open.parse()).any(|open| open == Ok(shelf));
                 assert_eq!(open, !status.is_terminal(), "{status:?}");

@@ -173,7 +173,7 @@ impl Store for SqliteStore {
         self.0.pool.read(move |connection| read::definition(connection, hash)).await
     }
 
-    async fn accept(&self, accept: Accept) -> Result<Vec<Accepted>, Error> {
+    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
         // A watermark alone takes no room.
         if !accept.executions.is_empty() && self.0.gauge.room() == Room::None {
             return Err(Error::Full);

@@ -4,7 +4,7 @@
 use model::Status;
 use rusqlite::ToSql;
 
-use super::encode::{OPEN_SHELVES, id_prefix, shelf, status_code, to_ns};
+use super::encode::{OPEN_SHELVES, id_prefix, shelf, to_ns};
 use crate::contract::{ExecutionFilter, Page};
 
 /// The most executions of a page.
@@ -62,7 +62,7 @@ pub(super) fn page(filter: &ExecutionFilter, page: Page) -> Query {
 
 /// Executions that have not come to an end, oldest first; of those that wait only those that hold a place.
 pub(super) fn unfinished() -> String {
-    oldest(COLUMNS, &[(Status::Running, false), (Status::Waiting, true)])
+    oldest(COLUMNS, &[(Status::Queued, false), (Status::Running, false), (Status::Waiting, true)])
 }
 
 /// Executions that wait, oldest first: the id, whether it holds a place, when its first wait is over.
@@ -114,8 +114,7 @@ fn conditions(filter: &ExecutionFilter, page: Page) -> (String, Values) {
     (conditions, values)
 }
 
-/// The conditions that pick the ranges of the index. Queued and running share a shelf, where the status decides;
-/// those that wait have two.
+/// The conditions that pick the ranges of the index: a shelf for each status, two for those that wait.
 fn shelves(filter: &ExecutionFilter) -> Vec<String> {
     let wanted = |status: &Status| filter.status.is_empty() || filter.status.contains(status);
     let kinds = match filter.test {
@@ -124,25 +123,14 @@ fn shelves(filter: &ExecutionFilter) -> Vec<String> {
     };
     let mut ranges = Vec::new();
     for test in kinds {
-        let shared = shelf(Status::Queued, false, test);
-        match (wanted(&Status::Queued), wanted(&Status::Running)) {
-            (true, true) => ranges.push(format!("shelf = {shared}")),
-            (true, false) => ranges.push(one_of(shared, Status::Queued)),
-            (false, true) => ranges.push(one_of(shared, Status::Running)),
-            (false, false) => {}
-        }
         if wanted(&Status::Waiting) {
             let waiting = [false, true].map(|holds| shelf(Status::Waiting, holds, test));
             ranges.extend(waiting.map(|shelf| format!("shelf = {shelf}")));
         }
-        let ended = Status::ALL.into_iter().filter(|status| status.is_terminal() && wanted(status));
-        ranges.extend(ended.map(|status| format!("shelf = {}", shelf(status, false, test))));
+        let others = Status::ALL.into_iter().filter(|status| *status != Status::Waiting && wanted(status));
+        ranges.extend(others.map(|status| format!("shelf = {}", shelf(status, false, test))));
     }
     ranges
-}
-
-fn one_of(shelf: i64, status: Status) -> String {
-    format!("shelf = {shelf} AND status = {}", status_code(status))
 }
 
 /// What SQLite says it will do.

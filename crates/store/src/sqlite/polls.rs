@@ -126,7 +126,7 @@ fn parsed<T: serde::de::DeserializeOwned>(body: &str, what: &str) -> Result<T, E
 
 impl PollRow {
     /// As [`PollWrite`] says it.
-    pub(super) fn of(write: PollWrite) -> Result<Self, Error> {
+    pub(super) fn of(write: &PollWrite) -> Result<Self, Error> {
         let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
         if write.keys.len() > PollWrite::MAX_KEYS {
             let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());
@@ -137,10 +137,10 @@ impl PollRow {
         }
         let at = write.entry.as_ref().map(|entry| entry.at).or(write.standing.polled_at);
         Ok(Self {
-            automation: write.automation,
+            automation: write.automation.clone(),
             standing: serde_json::to_string(&write.standing).map_err(json)?,
             forget: write.forget,
-            keys: write.keys,
+            keys: write.keys.clone(),
             at_ns: at.map_or(0, to_ns),
             entry: write.entry.as_ref().map(serde_json::to_string).transpose().map_err(json)?,
         })

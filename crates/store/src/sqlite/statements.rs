@@ -35,8 +35,9 @@ impl<'connection> Statements<'connection> {
             find_key: connection.prepare("SELECT execution FROM keys WHERE automation = ?1 AND key = ?2")?,
             new_execution: connection.prepare(
                 "INSERT INTO executions \
-                   (id, automation, definition, origin, status, shelf, started_ns, events, logs) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, 0) ON CONFLICT DO NOTHING",
+                   (id, automation, definition, origin, status, shelf, started_ns, finished_ns, error, events, \
+                    logs) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING",
             )?,
             new_events: connection
                 .prepare("INSERT INTO events (execution, first, body) VALUES (?1, ?2, ?3)")?,

@@ -124,13 +124,29 @@ fn accept_one(
         return Ok(Accepted::Duplicate(ExecutionId::from_bytes(owner)));
     }
     let definition = row.definition.as_bytes();
-    let status = status_code(row.status);
-    let values = params![id, automation, definition, row.origin, status, row.shelf, row.started_ns];
+    let NewRow { origin, shelf, started_ns, finished_ns, error, count, .. } = row;
+    let (status, lines) = (status_code(row.status), row.lines.as_ref().map_or(0, |(count, _)| *count));
+    let values = params![
+        id,
+        automation,
+        definition,
+        origin,
+        status,
+        shelf,
+        started_ns,
+        finished_ns,
+        error,
+        count,
+        lines
+    ];
     if statements.new_execution.execute(values)? == 0 {
         return Err(Fault::Undo(Error::Exists(row.id)));
     }
     statements.new_events.execute(params![id, 0, row.body])?;
     blobs::note(connection, row.id, 0, &row.cuts)?;
+    if let Some((count, lines)) = &row.lines {
+        statements.new_logs.execute(params![id, count, lines])?;
+    }
     sendings::take(connection, row)?;
     Ok(Accepted::New)
 }

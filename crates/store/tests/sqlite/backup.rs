@@ -28,7 +28,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
             for turn in 0..u32::MAX {
                 let number = 1 + turn * WRITERS + writer;
                 let bytes = if turn % 4 == 0 { 80_000 } else { 200 };
-                store.accept(accept(number, bytes)).await.expect("it is accepted");
+                store.accept(&accept(number, bytes)).await.expect("it is accepted");
                 for first in [1, 2] {
                     store.append(&pause(number, first, 200)).await.expect("it is appended");
                 }
@@ -79,7 +79,7 @@ async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_an
     let (from, to) = (directory.path().join("data"), directory.path().join("copy"));
     let store = SqliteStore::open(&from, options()).expect("it opens");
     prepare(&store).await;
-    store.accept(accept(1, 80_000)).await.expect("it is accepted");
+    store.accept(&accept(1, 80_000)).await.expect("it is accepted");
     SqliteStore::back_up(&from, &to).expect("it is copied");
     let refused = SqliteStore::back_up(&from, &to).expect_err("there is one");
     assert!(matches!(refused, Error::Backup { .. }), "{refused}");
@@ -105,7 +105,7 @@ async fn a_backup_of_what_is_damaged_is_refused_and_leaves_nothing() {
     let (from, to) = (directory.path().join("data"), directory.path().join("copy"));
     let store = SqliteStore::open(&from, options()).expect("it opens");
     prepare(&store).await;
-    store.accept(accept(1, 80_000)).await.expect("it is accepted");
+    store.accept(&accept(1, 80_000)).await.expect("it is accepted");
     let file = blob_files(&from).remove(0);
     std::fs::write(&file, text(1, 80_000)).expect("it is written");
     let refused = SqliteStore::back_up(&from, &to).expect_err("it is damaged");

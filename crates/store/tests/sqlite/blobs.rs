@@ -38,8 +38,8 @@ async fn input(store: &SqliteStore, number: u32) -> Result<String, Error> {
 async fn a_large_value_is_a_file_for_its_owner_alone_and_comes_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
-    store.accept(accept(1, LARGE)).await.expect("it is accepted");
-    store.accept(accept(2, 1000)).await.expect("it is accepted");
+    store.accept(&accept(1, LARGE)).await.expect("it is accepted");
+    store.accept(&accept(2, 1000)).await.expect("it is accepted");
     store.append(&step(1, 1, LARGE)).await.expect("it is appended");
     let files = blob_files(directory.path());
     assert_eq!(files.len(), 2, "one a large value, none for small ones");
@@ -61,7 +61,7 @@ async fn the_same_value_is_one_file_until_nothing_has_it() {
         let mut same = new(number, LARGE);
         same.started = new(9, LARGE).started;
         let executions = vec![same];
-        store.accept(store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
+        store.accept(&store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
     }
     assert_eq!(blob_files(directory.path()).len(), 1);
     let all = || Prune::new(PruneRule::EndedBefore(at(5000)));
@@ -82,7 +82,7 @@ async fn what_compresses_well_takes_little_room() {
     let result = "the same again ".repeat(100_000);
     let outcome = model::StepOutcome::Succeeded { result: result.as_str().into() };
     easy.events = vec![Event::StepFinished { at: at(1), step: "easy".to_owned(), took_us: 1, outcome }];
-    store.accept(accept(1, 10)).await.expect("it is accepted");
+    store.accept(&accept(1, 10)).await.expect("it is accepted");
     store.append(&easy.clone()).await.expect("it is appended");
     assert!(store.info().await.expect("it is told").blob_bytes < 15_000);
     let events = store.events(id(1)).await.expect("it is read").expect("it is there");
@@ -94,7 +94,7 @@ async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
     for missing in [true, false] {
         let directory = tempfile::tempdir().expect("a directory");
         let store = open(directory.path(), options()).await;
-        store.accept(accept(1, LARGE)).await.expect("it is accepted");
+        store.accept(&accept(1, LARGE)).await.expect("it is accepted");
         let file = blob_files(directory.path()).remove(0);
         if missing {
             std::fs::remove_file(&file).expect("it goes");
@@ -109,7 +109,7 @@ async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
         assert!(store.execution(id(1)).await.expect("it is read").is_some(), "lists do not need it");
         // The same value, come anew, makes it whole.
         let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
-        store.accept(store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
+        store.accept(&store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
         assert_eq!(input(&store, 1).await.expect("it is read"), text(1, LARGE));
     }
 }
@@ -120,13 +120,13 @@ async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
     let failpoints = Failpoints::default();
     let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
     failpoints.fail_next_commit(CommitFault::NotWritten);
-    let error = store.accept(accept(1, LARGE)).await.expect_err("it is not committed");
+    let error = store.accept(&accept(1, LARGE)).await.expect_err("it is not committed");
     assert!(error.outcome_unknown());
     assert_eq!(blob_files(directory.path()).len(), 1, "a blob is written before the row that names it");
     drop(store);
     let store = open(directory.path(), options()).await;
     assert!(store.events(id(1)).await.expect("it is read").is_none());
-    store.accept(accept(2, LARGE)).await.expect("it is accepted");
+    store.accept(&accept(2, LARGE)).await.expect("it is accepted");
     assert_eq!(store.tidy().await.expect("it is tidied"), 1);
     assert_eq!(input(&store, 2).await.expect("it is read"), text(2, LARGE));
     assert_eq!(store.tidy().await.expect("it is tidied"), 0);
@@ -138,11 +138,12 @@ async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
     let failpoints = Failpoints::default();
     let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
     // Its one user is deleted but for its rows of events, so it is about to go itself.
-    store.accept(accept(1, LARGE)).await.expect("it is accepted");
+    store.accept(&accept(1, LARGE)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
     let held = failpoints.hold_writer();
     let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
-    let accepting = store.accept(store::Accept { executions, ..Default::default() });
+    let accept = store::Accept { executions, ..Default::default() };
+    let accepting = store.accept(&accept);
     let pruning = async {
         let pruned = store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await;
         pruned.expect("it prunes");
@@ -172,7 +173,7 @@ async fn values_that_come_and_go_at_once_are_never_lost() {
                 // Three values in all: each is dropped by one and taken up by another all the time.
                 let executions = vec![store::NewExecution { id: id(number), ..new(number % 3, 2000) }];
                 store
-                    .accept(store::Accept { executions, ..Default::default() })
+                    .accept(&store::Accept { executions, ..Default::default() })
                     .await
                     .expect("it is accepted");
                 assert_eq!(input(&store, number).await.expect("it is whole"), text(number % 3, 2000));
@@ -199,7 +200,7 @@ async fn values_that_come_and_go_at_once_are_never_lost() {
 async fn a_value_that_only_together_with_others_is_large_stays_where_it_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
-    store.accept(accept(1, 10)).await.expect("it is accepted");
+    store.accept(&accept(1, 10)).await.expect("it is accepted");
     let events: Vec<Event> = (1..=40).flat_map(|first| step(1, first, 5000).events).collect();
     let append = Append { events: events.clone(), ..step(1, 1, 0) };
     store.append(&append).await.expect("it is appended");

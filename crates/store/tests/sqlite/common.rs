@@ -7,7 +7,7 @@ use model::{
     AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
     Value,
 };
-use store::{Accept, Append, Definition, NewExecution, StateWrite, Store, Wait};
+use store::{Accept, Already, Append, Definition, NewExecution, StateWrite, Store, Wait};
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).expect("a time")
@@ -63,7 +63,14 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         origin: Origin::Manual,
         payload: Payload::manual(inputs),
     };
-    NewExecution { id: id(number), started, key: None, sendings: Vec::new(), begins: false }
+    NewExecution {
+        id: id(number),
+        started,
+        key: None,
+        sendings: Vec::new(),
+        begins: false,
+        already: Already::default(),
+    }
 }
 
 pub(crate) fn accept(number: u32, bytes: usize) -> Accept {

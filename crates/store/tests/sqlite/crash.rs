@@ -28,7 +28,7 @@ fn write_until_killed(directory: &str) {
                         let number = turn * 8 + writer + 1;
                         // One of the writers has large values: a blob and its row are apart for a moment.
                         let bytes = if writer == 0 { 80_000 } else { 200 };
-                        store.accept(accept(number, bytes)).await.expect("it is accepted");
+                        store.accept(&accept(number, bytes)).await.expect("it is accepted");
                         writeln!(std::io::stdout(), "stored {number} 1").expect("somebody reads");
                         for first in [1, 2] {
                             store.append(&pause(number, first, 200)).await.expect("it is appended");

@@ -29,7 +29,8 @@ async fn writes_that_wait_together_share_a_commit() {
     let (_directory, store) = store(&failpoints).await;
     let before = store.metrics();
     let held = failpoints.hold_writer();
-    let mut writes = pin!(unconstrained(join_all((1..=200).map(|number| store.accept(accept(number, 10))))));
+    let accepts: Vec<_> = (1..=200).map(|number| accept(number, 10)).collect();
+    let mut writes = pin!(unconstrained(join_all(accepts.iter().map(|accept| store.accept(accept)))));
     assert!(poll!(&mut writes).is_pending());
     drop(held);
     for accepted in writes.await {
@@ -48,11 +49,11 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
     for (fault, kept) in [(CommitFault::NotWritten, false), (CommitFault::Written, true)] {
         let failpoints = Failpoints::default();
         let (directory, store) = store(&failpoints).await;
-        store.accept(accept(1, 10)).await.expect("it is accepted");
+        store.accept(&accept(1, 10)).await.expect("it is accepted");
         let held = failpoints.hold_writer();
+        let accepts: Vec<_> = (2..=9).map(|number| accept(number, 10)).collect();
         let answers = {
-            let mut writes =
-                pin!(unconstrained(join_all((2..=9).map(|number| store.accept(accept(number, 10))))));
+            let mut writes = pin!(unconstrained(join_all(accepts.iter().map(|accept| store.accept(accept)))));
             assert!(poll!(&mut writes).is_pending());
             failpoints.fail_next_commit(fault);
             drop(held);
@@ -74,7 +75,7 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
         let store = reopen(&directory);
         assert!(store.execution(id(1)).await.expect("it is read").is_some());
         assert_eq!(store.execution(id(2)).await.expect("it is read").is_some(), kept);
-        store.accept(accept(99, 10)).await.expect("it writes again");
+        store.accept(&accept(99, 10)).await.expect("it writes again");
     }
 }
 
@@ -83,10 +84,10 @@ async fn a_commit_that_finds_no_space_is_refused_and_the_next_is_not() {
     let failpoints = Failpoints::default();
     let (_directory, store) = store(&failpoints).await;
     failpoints.fail_next_commit(CommitFault::Full);
-    let refused = store.accept(accept(1, 10)).await;
+    let refused = store.accept(&accept(1, 10)).await;
     assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
     assert_eq!(store.execution(id(1)).await.expect("it is read"), None);
-    store.accept(accept(1, 10)).await.expect("there is space again");
+    store.accept(&accept(1, 10)).await.expect("there is space again");
     store.close().await.expect("it closes well");
 }
 
@@ -97,11 +98,11 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
     let store = SqliteStore::open(directory.path(), options).expect("it opens");
     prepare(&store).await;
     // One that has ended, for pruning to make room.
-    store.accept(accept(1, 50_000)).await.expect("it is accepted");
+    store.accept(&accept(1, 50_000)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("it ends");
     let mut stored = 1;
     let refused = loop {
-        match store.accept(accept(stored + 1, 50_000)).await {
+        match store.accept(&accept(stored + 1, 50_000)).await {
             Ok(_) => stored += 1,
             Err(error) => break error,
         }
@@ -116,7 +117,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
         store.append(&end(number, 1)).await.expect("there is room for little things");
     }
     assert_eq!(store.prune(all, 1000).await.expect("it prunes"), u64::from(stored) - 1);
-    store.accept(accept(500, 50_000)).await.expect("there is room again");
+    store.accept(&accept(500, 50_000)).await.expect("there is room again");
 }
 
 #[tokio::test]
@@ -126,7 +127,7 @@ async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
     {
         let failpoints = Failpoints::default();
         let (directory, store) = store(&failpoints).await;
-        store.accept(accept(1, 10)).await.expect("it is accepted");
+        store.accept(&accept(1, 10)).await.expect("it is accepted");
         store.append(&pause(1, 1, 10)).await.expect("it is appended");
         failpoints.fail_next_commit(fault);
         let failed = store.append(&pause(1, 2, 10)).await.expect_err("the commit fails");
@@ -142,7 +143,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
     let options = Options { max_bytes: Some(1 << 20), durability: Durability::Relaxed, ..Options::default() };
     let store = SqliteStore::open(directory.path(), options).expect("it opens");
     prepare(&store).await;
-    store.accept(accept(1, 10)).await.expect("it is accepted");
+    store.accept(&accept(1, 10)).await.expect("it is accepted");
     let mut events = 1;
     let refused = loop {
         // The row of the execution is written first, and finds room; the events do not.
@@ -163,7 +164,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
         let failpoints = Failpoints::default();
         let (_directory, store) = store(&failpoints).await;
         for number in 1..=6 {
-            store.accept(accept(number, 10)).await.expect("it is accepted");
+            store.accept(&accept(number, 10)).await.expect("it is accepted");
             store.append(&pause(number, 1, 10)).await.expect("it is appended");
         }
         let held = failpoints.hold_writer();
@@ -173,7 +174,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
             append.state.push(StateWrite { scope: "shared".to_owned(), key: "turn".to_owned(), ..own });
             append
         };
-        let refused = async { if spoiled { Some(store.accept(accept(1, 10)).await) } else { None } };
+        let refused = async { if spoiled { Some(store.accept(&accept(1, 10)).await) } else { None } };
         let appends: Vec<_> = (1..=6).map(shared).collect();
         let appends = join_all(appends.iter().map(|append| store.append(append)));
         let mut writes = pin!(unconstrained(futures_util::future::join(appends, refused)));

@@ -17,7 +17,7 @@ async fn a_second_daemon_is_refused_by_name_until_the_first_is_gone() {
     let Error::Locked { path, pid } = refused else { panic!("{refused}") };
     assert_eq!(path, directory.path().join("cogwork.db.lock"));
     assert_eq!(pid, Some(std::process::id()));
-    first.accept(accept(1, 10)).await.expect("the first is not disturbed");
+    first.accept(&accept(1, 10)).await.expect("the first is not disturbed");
     first.close().await.expect("it closes");
     let second =
         SqliteStore::open(directory.path(), Options::default()).expect("closing lets go of the lock");
@@ -34,9 +34,9 @@ async fn a_reader_beside_the_daemon_sees_what_is_committed_and_writes_nothing() 
     let daemon = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
     prepare(&daemon).await;
     let reader = SqliteStore::open_read_only(directory.path()).expect("it opens beside");
-    daemon.accept(accept(1, 10)).await.expect("it is accepted");
+    daemon.accept(&accept(1, 10)).await.expect("it is accepted");
     assert!(reader.execution(id(1)).await.expect("it is read").is_some());
-    assert!(matches!(reader.accept(accept(2, 10)).await, Err(Error::ReadOnly)));
+    assert!(matches!(reader.accept(&accept(2, 10)).await, Err(Error::ReadOnly)));
     daemon.close().await.expect("a reader does not keep it from closing");
     assert!(reader.execution(id(1)).await.expect("it is still read").is_some());
     let alone = SqliteStore::open_read_only(directory.path().join("cogwork.db")).expect("it opens alone");
@@ -51,7 +51,7 @@ async fn dropping_the_last_handle_writes_what_is_queued_and_empties_the_log() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = SqliteStore::open(directory.path(), Options::default()).expect("it opens");
     prepare(&store).await;
-    store.accept(accept(1, 10)).await.expect("it is accepted");
+    store.accept(&accept(1, 10)).await.expect("it is accepted");
     drop(store);
     assert!(!directory.path().join("cogwork.db-wal").exists());
     let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
@@ -67,7 +67,7 @@ async fn a_weakened_promise_is_told() {
     let info = store.info().await.expect("it is read");
     assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
     assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
-    assert!(info.bytes > 0 && info.schema == 5 && info.location.ends_with("cogwork.db"), "{info:?}");
+    assert!(info.bytes > 0 && info.schema == 6 && info.location.ends_with("cogwork.db"), "{info:?}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn tables_of_a_later_release_are_refused() {
     drop(connection);
     for refused in [SqliteStore::open(&file, Options::default()), SqliteStore::open_read_only(&file)] {
         let error = refused.expect_err("it is refused");
-        assert!(matches!(error, Error::NewerSchema { found: 99, known: 5, .. }), "{error}");
+        assert!(matches!(error, Error::NewerSchema { found: 99, known: 6, .. }), "{error}");
     }
 }
 
@@ -111,16 +111,16 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     let store = SqliteStore::open(directory.path(), inline).expect("it opens");
     prepare(&store).await;
     // One with more events than a step deletes, some with large payloads.
-    store.accept(accept(1, 10)).await.expect("it is accepted");
+    store.accept(&accept(1, 10)).await.expect("it is accepted");
     for first in 1..=2500 {
         store.append(&step(1, first, 10)).await.expect("it is appended");
     }
     store.append(&end(1, 2501)).await.expect("it ends");
     for number in 2..=30 {
-        store.accept(accept(number, 200_000)).await.expect("it is accepted");
+        store.accept(&accept(number, 200_000)).await.expect("it is accepted");
         store.append(&end(number, 1)).await.expect("it ends");
     }
-    store.accept(accept(31, 10)).await.expect("it is accepted");
+    store.accept(&accept(31, 10)).await.expect("it is accepted");
     drop(store);
     let file = directory.path().join("cogwork.db");
     let size = || std::fs::metadata(&file).expect("it is there").len();
@@ -151,7 +151,7 @@ async fn the_log_stays_bounded_under_a_load_without_a_pause() {
     let log = || std::fs::metadata(directory.path().join("cogwork.db-wal")).expect("it is there").len();
     let mut longest = 0;
     for number in 1..=4000 {
-        store.accept(accept(number, 10)).await.expect("it is accepted");
+        store.accept(&accept(number, 10)).await.expect("it is accepted");
         longest = longest.max(log());
     }
     // Over 100 MB went through it; it starts over at 32 MiB, after at most one batch more.
@@ -164,7 +164,7 @@ async fn a_damaged_history_is_told_and_not_read_around() {
     let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
     prepare(&store).await;
     for number in [1, 2] {
-        store.accept(accept(number, 10)).await.expect("it is accepted");
+        store.accept(&accept(number, 10)).await.expect("it is accepted");
         store.append(&step(number, 1, 10)).await.expect("it is appended");
         store.append(&step(number, 2, 10)).await.expect("it is appended");
     }

@@ -113,9 +113,10 @@ async fn a_file_of_version_2_remembers_from_now_on_what_is_sent() {
         key: None,
         sendings: vec![sending],
         begins: false,
+        already: store::Already::default(),
     };
     let accept = store::Accept { executions: vec![new(21), new(22)], ..store::Accept::default() };
-    let accepted = store.accept(accept).await.expect("they are accepted");
+    let accepted = store.accept(&accept).await.expect("they are accepted");
     assert_eq!(accepted, [store::Accepted::New, store::Accepted::Duplicate(id(21))]);
 }
 
@@ -130,6 +131,12 @@ async fn a_file_of_version_1_is_read() {
     let [row] = rows.as_slice() else { panic!("one execution, not {rows:?}") };
     assert_eq!((row.id, row.error.as_deref(), row.events), (id(1), Some("no"), 2));
     assert_eq!(row.finished_at.map(|at| at.to_string()).as_deref(), Some("2026-11-21T09:00:01Z"));
+    for (status, number) in [(Status::Queued, 3), (Status::Running, 2)] {
+        let filter =
+            ExecutionFilter { status: vec![status], test: Some(false), ..ExecutionFilter::default() };
+        let rows = store.executions(&filter, Page { before: None, limit: 10 }).await.expect("it is listed");
+        assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [id(number)], "{status:?}");
+    }
     let events = store.events(row.id).await.expect("it is read").expect("it is there");
     let execution = model::Execution::fold(row.id, events).expect("it folds");
     assert_eq!(execution.status(), Status::Failed);
@@ -148,7 +155,7 @@ async fn what_had_not_ended_in_a_file_of_version_1_goes_on_and_can_wait() {
     let file = directory.path().join("cogwork.db");
     version_1(&file);
     let refused = SqliteStore::open_read_only(&file).expect_err("a reader may not change the tables");
-    assert!(matches!(refused, Error::OlderSchema { found: 1, known: 5, .. }), "{refused}");
+    assert!(matches!(refused, Error::OlderSchema { found: 1, known: 6, .. }), "{refused}");
     let store = SqliteStore::open(&file, Options::default()).expect("it opens");
     let rows = store.unfinished(None, 10).await.expect("they are read");
     let found: Vec<_> = rows.iter().map(|row| (row.id, row.status)).collect();

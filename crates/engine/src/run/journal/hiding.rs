@@ -75,11 +75,16 @@ impl Journal {
         if self.has_nothing_to_hide() {
             return;
         }
-        for event in &mut append.events {
-            self.hide_event(event);
-        }
+        self.hide_events(&mut append.events);
         for write in &mut append.state {
             write.value = write.value.take().map(|value| self.redactor.value(value));
+        }
+    }
+
+    /// The same of events alone.
+    pub(super) fn hide_events(&self, events: &mut [Event]) {
+        if !self.has_nothing_to_hide() {
+            events.iter_mut().for_each(|event| self.hide_event(event));
         }
     }
 

@@ -1,11 +1,12 @@
 //! How what is recorded becomes durable.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use model::execution::{Event, LogLine, Outcome, Status};
-use store::{Append, Store};
+use store::{Accepted, Already, Append, Store};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
@@ -17,15 +18,26 @@ use crate::run::Exit;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Makes an execution durable, together with what has happened in it already.
+pub(crate) type Accepting =
+    Box<dyn FnOnce(Already) -> BoxFuture<'static, Result<Accepted, store::Error>> + Send>;
+
+/// What became of the acceptance of an execution.
+pub(crate) type Verdict = Result<Accepted, Arc<store::Error>>;
+
 /// How far the log has come in the store.
 pub(super) struct Transit {
     next: u32,
     committed_effects: u64,
+    /// How the execution is accepted, as long as nothing of it is written: its first steps may change nothing outside,
+    /// and then they are written together with it.
+    accepting: Option<Accepting>,
+    verdict: Verdict,
     under_way: Option<UnderWay>,
     lost: Option<Arc<store::Error>>,
 }
 
-/// An append that the store has not answered yet.
+/// A write that the store has not answered yet.
 struct UnderWay {
     events: u32,
     effects: u64,
@@ -34,7 +46,13 @@ struct UnderWay {
     told: Option<(Vec<Event>, Vec<LogLine>)>,
     /// Held until what was written under them is there to read.
     _locks: Vec<OwnedMutexGuard<()>>,
-    append: BoxFuture<'static, Result<(), store::Error>>,
+    write: BoxFuture<'static, Result<Written, store::Error>>,
+}
+
+/// What was written.
+enum Written {
+    Appended,
+    Accepted(Accepted),
 }
 
 /// Appends as soon as the store has room. What happened outside has happened: it is kept here, and nothing that
@@ -57,6 +75,20 @@ async fn once_there_is_room(
 }
 
 impl Journal {
+    /// Comes back when the execution is accepted and every recorded effect is committed: what happens outside from here
+    /// on can be noticed.
+    pub(crate) async fn before_effect(&self) -> Result<(), Exit> {
+        if self.unaccepted.load(Ordering::Relaxed) { self.commit().await } else { self.barrier().await }
+    }
+
+    /// What became of its acceptance, which is begun now at the latest.
+    pub(crate) async fn verdict(&self) -> Verdict {
+        let mut transit = self.transit.lock().await;
+        // That it fails is part of the verdict.
+        let _ = transit.accept(self).await;
+        transit.verdict.clone()
+    }
+
     /// Comes back when every recorded effect is committed.
     pub(crate) async fn barrier(&self) -> Result<(), Exit> {
         let recorded = self.state().effects;
@@ -73,7 +105,7 @@ impl Journal {
     /// Comes back when everything recorded so far is committed.
     pub(crate) async fn commit(&self) -> Result<(), Exit> {
         let mut transit = self.transit.lock().await;
-        transit.arrive(self).await?;
+        transit.accept(self).await?;
         let (mut append, effects, locks) = {
             let mut state = self.state();
             let nothing = state.pending.is_empty() && state.logs.is_empty() && state.writes.is_empty();
@@ -94,31 +126,76 @@ impl Journal {
             (append, state.effects, std::mem::take(&mut state.locks))
         };
         self.hide(&mut append);
-        let told = (self.notices.receiver_count() > 0).then(|| (append.events.clone(), append.logs.clone()));
+        let told = self.is_watched().then(|| (append.events.clone(), append.logs.clone()));
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
         let (store, clock, closing) = (self.store.clone(), self.clock.clone(), self.closing.clone());
-        let append = Box::pin(async move { once_there_is_room(&*store, append, &*clock, &closing).await });
-        transit.under_way = Some(UnderWay { events: count, effects, status, told, _locks: locks, append });
+        let write = Box::pin(async move {
+            once_there_is_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
+        });
+        transit.under_way = Some(UnderWay { events: count, effects, status, told, _locks: locks, write });
         transit.arrive(self).await
+    }
+
+    /// What has happened so far, to be written together with the acceptance, and the number of effects in it. Whatever
+    /// pauses or writes state is written after it.
+    fn already(&self) -> (Already, u64, Status) {
+        let mut state = self.state();
+        if state.pauses.is_changed() || !state.writes.is_empty() {
+            return (Already::default(), 0, Status::Running);
+        }
+        let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
+        let (events, logs) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs));
+        let effects = state.effects;
+        drop(state);
+        let mut already = Already { events, logs: self.hidden_lines(logs) };
+        self.hide_events(&mut already.events);
+        (already, effects, status)
     }
 }
 
 impl Transit {
     /// Of a log of which so many events are stored.
     pub(super) fn after(events: u32) -> Self {
-        Self { next: events, committed_effects: 0, under_way: None, lost: None }
+        let verdict = Ok(Accepted::New);
+        Self { next: events, committed_effects: 0, accepting: None, verdict, under_way: None, lost: None }
     }
 
-    /// Waits for the append that is under way, if one is.
+    /// Of the log of an execution that is not accepted yet.
+    pub(super) fn before(accepting: Accepting) -> Self {
+        Self { accepting: Some(accepting), ..Self::after(1) }
+    }
+
+    /// Has the execution accepted, if it is not, and waits for the write that is under way.
+    async fn accept(&mut self, journal: &Journal) -> Result<(), Exit> {
+        if let Some(accepting) = self.accepting.take() {
+            let (already, effects, status) = journal.already();
+            let told = journal.is_watched().then(|| (already.events.clone(), already.logs.clone()));
+            let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
+            let accepting = accepting(already);
+            let write = Box::pin(async move { accepting.await.map(Written::Accepted) });
+            self.under_way = Some(UnderWay { events, effects, status, told, _locks: Vec::new(), write });
+        }
+        self.arrive(journal).await
+    }
+
+    /// Waits for the write that is under way, if one is.
     async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         if let Some(error) = &self.lost {
             return Err(Exit::Lost(error.clone()));
         }
-        let Some(under_way) = &mut self.under_way else { return Ok(()) };
-        let result = (&mut under_way.append).await;
+        let Some(under_way) = &mut self.under_way else { return self.stands() };
+        let result = (&mut under_way.write).await;
         let Some(under_way) = self.under_way.take() else { return Ok(()) };
         match result {
-            Ok(()) => {
+            Ok(Written::Accepted(accepted)) if accepted != Accepted::New => {
+                self.verdict = Ok(accepted);
+                journal.was_refused();
+                self.stands()
+            }
+            Ok(written) => {
+                if matches!(written, Written::Accepted(_)) {
+                    journal.unaccepted.store(false, Ordering::Relaxed);
+                }
                 self.next += under_way.events;
                 self.committed_effects = under_way.effects;
                 // Who came to watch while the commit was under way has read the store without it, and is told at
@@ -127,11 +204,24 @@ impl Transit {
                 journal.tell(under_way.status, events, logs);
                 Ok(())
             }
+            Err(error) if journal.unaccepted.load(Ordering::Relaxed) => {
+                self.verdict = Err(Arc::new(error));
+                journal.was_refused();
+                self.stands()
+            }
             Err(error) => {
                 let error = Arc::new(error);
                 self.lost = Some(error.clone());
                 Err(Exit::Lost(error))
             }
+        }
+    }
+
+    /// Whether the execution was not refused.
+    fn stands(&self) -> Result<(), Exit> {
+        match self.verdict {
+            Ok(Accepted::New) => Ok(()),
+            _ => Err(Exit::Refused),
         }
     }
 }

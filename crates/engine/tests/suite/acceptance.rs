@@ -1,0 +1,97 @@
+//! An execution may begin before it is accepted, as long as nobody can tell.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use engine::{Engine, Error, Start};
+use model::execution::Origin;
+use model::{Map, Payload};
+use store::{ExecutionFilter, ExecutionRow, Page};
+
+use crate::common::{Peer, Project, call, manual, show, soon, stop};
+use crate::durability::Watched;
+
+async fn watched(yaml: &str) -> (Project, Arc<Watched>, Engine) {
+    let project = Project::with(yaml);
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    (project, store, engine)
+}
+
+/// Starts the Automation, as a task of its own.
+fn starting(engine: &Engine) -> tokio::task::JoinHandle<Result<model::ExecutionId, Error>> {
+    let engine = engine.clone();
+    tokio::spawn(async move {
+        let id = engine.catalog().find("test")?.automation.id.clone();
+        engine.run(&id, Start { payload: Payload::manual(Map::new()), origin: Origin::Manual }).await
+    })
+}
+
+async fn listed(engine: &Engine) -> Vec<ExecutionRow> {
+    let page = Page { before: None, limit: 100 };
+    engine.store().executions(&ExecutionFilter::default(), page).await.expect("they are read")
+}
+
+#[tokio::test]
+async fn nothing_goes_out_before_the_execution_is_accepted() {
+    let mut peer = Peer::new().await;
+    let steps = "  - set: {x: 1}\n".to_owned() + &call("a", &peer.base, "/a");
+    let (_project, store, engine) = watched(&manual(&steps)).await;
+    store.shut();
+    let start = starting(&engine);
+    store.held(1).await;
+    assert!(peer.asked_already().is_none() && !start.is_finished());
+    store.gate.add_permits(1000);
+    let asked = peer.asked().await;
+    let id = soon(start).await.expect("no panic").expect("it is accepted while the call goes on");
+    assert_eq!(listed(&engine).await[0].events, 2, "its start and what was set are one write");
+    asked.answer(200, "1").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_starts_something_does_not_wait_for_what_takes_time() {
+    for pause in ["wait: 10s", "code: \"export default () => { for (;;); };\"\n    timeout: 100ms"] {
+        let (project, _store, engine) = watched(&manual(&format!("  - {pause}\n"))).await;
+        let id = soon(starting(&engine)).await.expect("no panic").expect("it is accepted");
+        project.clock.advance(Duration::from_secs(10));
+        let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+        assert_eq!(outcome.starts_with("failed"), pause.starts_with("code"), "{outcome}");
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_finds_no_room_leaves_nothing_of_what_it_did() {
+    let (_project, store, engine) = watched(&manual("  - set: {x: 1}\n  - fail: no\n")).await;
+    store.full.store(1, Ordering::SeqCst);
+    let refused = soon(starting(&engine)).await.expect("no panic");
+    assert!(matches!(refused, Err(Error::Store(store::Error::Full))), "{refused:?}");
+    assert!(engine.status().accepting, "nothing is in doubt");
+    assert_eq!((listed(&engine).await.len(), engine.status().in_flight), (0, 0));
+    let id = soon(starting(&engine)).await.expect("no panic").expect("there is room again");
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "failed: no");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_goes_away_while_its_start_is_written_leaves_an_execution_that_runs() {
+    let (_project, store, engine) = watched(&manual("  - set: {x: 1}\n")).await;
+    store.shut();
+    let start = starting(&engine);
+    store.held(1).await;
+    start.abort();
+    assert!(start.await.is_err_and(|error| error.is_cancelled()));
+    store.gate.add_permits(1000);
+    soon(async {
+        while listed(&engine).await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let id = listed(&engine).await[0].id;
+    soon(engine.wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
