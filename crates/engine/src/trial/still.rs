@@ -84,7 +84,7 @@ impl<S: Store> Store for Noticed<S> {
     }
 
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
-        self.of(self.store.accept(&accept)).await
+        self.of(self.store.accept(accept)).await
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
