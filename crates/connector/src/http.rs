@@ -7,6 +7,7 @@ mod debug;
 mod failure;
 mod hosts;
 mod multipart;
+mod pieces;
 mod request;
 mod resolve;
 mod response;
@@ -36,12 +37,13 @@ pub use cassette::{
 pub use guard::AllowList;
 pub use hosts::{HostHealth, OPEN_AFTER, OPEN_AT_MOST, OPEN_FOR, RateLimit};
 pub use multipart::Part;
+pub use pieces::Pieces;
 pub use request::{Body, Request};
 pub use resolve::{Lookup, SystemLookup};
 pub use response::Response;
 
 pub(crate) use failure::{ErrorShape, dig};
-pub(crate) use request::{decode, encode};
+pub(crate) use request::{decode, encode, whole};
 pub(crate) use response::Reading;
 
 /// How many redirects of a GET or HEAD are followed (threat model 4.4).

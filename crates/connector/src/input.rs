@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use model::diagnostic::nearest;
-use model::value::Number;
+use model::value::{MOST_WHOLE, Number};
 use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
 
 /// Whole numbers up to here are exact as floats; beyond, a float may stand for several of them.
@@ -171,6 +171,10 @@ fn text(value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
         Value::Number(_) => {
             problems.push(path, "is a number that has lost digits on its way; give it as text, in quotes")
         }
+        Value::File(file) if file.data.is_kept() => match file.loaded(MOST_WHOLE) {
+            Ok(loaded) => text(&Value::from(loaded), path, problems),
+            Err(error) => problems.push(path, format_args!("is text: {error}")),
+        },
         Value::File(file) if file.text().is_some() => file.text().map(Value::from),
         _ => wrong(&InputType::Text, value, path, problems),
     }

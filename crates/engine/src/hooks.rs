@@ -8,6 +8,7 @@ mod credentials;
 mod desk;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use model::AutomationId;
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use model::value::{Map, Value};
+use model::value::{Files, Map, Value};
 use store::Accepted;
 use trigger::Rejection;
 use trigger::response;
@@ -48,6 +49,24 @@ impl Engine {
                 Some(Automation::DEFAULT_MAX_BODY)
             }
             _ => None,
+        }
+    }
+
+    /// Where the bodies of large requests are put while they arrive.
+    #[must_use]
+    pub fn files(&self) -> Arc<dyn Files> {
+        self.services().store.files()
+    }
+
+    /// Whether a large body that was sent to the address has to be in memory to be read, by its headers and how it begins.
+    #[must_use]
+    pub fn reads_whole(&self, token: &str, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
+        let catalog = self.services().catalog.load();
+        let Some(mounted) = catalog.mounted(token) else { return false };
+        match &mounted.deployed.automation.trigger {
+            Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
+            // What a connector takes of an event is a document.
+            _ => true,
         }
     }
 
@@ -111,8 +130,7 @@ impl Engine {
         if let Some(rule) = &webhook.rate_limit {
             self.services().hooks.pace(mounted, rule, self.services().clock.now())?;
         }
-        let signed = self.verify(mounted, webhook, &request)?;
-        let received = trigger::webhook::receive(webhook, request)?;
+        let (signed, received) = self.read(mounted, webhook, request).await?;
         if !self.condition_holds(mounted, &received.results)? {
             self.count_refused(Some(mounted), "filtered");
             return Ok(filtered());
@@ -128,8 +146,7 @@ impl Engine {
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
-        self.verify(mounted, webhook, request)?;
-        let mut received = trigger::webhook::receive(webhook, request.clone())?;
+        let (_, mut received) = self.read(mounted, webhook, request.clone()).await?;
         if !self.condition_holds(mounted, &received.results)? {
             return Ok(Some(filtered()));
         }
@@ -137,6 +154,29 @@ impl Engine {
         let id = services.intake.next_id(services.clock.now());
         self.decide(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
         Ok(received.payload.decided.and_then(|decided| decided.response))
+    }
+
+    /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Engine::verify`] does.
+    async fn read(
+        &self,
+        mounted: &Mounted,
+        webhook: &WebhookTrigger,
+        request: Request,
+    ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
+        let read = |engine: &Self, mounted: &Mounted, webhook: &WebhookTrigger, request: Request| {
+            let signed = engine.verify(mounted, webhook, &request)?;
+            Ok((signed, trigger::webhook::receive(webhook, request)?))
+        };
+        if !request.body.is_kept() {
+            return read(self, mounted, webhook, request);
+        }
+        // It is read from disk, where nobody waits for it.
+        let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
+        let reading = tokio::task::spawn_blocking(move || read(&engine, &mounted, &webhook, request));
+        reading.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request could not be read");
+            Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
+        })
     }
 
     /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.

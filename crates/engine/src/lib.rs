@@ -54,6 +54,7 @@ pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use connections::{
     ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
 };
+pub use connector::http::Pieces;
 pub use engine::Engine;
 pub use error::Error;
 pub use forecast::{Forecast, forecast_project};

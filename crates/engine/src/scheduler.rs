@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, Deployed};
 use crate::intake::Terms;
 use crate::reload::Listener;
 use crate::services::Services;
-use crate::timer::Timed;
+use crate::timer::{Due, Timed};
 use crate::told::Start;
 
 /// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
@@ -64,8 +64,8 @@ impl Timed for Timetable {
         self.take_over(&catalog, decided).await;
     }
 
-    fn next(&self) -> Option<Timestamp> {
-        self.order.first().map(|(at, _)| *at)
+    fn next(&self) -> Option<Due> {
+        self.order.first().map(|(at, _)| Due::Shown(*at))
     }
 
     async fn act(&mut self) {

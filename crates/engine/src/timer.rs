@@ -14,7 +14,7 @@ pub(crate) trait Timed: Send {
     fn adopt(&mut self) -> impl Future<Output = ()> + Send;
 
     /// When it has to act next, if ever.
-    fn next(&self) -> Option<Timestamp>;
+    fn next(&self) -> Option<Due>;
 
     /// Acts on all that is due.
     fn act(&mut self) -> impl Future<Output = ()> + Send;
@@ -23,6 +23,15 @@ pub(crate) trait Timed: Send {
     fn moved(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
+}
+
+/// When something is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// When the wall clock shows this: it is on a calendar.
+    Shown(Timestamp),
+    /// When this is reached on the steady scale: it comes after a certain time.
+    Passed(Steady),
 }
 
 /// What a timer goes by.
@@ -53,10 +62,18 @@ impl Timer {
                         break;
                     }
                     () = timed.moved() => {}
-                    () = until(&*self.clock, next) => timed.act().await,
+                    () = reached(&*self.clock, next) => timed.act().await,
                 }
             }
         }
+    }
+}
+
+async fn reached(clock: &dyn Clock, next: Option<Due>) {
+    match next {
+        Some(Due::Passed(at)) => until_steady(clock, Some(at)).await,
+        Some(Due::Shown(at)) => until(clock, Some(at)).await,
+        None => until(clock, None).await,
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::execution::LogLevel;
-use crate::value::{File, Map, Value};
+use crate::value::{Data, File, Map, Value};
 
 /// What started an execution. Stored as it arrived; what steps read of it (`trigger.results`) is derived by the
 /// trigger crate, so bytes are kept once.
@@ -114,9 +113,9 @@ pub struct HttpResponse {
     pub status: u16,
     /// Headers in order, `content-type` among them.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The body, in memory or kept outside of it.
     #[serde(with = "raw_bytes")]
-    pub body: Bytes,
+    pub body: Data,
 }
 
 impl HttpResponse {
@@ -128,7 +127,7 @@ impl HttpResponse {
 
     /// An answer with a body of this type.
     #[must_use]
-    pub fn new(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+    pub fn new(status: u16, content_type: &str, body: impl Into<Data>) -> Self {
         Self { status, headers: vec![("content-type".into(), content_type.into())], body: body.into() }
     }
 
@@ -166,19 +165,18 @@ mod raw_body {
 
 /// Stores bytes as a file value.
 mod raw_bytes {
-    use bytes::Bytes;
     use serde::{Deserializer, Serializer};
 
-    use crate::value::File;
+    use crate::value::{Data, File};
 
-    pub(super) fn serialize<S: Serializer>(data: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(data: &Data, serializer: S) -> Result<S::Ok, S::Error> {
         super::raw_body::serialize(
             &File { content_type: "".into(), filename: None, data: data.clone() },
             serializer,
         )
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
         super::raw_body::deserialize(deserializer).map(|file| file.data)
     }
 }

@@ -173,7 +173,9 @@ fn masked_value(search: &AhoCorasick, value: &Value) -> Option<Value> {
         Value::Map(map) => masked_map(search, map).map(|map| Value::Map(Arc::new(map))),
         Value::File(file) => {
             let filename = file.filename.as_deref().filter(|name| search.is_match(*name));
-            let data = search.is_match(&file.data[..]).then(|| masked_bytes(search, &file.data));
+            // What is kept outside stays as it came, as the body of a request does.
+            let data = file.data.here().filter(|bytes| search.is_match(&bytes[..]));
+            let data = data.map(|bytes| masked_bytes(search, bytes));
             (filename.is_some() || data.is_some()).then(|| {
                 Value::File(Arc::new(File {
                     content_type: file.content_type.clone(),

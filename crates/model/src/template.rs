@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::expression::{EvaluationError, Expression, Moment, Reference};
-use crate::value::{Map, Value};
+use crate::value::{MOST_WHOLE, Map, Value};
 
 /// A value as it is written. What holds no `${{ }}` is a literal; a text that is one whole expression keeps the
 /// expression's type; anything else in text becomes text.
@@ -108,13 +108,16 @@ fn text(parts: &[Part], scope: &Value, moment: Option<&Arc<dyn Moment>>) -> Resu
         match part {
             Part::Text(text) => output.push_str(text),
             Part::Expression(expression) => {
-                output.push_str(&expression.evaluate_at(scope, moment)?.to_text());
+                let failed = |message| EvaluationError {
+                    message,
+                    expression: expression.text().to_owned(),
+                    span: expression.span(),
+                };
+                let value = expression.evaluate_at(scope, moment)?;
+                let value = value.loaded(MOST_WHOLE).map_err(|error| failed(error.to_string()))?;
+                output.push_str(&value.to_text());
                 if output.len() > MAX_TEXT {
-                    return Err(EvaluationError {
-                        message: format!("the text grows beyond {MAX_TEXT} bytes"),
-                        expression: expression.text().to_owned(),
-                        span: expression.span(),
-                    });
+                    return Err(failed(format!("the text grows beyond {MAX_TEXT} bytes")));
                 }
             }
         }

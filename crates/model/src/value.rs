@@ -4,17 +4,21 @@
 //! type of their own, [`File`], that JSON from outside can never pose as: the stored form escapes a key that
 //! would look like one (see [`Value::to_stored`]).
 
+mod data;
 mod json;
 mod query;
+mod shelf;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use indexmap::IndexMap;
 
+pub use data::{Content, Data, Files, InMemory, Kept, MOST_WHOLE, NewFile, NotWhole, PIECE, damaged};
 pub use json::{JsonError, JsonLimits};
 pub(crate) use query::{NotAValue, from_expression};
+pub use shelf::{Shelf, naming, reading_from};
 
 /// A number: an integer of 64 bits, signed or not, or a finite float. Integers never pass through a float.
 pub type Number = serde_json::Number;
@@ -57,15 +61,24 @@ pub struct File {
     pub content_type: Arc<str>,
     /// The name the sender gave it: data, never a path.
     pub filename: Option<Arc<str>>,
-    /// The bytes themselves.
-    pub data: Bytes,
+    /// The bytes themselves, in memory or kept outside of it.
+    pub data: Data,
 }
 
 impl File {
-    /// The bytes as text if they are UTF-8.
+    /// The bytes as text if they are UTF-8, and in memory.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
-        std::str::from_utf8(&self.data).ok()
+        std::str::from_utf8(self.data.here()?).ok()
+    }
+
+    /// This file in memory. Blocks where it is kept outside.
+    ///
+    /// # Errors
+    /// It is kept outside and has more than `most` bytes, or cannot be read.
+    pub fn loaded(&self, most: usize) -> Result<Self, NotWhole> {
+        let data = Data::Here(self.data.whole(most)?);
+        Ok(Self { content_type: self.content_type.clone(), filename: self.filename.clone(), data })
     }
 }
 
@@ -164,7 +177,7 @@ impl IntoIterator for Map {
 }
 
 impl Value {
-    /// The member `key` of a map, or of a file (`contentType`, `filename`, `size`, `data`).
+    /// The member `key` of a map, or of a file (`contentType`, `filename`, `size`, `sha256`, `data`).
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Value> {
         match self {
@@ -173,6 +186,7 @@ impl Value {
                 "contentType" => Some(Self::String(file.content_type.clone())),
                 "filename" => Some(file.filename.clone().map_or(Self::Null, Self::String)),
                 "size" => Some(Self::from(file.data.len())),
+                "sha256" => Some(Self::from(hex::encode(file.data.digest()))),
                 // `rawBody` and `rawBody.data` both read the bytes (semantics 3.2).
                 "data" => Some(self.clone()),
                 _ => None,
@@ -273,7 +287,8 @@ impl Value {
             Self::Null | Self::Bool(_) => 4,
             Self::Number(_) => 8,
             Self::String(text) => text.len() + 2,
-            Self::File(file) => file.data.len() + 64,
+            // What is kept outside is named, not held.
+            Self::File(file) => file.data.here().map_or(128, bytes::Bytes::len) + 64,
             Self::List(list) => weigh(list.0.iter().map(|item| (0, item)), limit),
             Self::Map(map) => weigh(map.iter().map(|(key, item)| (key.len() + 3, item)), limit),
         }
@@ -285,8 +300,87 @@ impl Value {
         match self {
             Self::String(text) => text.to_string(),
             Self::Null => String::new(),
-            Self::File(file) => file.text().map_or_else(|| json::base64(&file.data), str::to_owned),
+            Self::File(file) => match file.data.here() {
+                Some(bytes) => file.text().map_or_else(|| json::base64(bytes), str::to_owned),
+                None => json::outside_of(file),
+            },
             other => other.to_json(),
+        }
+    }
+
+    /// Whether a file that is kept outside is in it.
+    #[must_use]
+    pub fn holds_kept(&self) -> bool {
+        match self {
+            Self::File(file) => file.data.is_kept(),
+            Self::List(list) => list.0.iter().any(Self::holds_kept),
+            Self::Map(map) => map.iter().any(|(_, value)| value.holds_kept()),
+            _ => false,
+        }
+    }
+
+    /// This value with every file in memory, for whoever needs their bytes: as text, inside JSON, in code. Blocks where one
+    /// is kept outside.
+    ///
+    /// # Errors
+    /// Those that are kept outside have more than `most` bytes together, or cannot be read.
+    pub fn loaded(&self, most: usize) -> Result<Self, NotWhole> {
+        if !self.holds_kept() {
+            return Ok(self.clone());
+        }
+        let mut left = most;
+        self.load(most, &mut left)
+    }
+
+    /// This value with every file in it that is in memory and has `least` bytes or more among `files`. Blocks.
+    ///
+    /// # Errors
+    /// One cannot be written.
+    pub fn set_aside(&self, least: usize, files: &dyn Files) -> io::Result<Self> {
+        match self {
+            Self::File(file) => match file.data.here() {
+                Some(bytes) if bytes.len() >= least => {
+                    let mut new = files.begin()?;
+                    new.write(bytes)?;
+                    Ok(Self::from(File { data: new.finish()?, ..File::clone(file) }))
+                }
+                _ => Ok(self.clone()),
+            },
+            Self::List(list) => list.0.iter().map(|item| item.set_aside(least, files)).collect(),
+            Self::Map(map) => {
+                let mut changed = Map::clone(map);
+                for (key, value) in map.iter() {
+                    if let Some(place) = changed.get_mut(key) {
+                        *place = value.set_aside(least, files)?;
+                    }
+                }
+                Ok(Self::from(changed))
+            }
+            plain => Ok(plain.clone()),
+        }
+    }
+
+    fn load(&self, most: usize, left: &mut usize) -> Result<Self, NotWhole> {
+        match self {
+            Self::File(file) if file.data.is_kept() => {
+                let bytes = file.data.len();
+                *left = left
+                    .checked_sub(bytes)
+                    .ok_or(NotWhole::TooLarge { bytes: bytes as u64, most: most as u64 })?;
+                Ok(Self::from(file.loaded(bytes)?))
+            }
+            Self::List(list) => list.0.iter().map(|item| item.load(most, left)).collect(),
+            Self::Map(map) => {
+                let mut loaded = Map::clone(map);
+                for (key, value) in map.iter().filter(|(_, value)| value.holds_kept()) {
+                    let value = value.load(most, left)?;
+                    if let Some(place) = loaded.get_mut(key) {
+                        *place = value;
+                    }
+                }
+                Ok(Self::from(loaded))
+            }
+            plain => Ok(plain.clone()),
         }
     }
 }

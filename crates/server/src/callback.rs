@@ -2,16 +2,15 @@
 //!
 //! What the provider says is shown as text, never as markup, and as little of it as tells the person what happened.
 
-use bytes::Bytes;
 use engine::{Engine, LoginAnswer};
 use http::header::ALLOW;
 use http::{HeaderValue, Method, Response, StatusCode};
-use http_body_util::Full;
 
+use crate::net::Outgoing;
 use crate::resume;
 
 /// Ends the consent that the request answers, and shows how it ended.
-pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Response<Full<Bytes>> {
+pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Response<Outgoing> {
     if head.method != Method::GET {
         let mut response = resume::notice(StatusCode::METHOD_NOT_ALLOWED, "This did not work", "use GET");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));

@@ -10,17 +10,18 @@ use bytes::Bytes;
 use engine::Engine;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use model::HttpResponse;
+use model::value::Data;
 use tokio_util::sync::CancellationToken;
+use trigger::webhook::MOST_PARSED;
 
 use crate::callback;
-use crate::net::{self, Budget, Refusal, Respond, Seen};
+use crate::net::{self, Budget, Held, Outgoing, Refusal, Respond, Seen};
 use crate::options::{Deadlines, Limits};
 use crate::resume::{self, Resume};
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Outgoing>;
 
 /// What answers on the hook listener.
 pub(crate) struct Hooks {
@@ -35,7 +36,7 @@ pub(crate) struct Hooks {
 }
 
 impl Respond for Hooks {
-    type Body = Full<Bytes>;
+    type Body = Outgoing;
 
     async fn respond(&self, request: Request<Incoming>, seen: &Seen) -> Answer {
         let (head, body) = request.into_parts();
@@ -87,17 +88,35 @@ impl Hooks {
         body: Incoming,
     ) -> Answer {
         let Some(limit) = self.engine.body_limit(token) else {
-            return answer(self.engine.receive(token, request(head, fragment, Bytes::new())).await);
+            return answer(self.engine.receive(token, request(head, fragment, Data::default())).await);
         };
-        match net::read(body, limit, &self.budget, &self.deadlines).await {
+        match self.body(head, token, body, limit).await {
             // The bytes count against the budget until the answer is there, not only while they arrive.
-            Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.bytes())).await),
+            Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.data())).await),
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
                 self.engine.note_refused(Some(token), refusal.code);
                 refusal.into_response()
             }
         }
+    }
+
+    /// The body: a large one stays on disk, unless it is of a kind that is read whole.
+    async fn body(
+        &self,
+        head: &http::request::Parts,
+        token: &str,
+        body: Incoming,
+        limit: usize,
+    ) -> Result<Held, Refusal> {
+        let held = net::arrive(body, limit, &self.budget, &self.deadlines).await?;
+        if !held.is_on_disk() || !self.engine.reads_whole(token, &headers(&head.headers), &held.start()) {
+            return Ok(held);
+        }
+        if held.data().len() > MOST_PARSED {
+            return Err(Refusal::too_large(MOST_PARSED));
+        }
+        held.into_memory().await
     }
 
     async fn resume(
@@ -168,7 +187,7 @@ fn plain_segment(segment: &str) -> Result<(), Refusal> {
 }
 
 /// The plain request value that the engine takes.
-fn request(head: &http::request::Parts, fragment: &str, body: Bytes) -> trigger::webhook::Request {
+fn request(head: &http::request::Parts, fragment: &str, body: Data) -> trigger::webhook::Request {
     trigger::webhook::Request {
         method: head.method.as_str().to_owned(),
         fragment: fragment.to_owned(),
@@ -185,7 +204,7 @@ fn headers(map: &HeaderMap) -> Vec<(String, Vec<u8>)> {
 /// The engine's answer as HTTP. What is no header or no status was kept out where the answer was made; here it would
 /// only be dropped, never sent half.
 fn answer(plain: HttpResponse) -> Answer {
-    let mut response = Response::new(Full::new(plain.body));
+    let mut response = Response::new(Outgoing::from(plain.body));
     *response.status_mut() = StatusCode::from_u16(plain.status)
         .ok()
         .filter(|status| !status.is_informational())
@@ -217,7 +236,7 @@ fn plain(status: StatusCode, code: &'static str, message: &'static str) -> Answe
 }
 
 fn json(status: StatusCode, body: Cow<'static, str>) -> Answer {
-    let mut response = Response::new(Full::new(match body {
+    let mut response = Response::new(Outgoing::from(match body {
         Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
         Cow::Owned(text) => Bytes::from(text),
     }));

@@ -118,14 +118,13 @@ impl Bound {
     /// Answers with `engine` from now on, and writes `daemon.json` so that a client finds it.
     ///
     /// # Errors
-    /// The file cannot be written, or the folder for large bodies cannot be made.
+    /// The file cannot be written.
     pub fn serve(self, engine: Engine) -> Result<Server, Error> {
         let Self { options, hooks, admin, addresses, token } = self;
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let spool = Spool::open(&options.data_dir)?;
-        let budget = Budget::new(options.body_budget, Some(spool));
+        let budget = Budget::new(options.body_budget, Some(Spool::new(engine.files())));
         let hooks = Listener {
             name: "hooks",
             socket: hooks,

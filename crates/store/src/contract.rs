@@ -6,10 +6,12 @@ mod sending;
 mod state;
 mod wait;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use model::value::{Files, InMemory};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 pub use poll::{PollEntry, PollStanding, PollWrite, Subscription};
@@ -162,6 +164,13 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes what nothing refers to any more, such as what a crash left, and gives how many files that were. It looks
     /// at all there is, so it is for quiet times.
     async fn tidy(&self) -> Result<u64, Error>;
+
+    /// Where large files are put while they arrive. What a committed event names of them is kept for as long as the event is:
+    /// their bytes are synced before it is, and go through no log. What no event names goes with the last value that holds it, or
+    /// with the process. A store that keeps no files has them in memory.
+    fn files(&self) -> Arc<dyn Files> {
+        Arc::new(InMemory)
+    }
 
     /// How much room is left, at no cost.
     fn room(&self) -> Room;

@@ -10,7 +10,8 @@ use model::{HttpResponse, Map, Value};
 
 use crate::rejection::Rejection;
 use crate::response;
-use crate::verify::{Key, Reason, same};
+use crate::verify::mac::Mac;
+use crate::verify::{Key, Reason};
 use crate::webhook::Request;
 
 /// The most bytes of a body that may be a question.
@@ -43,7 +44,7 @@ pub fn asked(challenge: &Challenge, request: &Request) -> Option<Asked> {
         .chain(&rule.value)
         .any(|place| matches!(place, RequestPlace::Body(_)));
     let body: Option<serde_json::Value> = if reads_body && request.body.len() <= MAX_BODY {
-        serde_json::from_slice(&request.body).ok()
+        request.body.here().and_then(|body| serde_json::from_slice(body).ok())
     } else {
         None
     };
@@ -76,7 +77,7 @@ pub fn answer(
     let odd = |message: &str| (Rejection::bad_request("bad_challenge", message), Reason::Form);
     if let ChallengeGuard::Token(place) = &rule.guard {
         let sent = text_at(place, request, None).ok_or_else(|| refused(Reason::Missing))?;
-        let known = keys.iter().fold(false, |known, key| same(key.bytes(), sent.as_bytes()) | known);
+        let known = keys.iter().fold(false, |known, key| Mac::from(key.bytes()).is(sent.as_bytes()) | known);
         if !known {
             return Err(refused(Reason::Wrong));
         }

@@ -140,7 +140,8 @@ mod tests {
     fn check(rejection: &Rejection, expected: &str) {
         let response = rejection.response();
         let extra = ["allow", "retry-after"].map(|name| response.header(name).unwrap_or("-").to_owned());
-        let body = String::from_utf8_lossy(&response.body);
+        let body = response.body.shown();
+        let body = String::from_utf8_lossy(&body);
         assert_eq!(format!("{} {} {}", response.status, extra.join(" "), body), expected);
     }
 

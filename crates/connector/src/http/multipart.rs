@@ -5,8 +5,10 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use model::{File, Value};
+use model::value::Data;
+use model::{ActionError, File, Value};
+
+use super::request::whole;
 
 /// One part of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,25 +19,27 @@ pub struct Part {
     pub file_name: Option<String>,
     /// The media type, for anything but plain text.
     pub content_type: Option<String>,
-    /// The content.
-    pub data: Bytes,
+    /// The content, sent from where it is.
+    pub data: Data,
 }
 
 impl Part {
     /// A value as a part: a file with its name and type, a list or map as JSON, anything else as text.
-    #[must_use]
-    pub fn of(name: &str, value: &Value) -> Self {
+    ///
+    /// # Errors
+    /// Its JSON would hold a file that is too large for it.
+    pub fn of(name: &str, value: &Value) -> Result<Self, ActionError> {
         let name = name.to_owned();
-        match value {
+        Ok(match value {
             Value::File(file) => Self::file(name, file, None),
             Value::List(_) | Value::Map(_) => Self {
                 name,
                 file_name: None,
                 content_type: Some("application/json".to_owned()),
-                data: value.to_json().into(),
+                data: whole(value)?.to_json().into(),
             },
             plain => Self { name, file_name: None, content_type: None, data: plain.to_text().into() },
-        }
+        })
     }
 
     /// A file as a part, under a given name, or its own, or that of the field.
@@ -53,9 +57,9 @@ pub(super) fn boundary() -> String {
     format!("cogwork-{:016x}{:016x}", random(), random())
 }
 
-/// The parts as one body.
-pub(super) fn encode(parts: &[Part], boundary: &str) -> Bytes {
-    let mut body = BytesMut::new();
+/// The parts as one body, in pieces: what is in memory is joined, what is kept outside stays where it is.
+pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
+    let (mut pieces, mut body) = (Vec::new(), Vec::new());
     for part in parts {
         let mut head =
             format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", quoted(&part.name));
@@ -68,11 +72,15 @@ pub(super) fn encode(parts: &[Part], boundary: &str) -> Bytes {
         }
         head.push_str("\r\n\r\n");
         body.extend_from_slice(head.as_bytes());
-        body.extend_from_slice(&part.data);
+        match part.data.here() {
+            Some(bytes) => body.extend_from_slice(bytes),
+            None => pieces.extend([std::mem::take(&mut body).into(), part.data.clone()]),
+        }
         body.extend_from_slice(b"\r\n");
     }
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
-    body.freeze()
+    pieces.push(body.into());
+    pieces
 }
 
 /// A name inside quotes, as the WHATWG form encoding has it.
@@ -91,11 +99,12 @@ mod tests {
         let file = Arc::new(File {
             content_type: "text/plain\r\nX-Evil: 1".into(),
             filename: Some("ö \"b\"\r\nX-Evil: 1".into()),
-            data: Bytes::from_static(b"hello"),
+            data: "hello".into(),
         });
-        let parts = [Part::of("a\"\r\n", &Value::from(5_i64)), Part::file("file".to_owned(), &file, None)];
+        let field = Part::of("a\"\r\n", &Value::from(5_i64)).expect("a part");
+        let parts = [field, Part::file("file".to_owned(), &file, None)];
         assert_eq!(
-            String::from_utf8_lossy(&encode(&parts, "b")),
+            String::from_utf8_lossy(&encode(&parts, "b")[0].shown()),
             "--b\r\nContent-Disposition: form-data; name=\"a%22%0D%0A\"\r\n\r\n5\r\n\
              --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"ö %22b%22%0D%0AX-Evil: 1\"\r\n\
              Content-Type: text/plainX-Evil: 1\r\n\r\nhello\r\n--b--\r\n"
@@ -113,7 +122,7 @@ mod tests {
             Arc::new(File {
                 content_type: "a/b".into(),
                 filename: filename.map(Into::into),
-                data: Bytes::new(),
+                data: Data::default(),
             })
         };
         let name = |file: &Arc<File>, given| Part::file("field".to_owned(), file, given).file_name;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use bytes::Bytes;
+use model::value::{Data, MOST_WHOLE, NotWhole};
 use model::{ActionError, ErrorKind, Map, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -49,7 +49,7 @@ pub enum Body {
     /// None.
     Empty,
     /// These bytes; their `Content-Type` is among the headers.
-    Bytes(Bytes),
+    Bytes(Data),
     /// A form with parts, `multipart/form-data`.
     Multipart(Vec<Part>),
 }
@@ -88,7 +88,7 @@ impl Request {
     }
 
     /// Sets the body to bytes of a media type, unless a header names another.
-    pub fn set_bytes(&mut self, content_type: &str, data: impl Into<Bytes>) {
+    pub fn set_bytes(&mut self, content_type: &str, data: impl Into<Data>) {
         if !self.headers.contains_key(CONTENT_TYPE)
             && let Ok(value) = HeaderValue::from_str(content_type)
         {
@@ -97,20 +97,27 @@ impl Request {
         self.body = Body::Bytes(data.into());
     }
 
-    /// Sets the body to a value: a file is its bytes, a text itself, anything else JSON.
-    pub fn set_value(&mut self, value: &Value) {
+    /// Sets the body to a value: a file is its bytes, sent from where they are, a text itself, anything else JSON.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`]: JSON would hold a file that is too large for it.
+    pub fn set_value(&mut self, value: &Value) -> Result<(), ActionError> {
         match value {
             Value::File(file) => self.set_bytes(&file.content_type, file.data.clone()),
             Value::String(text) => self.set_bytes(text_type(text), text.as_bytes().to_vec()),
-            other => self.set_bytes("application/json", other.to_json()),
+            other => self.set_bytes("application/json", whole(other)?.to_json()),
         }
+        Ok(())
     }
 
     /// Sets the body to fields as a browser's form sends them.
-    pub fn set_form(&mut self, fields: &[(String, Value)]) {
+    pub fn set_form(&mut self, fields: &[(String, Value)]) -> Result<(), ActionError> {
+        let fields = fields.iter().map(|(name, value)| Ok((name, whole(value)?)));
+        let fields = fields.collect::<Result<Vec<_>, ActionError>>()?;
         let pairs =
-            fields.iter().flat_map(|(name, value)| texts(value).map(move |text| (name.clone(), text)));
+            fields.iter().flat_map(|(name, value)| texts(value).map(move |text| ((*name).clone(), text)));
         self.set_bytes("application/x-www-form-urlencoded", encode_pairs(pairs));
+        Ok(())
     }
 
     /// Adds a parameter to the query: a list once for each item, a map as JSON, `null` not at all.
@@ -139,6 +146,15 @@ impl Request {
             self.add_query(name, value);
         }
     }
+}
+
+/// A value with the bytes of its files in memory, for where it becomes text.
+pub(crate) fn whole(value: &Value) -> Result<Value, ActionError> {
+    value.loaded(MOST_WHOLE).map_err(|error| too_large(&error))
+}
+
+fn too_large(error: &NotWhole) -> ActionError {
+    ActionError::new(ErrorKind::Input, error.to_string())
 }
 
 /// The media type of a text that an author gave as a body: JSON if it is some, which is what APIs mostly take.
@@ -228,7 +244,7 @@ mod tests {
     fn a_text_body_is_json_only_if_it_is() {
         let type_of = |text: &str| {
             let mut request = request("https://x.example/");
-            request.set_value(&Value::from(text));
+            request.set_value(&Value::from(text)).expect("a text is a body");
             request.headers[CONTENT_TYPE].to_str().expect("text").to_owned()
         };
         assert_eq!(type_of(r#" {"a": 1}"#), "application/json");

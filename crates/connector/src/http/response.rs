@@ -114,7 +114,7 @@ impl Response {
     #[must_use]
     pub fn file(&self) -> File {
         let content_type = self.header(CONTENT_TYPE.as_str()).unwrap_or("application/octet-stream");
-        File { content_type: content_type.into(), filename: self.file_name(), data: self.body.clone() }
+        File { content_type: content_type.into(), filename: self.file_name(), data: self.body.clone().into() }
     }
 
     /// The body, read as asked for.

@@ -3,10 +3,12 @@
 use ::http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::{Bytes, BytesMut};
+use model::value::Data;
 use model::{ActionError, ErrorKind, Secret};
 use url::Url;
 
 use super::hosts::Outcome;
+use super::pieces::Pieces;
 use super::request::{Body, Request};
 use super::response::Response;
 use super::{
@@ -134,12 +136,12 @@ impl Http {
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {
             Body::Empty => builder,
-            Body::Bytes(data) => builder.body(data.clone()),
+            Body::Bytes(data) => builder.body(sent(vec![data.clone()])),
             Body::Multipart(parts) => {
                 let boundary = multipart::boundary();
                 builder
                     .header(CONTENT_TYPE, format!("multipart/form-data; boundary={boundary}"))
-                    .body(multipart::encode(parts, &boundary))
+                    .body(sent(multipart::encode(parts, &boundary)))
             }
         };
         let answer = builder.send().await.map_err(wrong)?;
@@ -193,6 +195,14 @@ impl Http {
                 Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
             }
         }
+    }
+}
+
+/// A body of these pieces. What is in memory goes as it is; a file is read while it is sent, and its length is known before.
+fn sent(mut pieces: Vec<Data>) -> reqwest::Body {
+    match pieces.as_mut_slice() {
+        [Data::Here(bytes)] => std::mem::take(bytes).into(),
+        _ => reqwest::Body::wrap(Pieces::new(pieces)),
     }
 }
 

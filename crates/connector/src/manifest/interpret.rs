@@ -7,7 +7,7 @@ use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
 use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
 use crate::action::{Action, Call};
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{Part, Reading, Request, Response, encode};
+use crate::http::{Part, Reading, Request, Response, encode, whole};
 
 #[async_trait]
 impl Action for Rest {
@@ -139,7 +139,7 @@ impl Definition {
                 }
             }
         }
-        self.set_body(&mut request, body);
+        self.set_body(&mut request, body)?;
         Ok(request)
     }
 
@@ -172,27 +172,28 @@ impl Definition {
         )
     }
 
-    fn set_body(&self, request: &mut Request, body: Body) {
+    fn set_body(&self, request: &mut Request, body: Body) -> Result<(), ActionError> {
         let has_body = |place: &Place| matches!(place, Place::Body(_));
         let wants_body = self.fixed.iter().any(|(place, _)| has_body(place))
             || self.wires.iter().any(|wire| wire.places.iter().any(has_body));
         if !wants_body {
-            return;
+            return Ok(());
         }
         let value = body.whole.unwrap_or_else(|| Value::from(body.map));
         match (self.encoding, &value) {
             (Encoding::Form, Value::Map(map)) => {
                 let fields: Vec<_> =
                     map.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-                request.set_form(&fields);
+                request.set_form(&fields)?;
             }
             (Encoding::Multipart, Value::Map(map)) => {
                 let parts = map.iter().map(|(name, value)| Part::of(name, value));
-                request.body = crate::http::Body::Multipart(parts.collect());
+                request.body = crate::http::Body::Multipart(parts.collect::<Result<_, _>>()?);
             }
             (_, Value::File(file)) => request.set_bytes(&file.content_type, file.data.clone()),
-            (_, value) => request.set_bytes("application/json", value.to_json()),
+            (_, value) => request.set_bytes("application/json", whole(value)?.to_json()),
         }
+        Ok(())
     }
 
     /// The body of an answer, and of a list the cursor of its next page.

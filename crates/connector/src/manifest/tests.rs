@@ -61,10 +61,10 @@ fn check(action: &str, inputs: &str, expected: &str) {
         Ok(request) => {
             let body = match &request.body {
                 Body::Empty => String::new(),
-                Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(data)),
+                Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(&data.shown())),
                 Body::Multipart(parts) => parts
                     .iter()
-                    .map(|part| format!(" {}={}", part.name, String::from_utf8_lossy(&part.data)))
+                    .map(|part| format!(" {}={}", part.name, String::from_utf8_lossy(&part.data.shown())))
                     .collect(),
             };
             format!("{} {}{body}", request.method, request.url)

@@ -142,12 +142,12 @@ fn set_body(request: &mut Request, inputs: &Map) -> Result<(), ActionError> {
     }
     let has_file = form.iter().any(|(_, value)| value.as_file().is_some());
     match body {
-        Some(body) => request.set_value(body),
+        Some(body) => request.set_value(body)?,
         None if !parts.is_empty() || has_file => {
             let parts = parts.iter().chain(&form).map(|(name, value)| Part::of(name, value));
-            request.body = Body::Multipart(parts.collect());
+            request.body = Body::Multipart(parts.collect::<Result<_, _>>()?);
         }
-        None if !form.is_empty() => request.set_form(&form),
+        None if !form.is_empty() => request.set_form(&form)?,
         None => {}
     }
     Ok(())

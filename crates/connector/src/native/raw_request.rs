@@ -170,7 +170,7 @@ impl RawRequest {
             Some(_) if !parts.is_empty() => {
                 return Err(input_error("`data` cannot be given together with `formData` or `fileData`"));
             }
-            Some(data) => request.set_value(data),
+            Some(data) => request.set_value(data)?,
             None if !parts.is_empty() => request.body = Body::Multipart(parts),
             None => {}
         }
@@ -189,8 +189,9 @@ fn parts(inputs: &Map) -> Result<Vec<Part>, ActionError> {
             )));
         }
     }
-    let mut parts: Vec<Part> =
-        entries_of(inputs, "formData").map(|(name, value)| Part::of(name, value)).collect();
+    let mut parts = entries_of(inputs, "formData")
+        .map(|(name, value)| Part::of(name, value))
+        .collect::<Result<Vec<Part>, ActionError>>()?;
     for (name, value) in entries_of(inputs, "fileData") {
         let Some(file) = value.as_file() else { continue };
         let file_name = names.and_then(|names| names.get(name)).and_then(Value::as_str);

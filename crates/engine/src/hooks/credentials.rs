@@ -73,7 +73,7 @@ pub(crate) fn dropped(mut payload: WebhookPayload, redactor: &Redactor) -> Webho
     payload.query_parameters = query.into_iter().map(|(name, value)| (name, redactor.value(value))).collect();
     payload.raw_query = redactor.text(&payload.raw_query).into_owned();
     payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
-    if let Some(masked) = redactor.bytes(&payload.body.data) {
+    if let Some(masked) = payload.body.data.here().and_then(|body| redactor.bytes(body)) {
         payload.body.data = masked.into();
     }
     payload

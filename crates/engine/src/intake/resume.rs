@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use model::automation::{AutomationId, DefinitionHash};
 use model::execution::Status;
+use model::payload::Payload;
+use model::value::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Queued;
@@ -78,13 +80,14 @@ impl Services {
             // It has only been accepted so far.
             super::accept::log_decided(&journal, &execution.payload);
         }
+        let results = read_apart(&execution.payload).await;
         Ok(Some(Live {
             deployed,
             journal,
             payload: execution.payload,
             started_at: execution.started_at,
             origin: execution.origin,
-            results: None,
+            results,
         }))
     }
 
@@ -176,4 +179,15 @@ impl Services {
             self.intake.wake.notified().await;
         }
     }
+}
+
+/// What steps read of a payload whose body is kept outside of memory: it is read from disk, where nobody waits for it. Of any other
+/// it is read when the first step begins; so it is where this fails, which says why.
+async fn read_apart(payload: &Payload) -> Option<Value> {
+    let Payload::Webhook(request) = payload else { return None };
+    if !request.body.data.is_kept() {
+        return None;
+    }
+    let payload = payload.clone();
+    tokio::task::spawn_blocking(move || trigger::results(&payload).ok()).await.ok().flatten()
 }

@@ -12,17 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use connector::{EventSource, EventSpec, Registry};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrigger, Trigger};
 use store::PollStanding;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed};
+use crate::clock::{Clock, Steady};
 use crate::locks::KeyedLocks;
 use crate::reload::Listener;
 use crate::services::Services;
 use crate::spelling::written;
-use crate::timer::Timed;
+use crate::timer::{Due, Timed};
 
 pub use view::{PollError, PollView};
 
@@ -42,7 +43,7 @@ pub(crate) struct Polls {
 #[derive(Default)]
 struct State {
     entries: HashMap<AutomationId, Entry>,
-    order: BTreeSet<(Timestamp, AutomationId)>,
+    order: BTreeSet<(Steady, AutomationId)>,
     /// What the store knows of polls that are not in force.
     stored: HashMap<AutomationId, PollStanding>,
 }
@@ -50,6 +51,9 @@ struct State {
 struct Entry {
     every: Duration,
     standing: PollStanding,
+    /// When it was last polled without an error, and when it is next: what the standing says of both is what the wall clock showed.
+    asked: Option<Steady>,
+    next: Steady,
     /// Whether it is polled at this moment: then it is not in the order.
     busy: bool,
 }
@@ -146,11 +150,11 @@ impl Timed for Round {
     async fn adopt(&mut self) {
         let services = &self.0;
         let decided = services.loader.take_decided(Listener::Polls);
-        services.polls.adopt(&services.catalog.load(), decided, services.clock.now());
+        services.polls.adopt(&services.catalog.load(), decided, &*services.clock);
     }
 
-    fn next(&self) -> Option<Timestamp> {
-        self.0.polls.state().order.first().map(|(at, _)| *at)
+    fn next(&self) -> Option<Due> {
+        self.0.polls.state().order.first().map(|(at, _)| Due::Passed(*at))
     }
 
     async fn moved(&self) {
@@ -158,7 +162,7 @@ impl Timed for Round {
     }
 
     async fn act(&mut self) {
-        for id in self.0.polls.take_due(self.0.clock.now()) {
+        for id in self.0.polls.take_due(self.0.clock.steady_now()) {
             let services = self.0.clone();
             self.0.tracker.spawn(async move { services.poll_when_free(id).await });
         }
@@ -183,40 +187,49 @@ impl Polls {
     }
 
     /// Takes over the polls of these Automations from a snapshot. One that asks the same as before goes on where it stood.
-    fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, now: Timestamp) {
+    fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, clock: &dyn Clock) {
+        let ahead = clock.ahead();
         let mut state = self.state();
         for id in ids {
             let before = state.entries.remove(&id);
             if let Some(entry) = &before {
-                state.order.remove(&(entry.standing.next_at, id.clone()));
+                state.order.remove(&(entry.next, id.clone()));
             }
             let busy = before.as_ref().is_some_and(|entry| entry.busy);
-            let before = before.map(|entry| entry.standing).or_else(|| state.stored.remove(&id));
+            let before = before.map(|entry| (entry.standing, entry.asked, entry.next)).or_else(|| {
+                let standing = state.stored.remove(&id)?;
+                let asked = standing.polled_at.map(|at| Steady::of(at, ahead));
+                let next = Steady::of(standing.next_at, ahead);
+                Some((standing, asked, next))
+            });
             let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
             let question = deployed.and_then(|deployed| Question::of(deployed, catalog.registry()));
             let Some(question) = question else {
                 // Where it stood is kept: it may be enabled again, or come back.
-                state.stored.extend(before.map(|standing| (id, standing)));
+                state.stored.extend(before.map(|(standing, _, next)| (id, shown(standing, next, ahead))));
                 continue;
             };
             let (source, every) = (question.source(), question.every());
-            let mut standing =
-                before.filter(|standing| standing.source == source).unwrap_or_else(|| afresh(source, now));
+            let before = before.filter(|(standing, ..)| standing.source == source);
+            let (standing, asked, mut next) =
+                before.unwrap_or_else(|| (afresh(source, clock.now()), None, clock.steady_now()));
+            // The clock may have been set while nobody looked at it: nothing is further off than it can have been meant.
+            next = next.min(clock.steady_now().after(every.max(turn::LONGEST_BACKOFF)));
             if standing.failures == 0
-                && let Some(next) = standing.polled_at.and_then(|at| at.checked_add(every).ok())
+                && let Some(asked) = asked
             {
                 // It may be asked more often than before.
-                standing.next_at = standing.next_at.min(next);
+                next = next.min(asked.after(every));
             }
             if !busy {
-                state.order.insert((standing.next_at, id.clone()));
+                state.order.insert((next, id.clone()));
             }
-            state.entries.insert(id, Entry { every, standing, busy });
+            state.entries.insert(id, Entry { every, standing, asked, next, busy });
         }
     }
 
     /// Takes everything that is due out of the order.
-    fn take_due(&self, now: Timestamp) -> Vec<AutomationId> {
+    fn take_due(&self, now: Steady) -> Vec<AutomationId> {
         let mut state = self.state();
         let mut due = Vec::new();
         while state.order.first().is_some_and(|(at, _)| *at <= now)
@@ -235,7 +248,7 @@ impl Polls {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(id) {
             entry.busy = false;
-            let next = entry.standing.next_at;
+            let next = entry.next;
             state.order.insert((next, id.clone()));
         }
         drop(state);
@@ -247,15 +260,19 @@ impl Polls {
         self.state().entries.get(id).map(|entry| entry.standing.clone())
     }
 
-    /// Says where a poll stands now, unless another question has taken its place meanwhile.
-    fn put(&self, id: &AutomationId, standing: PollStanding) {
+    /// Says where a poll stands now, while the wall clock is so far ahead, unless another question has taken its place
+    /// meanwhile.
+    fn put(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
         else {
             return;
         };
-        let (before, next, busy) = (entry.standing.next_at, standing.next_at, entry.busy);
-        entry.standing = standing;
+        let (before, next, busy) = (entry.next, Steady::of(standing.next_at, ahead), entry.busy);
+        if standing.failures == 0 {
+            entry.asked = standing.polled_at.map(|at| Steady::of(at, ahead));
+        }
+        (entry.next, entry.standing) = (next, standing);
         if !busy {
             state.order.remove(&(before, id.clone()));
             state.order.insert((next, id.clone()));
@@ -263,6 +280,11 @@ impl Polls {
         drop(state);
         self.wake.notify_one();
     }
+}
+
+/// Where a poll stands, with its next instant as the wall clock will show it.
+fn shown(standing: PollStanding, next: Steady, ahead: SignedDuration) -> PollStanding {
+    PollStanding { next_at: next.shown(ahead), ..standing }
 }
 
 /// Where a poll stands that was never made.

@@ -21,7 +21,7 @@ use crate::told::Start;
 /// The longest that a poll may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The longest distance between two polls that fail, unless they are further apart anyway.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60 * 60);
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(60 * 60);
 /// When the next poll is made where one has left something.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
@@ -73,7 +73,7 @@ impl Services {
         if let Err(error) = self.store.accept(&accept).await {
             self.lost(&error);
         }
-        self.polls.put(automation, standing);
+        self.polls.put(automation, standing, self.clock.ahead());
         Some(entry)
     }
 }
@@ -136,7 +136,7 @@ impl Turn {
             entry: Some(entry.clone()),
         };
         services.accept_found(&deployed, starts, write).await.map_err(|error| error.to_string())?;
-        services.polls.put(&automation.id, standing);
+        services.polls.put(&automation.id, standing, services.clock.ahead());
         Ok(Some(entry))
     }
 }

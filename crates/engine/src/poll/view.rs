@@ -6,7 +6,7 @@ use model::value::Value;
 use serde::Serialize;
 use store::{Accept, PollEntry, PollStanding, PollWrite};
 
-use super::afresh;
+use super::{afresh, shown};
 use crate::engine::Engine;
 
 /// A poll in force.
@@ -44,6 +44,7 @@ impl Engine {
     /// The polls in force, by Automation.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
+        let ahead = self.services().clock.ahead();
         let state = self.services().polls.state();
         let mut views: Vec<PollView> = state
             .entries
@@ -52,7 +53,7 @@ impl Engine {
                 automation: automation.clone(),
                 every: model::units::format_duration(entry.every),
                 busy: entry.busy,
-                standing: entry.standing.clone(),
+                standing: shown(entry.standing.clone(), entry.next, ahead),
             })
             .collect();
         views.sort_by(|one, other| one.automation.cmp(&other.automation));
@@ -113,7 +114,7 @@ impl Engine {
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         services.store.accept(&accept).await.inspect_err(|error| services.lost(error))?;
-        services.polls.put(automation, standing);
+        services.polls.put(automation, standing, services.clock.ahead());
         Ok(())
     }
 }

@@ -13,6 +13,9 @@ use super::verbs::failed;
 use super::{Exit, Run, expression_error};
 use crate::doubles::{Asked, Called};
 
+/// A file of a result from this size on is put on disk by itself; so is the body of a request (semantics 3.2).
+const LARGE_FILE: usize = 256 << 10;
+
 impl Run {
     pub(super) fn action_effect(&self, name: &str) -> Effect {
         let catalog = self.services.catalog.load();
@@ -57,7 +60,8 @@ impl Run {
         if double.is_none()
             && let Some(native) = crate::native::find(&call.action.name)
         {
-            return self.native(native, &inputs, key).await;
+            let value = self.native(native, &inputs, key).await?;
+            return Ok(self.set_aside(value).await);
         }
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let trace = effect.then(|| self.chain());
@@ -84,7 +88,7 @@ impl Run {
             self.services.connections.note(&connection.name, now, error.as_ref());
         }
         let value = result.map_err(failed)?;
-        self.within_limit(value)
+        Ok(self.set_aside(self.within_limit(value)?).await)
     }
 
     /// The answer of a double, in a test.
@@ -122,6 +126,26 @@ impl Run {
     /// The chain of executions that this one belongs to.
     pub(super) fn chain(&self) -> Trace {
         crate::hooks::chain_of(self.journal.id(), &self.payload, &self.origin)
+    }
+
+    /// A result whose large files are on disk from here on, as those of requests are: they go through no log, and are in memory no
+    /// longer than this.
+    async fn set_aside(&self, value: Value) -> Value {
+        // All that a small result pays.
+        if value.weight(LARGE_FILE) <= LARGE_FILE {
+            return value;
+        }
+        let (value, files) = (self.journal.hidden(value), self.services.store.files());
+        let shared = value.clone();
+        let writing = tokio::task::spawn_blocking(move || shared.set_aside(LARGE_FILE, &*files));
+        match writing.await.map_err(std::io::Error::other).flatten() {
+            Ok(set_aside) => set_aside,
+            Err(error) => {
+                // It goes the way of any other value.
+                tracing::warn!(%error, "the files of a result could not be put on disk by themselves");
+                value
+            }
+        }
     }
 
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {

@@ -17,12 +17,13 @@ use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed, hooked};
+use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
 use crate::locks::KeyedLocks;
 use crate::reload::Listener;
 use crate::services::Services;
 use crate::spelling::written;
-use crate::timer::Timed;
+use crate::timer::{Due, Timed};
 
 /// How many subscriptions are made or taken back at one time.
 const AT_ONCE: usize = 8;
@@ -48,6 +49,8 @@ pub(crate) struct Subscriptions {
 
 struct Entry {
     subscription: Subscription,
+    /// When it is tried next: what the subscription says of it is what the wall clock showed when that was decided.
+    next: Option<Steady>,
     /// Whether the other application is asked at this moment.
     busy: bool,
 }
@@ -69,7 +72,7 @@ pub(crate) async fn run(services: Arc<Services>) {
     // Somebody may listen already: what is written down for that is known here, too, or comes after this.
     let changing = services.subscriptions.changing.lock().await;
     let stored = services.store.subscriptions().await;
-    let concerned = stored.map(|stored| services.subscriptions.take_over(stored));
+    let concerned = stored.map(|stored| services.subscriptions.take_over(stored, &*services.clock));
     drop(changing);
     match concerned {
         Ok(concerned) => services.timer().run(Comparison { services, concerned }).await,
@@ -94,8 +97,8 @@ impl Timed for Comparison {
         }
     }
 
-    fn next(&self) -> Option<Timestamp> {
-        self.services.subscriptions.next()
+    fn next(&self) -> Option<Due> {
+        self.services.subscriptions.next().map(Due::Passed)
     }
 
     async fn moved(&self) {
@@ -103,7 +106,7 @@ impl Timed for Comparison {
     }
 
     async fn act(&mut self) {
-        for subscription in self.services.subscriptions.take_due(self.services.clock.now()) {
+        for subscription in self.services.subscriptions.take_due(self.services.clock.steady_now()) {
             let services = self.services.clone();
             self.services.tracker.spawn(async move { services.set_right(subscription).await });
         }
@@ -208,7 +211,7 @@ impl Services {
         if let Err(error) = self.store.put_subscription(subscription.clone()).await {
             return self.lost(&error);
         }
-        self.subscriptions.put(subscription);
+        self.subscriptions.put(subscription, self.clock.ahead());
     }
 
     /// Makes a subscription, or takes it back.
@@ -280,7 +283,10 @@ impl Subscriptions {
 
     /// Takes over what the store has from before, and gives whom it concerns. Nobody listens any more for those of the test
     /// addresses, but for those that this process has made already.
-    fn take_over(&self, stored: Vec<Subscription>) -> BTreeSet<AutomationId> {
+    fn take_over(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
+        // The clock may have been set while nobody looked at it.
+        let furthest = clock.steady_now().after(LONGEST_PAUSE);
+        let ahead = clock.ahead();
         let mut state = self.state();
         let mut ids = BTreeSet::new();
         for mut subscription in stored {
@@ -291,7 +297,8 @@ impl Subscriptions {
             if subscription.test && !subscription.leaving {
                 (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
             }
-            state.insert(subscription.id.clone(), Entry { subscription, busy: false });
+            let next = subscription.next_at.map(|at| Steady::of(at, ahead).min(furthest));
+            state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });
         }
         ids
     }
@@ -305,15 +312,15 @@ impl Subscriptions {
     }
 
     /// When something has to be done next.
-    fn next(&self) -> Option<Timestamp> {
+    fn next(&self) -> Option<Steady> {
         let state = self.state();
-        let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.subscription.next_at);
+        let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
         due.min()
     }
 
-    fn take_due(&self, now: Timestamp) -> Vec<Subscription> {
+    fn take_due(&self, now: Steady) -> Vec<Subscription> {
         let mut state = self.state();
-        let due = |entry: &&mut Entry| !entry.busy && entry.subscription.next_at.is_some_and(|at| at <= now);
+        let due = |entry: &&mut Entry| !entry.busy && entry.next.is_some_and(|at| at <= now);
         let due = state.values_mut().filter(due).map(|entry| {
             entry.busy = true;
             entry.subscription.clone()
@@ -328,10 +335,17 @@ impl Subscriptions {
         }
     }
 
-    fn put(&self, subscription: Subscription) {
+    /// Takes over how a subscription stands, while the wall clock is so far ahead.
+    fn put(&self, subscription: Subscription, ahead: SignedDuration) {
         let mut state = self.state();
-        let busy = state.get(&subscription.id).is_some_and(|entry| entry.busy);
-        state.insert(subscription.id.clone(), Entry { subscription, busy });
+        let before = state.get(&subscription.id);
+        let busy = before.is_some_and(|entry| entry.busy);
+        // What was decided before stands, however the clock was set since.
+        let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
+            Some(entry) => entry.next,
+            None => subscription.next_at.map(|at| Steady::of(at, ahead)),
+        };
+        state.insert(subscription.id.clone(), Entry { subscription, next, busy });
     }
 }
 
@@ -339,7 +353,13 @@ impl Engine {
     /// The subscriptions there are, have to be, or have to go, by Automation.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
-        let mut all = self.services().subscriptions.all();
+        let ahead = self.services().clock.ahead();
+        let state = self.services().subscriptions.state();
+        let shown = |entry: &Entry| Subscription {
+            next_at: entry.next.map(|at| at.shown(ahead)),
+            ..entry.subscription.clone()
+        };
+        let mut all: Vec<Subscription> = state.values().map(shown).collect();
         all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
         all
     }

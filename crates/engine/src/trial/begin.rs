@@ -7,7 +7,7 @@ use model::automation::{Named, Trigger, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::trial::{Case, Request, RequestBody, Start};
-use model::value::{Map, Value};
+use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Trouble;
@@ -84,12 +84,12 @@ impl Scene<'_> {
             || webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first()).cloned();
         let method = request.method.as_ref().map(|method| method.name.clone()).or_else(usual);
         let (body, content_type) = match &request.body {
-            RequestBody::Empty => (bytes::Bytes::new(), None),
+            RequestBody::Empty => (Data::default(), None),
             RequestBody::Value(Value::String(text)) => {
                 (text.as_bytes().to_vec().into(), Some("text/plain; charset=utf-8"))
             }
             RequestBody::Value(value) => (value.to_json().into(), Some("application/json")),
-            RequestBody::Bytes(bytes) => (bytes.clone(), Some("application/octet-stream")),
+            RequestBody::Bytes(bytes) => (bytes.clone().into(), Some("application/octet-stream")),
             RequestBody::File(name) => {
                 let path = self.props.folder.join(&name.name);
                 let bytes = std::fs::read(&path).map_err(|error| {

@@ -486,12 +486,13 @@ fn body_of(response: &HttpResponse) -> Value {
     let essence = response.header("content-type").unwrap_or_default();
     let essence = essence.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_json = essence == "application/json" || essence.ends_with("+json");
-    let json = is_json.then(|| Value::from_json(&response.body, JsonLimits::default()).ok()).flatten();
+    let json =
+        is_json.then(|| Value::from_json(&response.body.shown(), JsonLimits::default()).ok()).flatten();
     json.unwrap_or_else(|| Value::from(text(response)))
 }
 
 fn text(response: &HttpResponse) -> String {
-    String::from_utf8_lossy(&response.body).into_owned()
+    String::from_utf8_lossy(&response.body.shown()).into_owned()
 }
 
 /// What a condition reads, with what was found there.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, LogLine};
+use model::value::Files;
 use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
@@ -158,6 +159,10 @@ impl<S: Store> Store for Noticed<S> {
 
     async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
         self.of(self.store.put_secret(fresh)).await
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        self.store.files()
     }
 
     async fn addresses(&self) -> Result<Vec<Address>, Error> {

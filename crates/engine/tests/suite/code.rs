@@ -31,7 +31,7 @@ fn shown(answer: &model::HttpResponse) -> String {
         "{} {} {}",
         answer.status,
         answer.header("content-type").unwrap_or("-"),
-        String::from_utf8_lossy(&answer.body)
+        String::from_utf8_lossy(&answer.body.shown())
     )
 }
 

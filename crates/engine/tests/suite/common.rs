@@ -170,6 +170,7 @@ pub(crate) struct Peer {
 pub(crate) struct Asked {
     pub(crate) line: String,
     pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
     stream: TcpStream,
 }
 
@@ -228,7 +229,8 @@ impl Asked {
         }
         let line = String::from_utf8_lossy(&bytes).lines().next()?.to_owned();
         let line = line.rsplit_once(' ')?.0.to_owned();
-        Some(Self { line, head: text, stream })
+        let body = bytes.split_off(head);
+        Some(Self { line, head: text, body, stream })
     }
 
     /// The value of a header, by its lower-case name.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use engine::Engine;
 use jiff::Timestamp;
+use model::value::Files;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
@@ -469,6 +470,9 @@ impl Store for Watched {
     }
     fn room(&self) -> Room {
         self.inner.room()
+    }
+    fn files(&self) -> Arc<dyn Files> {
+        self.inner.files()
     }
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.inner.prune_keys(before, limit).await

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use engine::Engine;
+use engine::{Clock as _, Engine};
+use jiff::SignedDuration;
 use model::Value;
 use store::Subscription;
 
@@ -74,6 +75,29 @@ async fn a_subscription_that_fails_says_why_and_is_tried_again() {
     let made = standing(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((made.remote, made.failures, made.error, made.next_at), (Value::from(7), 0, None, None));
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does() {
+    for hours in [1, -1, 8760, -8760] {
+        let mut peer = Peer::new().await;
+        let project = project(&peer);
+        let engine = project.start().await;
+        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
+        standing(&engine, |one| one.failures == 1).await;
+        settled(&project, "2026-03-02T08:00:10Z").await;
+        project.clock.step(SignedDuration::from_hours(hours));
+        project.clock.advance(Duration::from_secs(9));
+        let waits = standing(&engine, |one| one.failures == 1).await;
+        let next = waits.next_at.expect("it is tried again");
+        assert_eq!(next.duration_since(project.clock.now()).as_secs(), 1, "set by {hours} h");
+        settled(&project, &next.to_string()).await;
+        project.clock.advance(Duration::from_secs(1));
+        asked(&mut peer, LIST).await.answer(200, "[]").await;
+        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+        standing(&engine, |one| !one.remote.is_null()).await;
+        stop(engine).await;
+    }
 }
 
 #[tokio::test]

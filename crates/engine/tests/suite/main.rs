@@ -24,6 +24,7 @@ mod forecast;
 mod hiding;
 mod hooks;
 mod intake;
+mod large_files;
 mod listening;
 mod pauses;
 mod polls;

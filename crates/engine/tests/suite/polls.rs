@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use engine::Engine;
+use engine::{Clock as _, Engine};
+use jiff::SignedDuration;
 use model::{AutomationId, Event, Payload, Value};
 use store::{ExecutionFilter, Page, PollStanding};
 
@@ -120,6 +121,32 @@ async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_e
     assert_eq!(given(&engine).await, [r#"poll [{"id":2}]"#]);
     assert_eq!(standing(&engine).error, None);
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_does() {
+    for hours in [1, -1, 8760, -8760] {
+        let mut peer = Peer::new().await;
+        let project = polling(&peer, "");
+        let engine = project.start().await;
+        answer(&project, &engine, &mut peer, "[]").await;
+        for status in [500, 200] {
+            let left = standing(&engine).next_at.duration_since(project.clock.now());
+            project.clock.step(SignedDuration::from_hours(hours));
+            // It sleeps on, to the same moment, which has another name now.
+            let next = standing(&engine).next_at;
+            assert_eq!(next.duration_since(project.clock.now()), left, "set by {hours} h");
+            let second = Duration::from_secs(1);
+            project.clock.advance(left.unsigned_abs() - second);
+            settled(&project, &next.to_string()).await;
+            assert!(!engine.polls().pop().expect("it polls").busy, "set by {hours} h");
+            project.clock.advance(second);
+            let before = standing(&engine).polls;
+            peer.asked().await.answer(status, r#"{"no": "list"}"#).await;
+            polled(&project, &engine, before + 1).await;
+        }
+        stop(engine).await;
+    }
 }
 
 #[tokio::test]

@@ -21,8 +21,7 @@ use super::path::{self, Segment};
 use super::reading::{self, Link as Reading};
 use super::strange;
 use super::{Reference, SyntaxError};
-use crate::value::Value;
-use crate::value::{NotAValue, from_expression};
+use crate::value::{MOST_WHOLE, NotAValue, Value, from_expression};
 
 /// Steps of the expression engine that one evaluation may take.
 const FUEL: u64 = 100_000;
@@ -144,6 +143,9 @@ fn to_json(value: &minijinja::Value, indent: Option<bool>, options: Kwargs) -> R
     options.assert_all_used()?;
     let value = from_expression(value)
         .map_err(|_| Error::new(ErrorKind::InvalidOperation, "`tojson` takes a value that is defined"))?;
+    let value = value
+        .loaded(MOST_WHOLE)
+        .map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("`tojson`: {error}")))?;
     Ok(if indented { value.to_json_pretty() } else { value.to_json() })
 }
 

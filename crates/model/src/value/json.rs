@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{File, List, Map, Number, Value};
+use super::{Data, File, Kept, List, Map, Number, Value, shelf};
 
 /// The key under which the stored form keeps a file. A map from outside with this key, or with more `$` before
 /// it, is stored with one `$` more, so no JSON can pose as a file.
@@ -106,6 +105,11 @@ pub(super) fn base64(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
+/// The form for the outside of a file.
+pub(super) fn outside_of(file: &File) -> String {
+    serde_json::to_string(&StoredFile::of(file)).unwrap_or_else(|_| "null".to_owned())
+}
+
 /// The form for the outside.
 struct Outside<'a>(&'a Value);
 
@@ -178,16 +182,29 @@ fn looks_like_mark(key: &str) -> bool {
     key.starts_with('$') && matches!(key.trim_start_matches('$'), "file" | "headers")
 }
 
-/// A file as JSON: text where the bytes are UTF-8, else base64.
+/// A file as JSON: text where the bytes are UTF-8, else base64; what is kept outside without its bytes, by its hash.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredFile<'a> {
     content_type: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     filename: Option<Arc<str>>,
-    size: usize,
+    size: u64,
     encoding: Encoding,
-    data: std::borrow::Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    data: Option<std::borrow::Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    part_of: Option<PartOf>,
+}
+
+/// Of which content a file is a part, and where in it.
+#[derive(Serialize, Deserialize)]
+struct PartOf {
+    sha256: String,
+    size: u64,
+    at: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -195,25 +212,62 @@ struct StoredFile<'a> {
 enum Encoding {
     Utf8,
     Base64,
+    Kept,
 }
 
 impl<'a> StoredFile<'a> {
     fn of(file: &'a File) -> Self {
-        let (encoding, data) = match file.text() {
-            Some(text) => (Encoding::Utf8, text.into()),
-            None => (Encoding::Base64, base64(&file.data).into()),
-        };
         let (content_type, filename) = (file.content_type.clone(), file.filename.clone());
-        Self { content_type, filename, size: file.data.len(), encoding, data }
+        let size = file.data.len() as u64;
+        match &file.data {
+            Data::Here(bytes) => {
+                let (encoding, data) = match std::str::from_utf8(bytes) {
+                    Ok(text) => (Encoding::Utf8, text.into()),
+                    Err(_) => (Encoding::Base64, base64(bytes).into()),
+                };
+                Self { content_type, filename, size, encoding, data: Some(data), sha256: None, part_of: None }
+            }
+            Data::Kept(kept) => {
+                shelf::note(kept);
+                let whole = kept.content();
+                let is_part = kept.at() > 0 || size != whole.length();
+                let part_of = is_part.then(|| PartOf {
+                    sha256: hex::encode(whole.digest()),
+                    size: whole.length(),
+                    at: kept.at(),
+                });
+                let sha256 = Some(hex::encode(file.data.digest()));
+                Self { content_type, filename, size, encoding: Encoding::Kept, data: None, sha256, part_of }
+            }
+        }
     }
 
     fn into_file<E: de::Error>(self) -> Result<File, E> {
+        let text = self.data.map(std::borrow::Cow::into_owned);
+        let text = || text.ok_or_else(|| E::missing_field("data"));
         let data = match self.encoding {
-            Encoding::Utf8 => Bytes::from(self.data.into_owned()),
-            Encoding::Base64 => Bytes::from(STANDARD.decode(self.data.as_bytes()).map_err(E::custom)?),
+            Encoding::Utf8 => Data::from(text()?),
+            Encoding::Base64 => Data::from(STANDARD.decode(text()?.as_bytes()).map_err(E::custom)?),
+            Encoding::Kept => {
+                let digest = digest::<E>(&self.sha256.ok_or_else(|| E::missing_field("sha256"))?)?;
+                let kept = match self.part_of {
+                    None => Some(Kept::all(shelf::find(digest, self.size))),
+                    Some(PartOf { sha256, size, at }) => {
+                        let whole = shelf::find(self::digest::<E>(&sha256)?, size);
+                        Kept::stretch_of(whole, at, self.size, digest)
+                    }
+                };
+                Data::from(kept.ok_or_else(|| E::custom("a part of a file that lies beyond its end"))?)
+            }
         };
         Ok(File { content_type: self.content_type, filename: self.filename, data })
     }
+}
+
+fn digest<E: de::Error>(text: &str) -> Result<[u8; 32], E> {
+    let mut digest = [0; 32];
+    hex::decode_to_slice(text, &mut digest).map_err(E::custom)?;
+    Ok(digest)
 }
 
 /// Reads the stored form.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jsonpath_rust::query::queryable::Queryable;
 use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
 
-use super::{File, List, Map, Value};
+use super::{File, List, MOST_WHOLE, Map, Value};
 
 impl Queryable for Value {
     fn get(&self, key: &str) -> Option<&Self> {
@@ -139,6 +139,11 @@ fn number(value: &minijinja::Value) -> Result<Value, NotAValue> {
     f64::try_from(value.clone()).map(Value::from).map_err(|_| NotAValue::Kind("number"))
 }
 
+/// A value as it goes into a text: with all bytes of its files, if that is no more than may be.
+fn whole(value: Value) -> Result<Value, fmt::Error> {
+    value.loaded(MOST_WHOLE).map_err(|_| fmt::Error)
+}
+
 impl Object for Map {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         ObjectRepr::Map
@@ -162,7 +167,7 @@ impl Object for Map {
     }
 
     fn render(self: &Arc<Self>, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&Value::Map(self.clone()).to_json())
+        formatter.write_str(&whole(Value::Map(self.clone()))?.to_json())
     }
 }
 
@@ -184,7 +189,7 @@ impl Object for List {
     }
 
     fn render(self: &Arc<Self>, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&Value::List(self.clone()).to_json())
+        formatter.write_str(&whole(Value::List(self.clone()))?.to_json())
     }
 }
 
@@ -206,6 +211,6 @@ impl Object for File {
     }
 
     fn render(self: &Arc<Self>, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&Value::File(self.clone()).to_text())
+        formatter.write_str(&whole(Value::File(self.clone()))?.to_text())
     }
 }

@@ -111,7 +111,7 @@ fn files_are_taken_out_with_where_they_were() {
     let mut sender = Sender::default();
     assert_eq!(sender.take(&["argument"], &value), text);
     assert!(sender.files.is_empty());
-    let file = model::File { content_type: "a/b".into(), filename: None, data: Bytes::from_static(b"xyz") };
+    let file = model::File { content_type: "a/b".into(), filename: None, data: "xyz".into() };
     let value = Value::from(vec![Value::Null, file.into()]);
     let sent = sender.take(&["argument"], &value);
     assert_eq!(sent, r#"[null,{"contentType":"a/b","filename":null,"size":3,"data":null}]"#);

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::value::{File, JsonError, JsonLimits, List, Map, Value};
+use model::value::{Data, File, JsonError, JsonLimits, List, Map, NotWhole, Value};
 use serde_json::json;
 
 use crate::call::Context;
@@ -30,6 +30,10 @@ impl Nonce {
     }
 }
 
+/// How many bytes of files that are kept outside of memory a run is given, of the 8 MiB that it may be given at all. The code
+/// of one that comes after finds an error where its bytes would be.
+const MOST_KEPT: usize = 6 << 20;
+
 /// Takes the files out of what is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
@@ -37,6 +41,10 @@ pub(crate) struct Sender {
     pub(crate) files: Vec<Bytes>,
     /// Where each belongs: the name of the root, then keys and indices.
     pub(crate) paths: Vec<serde_json::Value>,
+    /// Where bytes are missing, and what is said of it.
+    unread: Vec<serde_json::Value>,
+    /// How many bytes came from outside of memory.
+    kept: usize,
 }
 
 impl Sender {
@@ -61,8 +69,13 @@ impl Sender {
             }
         }
         let config_vars = self.take(&["configVars"], context.config_vars);
+        let unread = if self.unread.is_empty() {
+            String::new()
+        } else {
+            format!(r#","unread":{}"#, json!(self.unread))
+        };
         format!(
-            r#"{{"configVars":{config_vars},"executionId":{},"stepId":{},"startedAt":{},"state":{state}}},"absent":{},"files":{}}}"#,
+            r#"{{"configVars":{config_vars},"executionId":{},"stepId":{},"startedAt":{},"state":{state}}},"absent":{},"files":{}{unread}}}"#,
             json!(context.execution_id),
             json!(context.step_id),
             json!(context.started_at),
@@ -71,12 +84,24 @@ impl Sender {
         )
     }
 
+    /// The bytes of a file. Blocks where they are kept outside of memory.
+    fn bytes(&mut self, data: &Data) -> Result<Bytes, NotWhole> {
+        let bytes = data.whole(MOST_KEPT - self.kept)?;
+        self.kept += if data.is_kept() { bytes.len() } else { 0 };
+        Ok(bytes)
+    }
+
     /// `value` without its files, if it has any.
     fn strip(&mut self, value: &Value, path: &mut Vec<serde_json::Value>) -> Option<Value> {
         match value {
             Value::File(file) => {
-                self.files.push(file.data.clone());
-                self.paths.push(serde_json::Value::Array(path.clone()));
+                match self.bytes(&file.data) {
+                    Ok(bytes) => {
+                        self.files.push(bytes);
+                        self.paths.push(serde_json::Value::Array(path.clone()));
+                    }
+                    Err(error) => self.unread.push(json!([path, error.to_string()])),
+                }
                 Some(shell(file))
             }
             Value::List(list) => {
@@ -176,7 +201,7 @@ fn marked(rest: &str, files: &[Bytes]) -> Option<Value> {
         return signed.or_else(|_| number.parse::<u64>().map(Value::from)).ok();
     }
     let data = files.get(rest.strip_prefix('f')?.parse::<usize>().ok()?)?;
-    Some(File { content_type: BYTES.into(), filename: None, data: data.clone() }.into())
+    Some(File { content_type: BYTES.into(), filename: None, data: data.clone().into() }.into())
 }
 
 /// The file that a map describes: `{contentType, filename, size, data}` with bytes under `data`, and nothing else.

@@ -9,7 +9,7 @@ use crate::support::{error, json, pool, result, step};
 
 fn file(content_type: &str, filename: Option<&str>, data: &[u8]) -> Value {
     let data = Bytes::copy_from_slice(data);
-    File { content_type: content_type.into(), filename: filename.map(Into::into), data }.into()
+    File { content_type: content_type.into(), filename: filename.map(Into::into), data: data.into() }.into()
 }
 
 fn every_byte() -> Vec<u8> {

@@ -336,7 +336,7 @@ mod tests {
             raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
             decided: None,
-            body: File { content_type: "".into(), filename: None, data: bytes::Bytes::new() },
+            body: File { content_type: "".into(), filename: None, data: model::value::Data::default() },
         });
         let shown = masked(&payload);
         assert_eq!(shown["headers"]["user-agent"], "canary");

@@ -1,5 +1,5 @@
-//! Reading a request's body: no larger, no slower, and no more of them at one time than allowed. A large one is on disk
-//! while it arrives, and comes into memory only when there is room for all of it.
+//! Reading a request's body: no larger, no slower, and no more of them at one time than allowed. A large one goes to disk
+//! while it arrives, and comes into memory only where it has to, and when there is room for all of it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,15 +8,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use model::value::Data;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::Refusal;
-use super::spool::{Spool, Spooled};
+use super::spool::{Share, Spool, Spooled};
 use crate::options::Deadlines;
 
 /// The largest body that is in memory while it arrives (semantics 3.2).
 const SMALL: usize = 256 << 10;
+/// The bytes a second at which a body may take longer than the deadline.
+const GOOD_PACE: f64 = (256 << 10) as f64;
+/// How much of a large body is looked at to see what it is.
+const START: usize = 1 << 10;
 /// How long a body that has arrived waits for room in memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -62,22 +67,60 @@ impl Budget {
     }
 }
 
-/// A body, counted against the budget for as long as this is held.
+/// A body, counted against the budget for as long as this is held: that of memory, or that of the disk.
 #[derive(Debug)]
 pub(crate) struct Held {
-    bytes: Bytes,
+    data: Data,
     budget: Arc<Budget>,
     counted: usize,
+    on_disk: Option<Share>,
 }
 
 impl Held {
     fn nothing(budget: &Arc<Budget>) -> Self {
-        Self { bytes: Bytes::new(), budget: Arc::clone(budget), counted: 0 }
+        Self { data: Data::default(), budget: Arc::clone(budget), counted: 0, on_disk: None }
     }
 
     /// The bytes, which are shared and not copied.
+    pub(crate) fn data(&self) -> Data {
+        self.data.clone()
+    }
+
+    /// The bytes of one that is in memory.
     pub(crate) fn bytes(&self) -> Bytes {
-        self.bytes.clone()
+        self.data.here().cloned().unwrap_or_default()
+    }
+
+    /// Whether it is not in memory.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.on_disk.is_some()
+    }
+
+    /// How it begins.
+    pub(crate) fn start(&self) -> Vec<u8> {
+        let mut start = vec![0; START];
+        // It was written a moment ago, so this reads no disk.
+        let count = self.data.read_at(0, &mut start).unwrap_or_default();
+        start.truncate(count);
+        start
+    }
+
+    /// The body in memory, once there is room for all of it.
+    pub(crate) async fn into_memory(mut self) -> Result<Self, Refusal> {
+        if self.on_disk.is_none() {
+            return Ok(self);
+        }
+        let length = self.data.len();
+        if !self.budget.take_in_time(length).await {
+            return Err(Refusal::out_of_memory());
+        }
+        self.counted += length;
+        let data = self.data.clone();
+        let read = tokio::task::spawn_blocking(move || data.whole(length));
+        let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
+        self.data = read.map_err(|error| no_room(&io::Error::other(error)))?.into();
+        self.on_disk = None;
+        Ok(self)
     }
 
     fn count(&mut self, bytes: usize) -> bool {
@@ -93,9 +136,19 @@ impl Drop for Held {
     }
 }
 
-/// Reads a whole body of at most `limit` bytes. A body that says it is larger is refused before any of it is read; the
-/// peer that asked with `Expect: 100-continue` is then never told to go on.
+/// Reads a whole body of at most `limit` bytes into memory; else as [`arrive`].
 pub(crate) async fn read(
+    body: Incoming,
+    limit: usize,
+    budget: &Arc<Budget>,
+    deadlines: &Deadlines,
+) -> Result<Held, Refusal> {
+    arrive(body, limit, budget, deadlines).await?.into_memory().await
+}
+
+/// Reads a whole body of at most `limit` bytes, a large one onto the disk. A body that says it is larger is refused before any of it is read; the
+/// peer that asked with `Expect: 100-continue` is then never told to go on.
+pub(crate) async fn arrive(
     mut body: Incoming,
     limit: usize,
     budget: &Arc<Budget>,
@@ -137,6 +190,8 @@ pub(crate) async fn read(
 /// A body of which a part has come.
 struct Arriving {
     held: Held,
+    /// What has come while it is in memory: its first piece, then all of them together.
+    first: Bytes,
     joined: BytesMut,
     spooled: Option<Spooled>,
     received: usize,
@@ -147,7 +202,8 @@ struct Arriving {
 impl Arriving {
     fn new(budget: &Arc<Budget>, expected: Option<u64>) -> Self {
         let expected = expected.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
-        Self { held: Held::nothing(budget), joined: BytesMut::new(), spooled: None, received: 0, expected }
+        let (first, joined) = (Bytes::new(), BytesMut::new());
+        Self { held: Held::nothing(budget), first, joined, spooled: None, received: 0, expected }
     }
 
     async fn take(&mut self, data: Bytes) -> Result<(), Refusal> {
@@ -157,13 +213,13 @@ impl Arriving {
         }
         let large = self.received.max(self.expected) > SMALL;
         if !large && self.held.count(data.len()) {
-            join(&mut self.held.bytes, &mut self.joined, data, self.expected);
+            join(&mut self.first, &mut self.joined, data, self.expected);
             return Ok(());
         }
         match self.held.budget.spool.clone() {
             Some(spool) => self.spill(&spool, &data).await.map_err(|error| no_room(&error)),
             None if self.held.count(data.len()) => {
-                join(&mut self.held.bytes, &mut self.joined, data, self.expected);
+                join(&mut self.first, &mut self.joined, data, self.expected);
                 Ok(())
             }
             None => Err(Refusal::out_of_memory()),
@@ -173,27 +229,25 @@ impl Arriving {
     /// Goes on on disk, with what has come so far before `data`.
     async fn spill(&mut self, spool: &Arc<Spool>, data: &[u8]) -> io::Result<()> {
         let mut spooled = spool.begin().await?;
-        for part in [&*self.held.bytes, &*self.joined, data] {
+        for part in [&*self.first, &*self.joined, data] {
             if !part.is_empty() {
                 spooled.push(part).await?;
             }
         }
         self.held = Held::nothing(&self.held.budget);
-        self.joined = BytesMut::new();
+        (self.first, self.joined) = (Bytes::new(), BytesMut::new());
         self.spooled = Some(spooled);
         Ok(())
     }
 
-    /// All of it, in memory.
+    /// All of it.
     async fn whole(mut self) -> Result<Held, Refusal> {
         if let Some(spooled) = self.spooled.take() {
-            if !self.held.budget.take_in_time(self.received).await {
-                return Err(Refusal::out_of_memory());
-            }
-            self.held.counted = self.received;
-            self.held.bytes = spooled.read().await.map_err(|error| no_room(&error))?;
-        } else if !self.joined.is_empty() {
-            self.held.bytes = self.joined.freeze();
+            let (data, share) = spooled.finish().await.map_err(|error| no_room(&error))?;
+            (self.held.data, self.held.on_disk) = (data, Some(share));
+        } else {
+            let bytes = if self.joined.is_empty() { self.first } else { self.joined.freeze() };
+            self.held.data = bytes.into();
         }
         Ok(self.held)
     }
@@ -225,16 +279,20 @@ struct Pace<'d> {
 }
 
 impl Pace<'_> {
-    /// The instant by which more must have come than these bytes: each buys the time that it takes at the least pace.
+    /// The instant by which more must have come than these bytes: each buys the time that it takes at the least pace, and a body
+    /// that comes at a good one may take as long as it is large.
     fn deadline(&self, received: usize) -> Instant {
         let Deadlines { body, body_grace, body_pace, .. } = *self.deadlines;
         let bought = Duration::from_secs_f64(received as f64 / f64::from(body_pace.max(1)));
-        self.started + body.min(body_grace.saturating_add(bought))
+        let large = Duration::from_secs_f64(received as f64 / GOOD_PACE);
+        self.started + body.max(large).min(body_grace.saturating_add(bought))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use model::value::InMemory;
+
     use super::*;
 
     #[test]
@@ -247,15 +305,17 @@ mod tests {
         assert!(Held::nothing(&budget).count(10));
     }
 
-    fn budget(bytes: usize) -> (tempfile::TempDir, Arc<Budget>) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let spool = Spool::open(folder.path()).expect("it opens");
-        (folder, Budget::new(bytes, Some(spool)))
+    fn budget(bytes: usize) -> Arc<Budget> {
+        Budget::new(bytes, Some(Spool::new(Arc::new(InMemory))))
+    }
+
+    async fn in_memory(body: Arriving) -> Result<Held, Refusal> {
+        body.whole().await?.into_memory().await
     }
 
     #[tokio::test]
     async fn a_large_body_takes_no_memory_while_it_arrives() {
-        let (_folder, budget) = budget(3 * SMALL);
+        let budget = budget(3 * SMALL);
         let mut body = Arriving::new(&budget, None);
         let part = Bytes::from(vec![7; SMALL]);
         body.take(part.clone()).await.expect("it is taken");
@@ -263,6 +323,8 @@ mod tests {
         body.take(part.clone()).await.expect("it is taken");
         assert_eq!((body.held.counted, budget.left.load(Ordering::Relaxed)), (0, 3 * SMALL));
         let held = body.whole().await.expect("it is there");
+        assert_eq!((held.counted, held.is_on_disk(), held.start()), (0, true, vec![7; START]));
+        let held = held.into_memory().await.expect("there is room");
         assert_eq!((held.counted, held.bytes()), (2 * SMALL, Bytes::from(vec![7; 2 * SMALL])));
         // One that says how large it is takes none from the start.
         let mut other = Arriving::new(&budget, Some(2 * SMALL as u64));
@@ -272,12 +334,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not() {
-        let (_folder, budget) = budget(SMALL);
+        let budget = budget(SMALL);
         let mut first = Held::nothing(&budget);
         assert!(first.count(SMALL));
         let mut second = Arriving::new(&budget, None);
         second.take(Bytes::from_static(b"abc")).await.expect("there is room on disk");
-        let waiting = tokio::spawn(second.whole());
+        let waiting = tokio::spawn(in_memory(second));
         tokio::task::yield_now().await;
         drop(first);
         let held = waiting.await.expect("no panic").expect("there is room now");
@@ -286,7 +348,7 @@ mod tests {
         for _ in 0..2 {
             third.take(Bytes::from(vec![0; SMALL])).await.expect("there is room on disk");
         }
-        assert_eq!(third.whole().await.expect_err("there never is").code, "busy");
+        assert_eq!(in_memory(third).await.expect_err("there never is").code, "busy");
     }
 
     #[test]
@@ -305,5 +367,6 @@ mod tests {
         let pace = Pace { started: Instant::now(), deadlines: &deadlines };
         let at = |received| (pace.deadline(received) - pace.started).as_secs_f64();
         assert_eq!([at(0), at(1024), at(10 << 10), at(1 << 20)], [5.0, 6.0, 15.0, 30.0]);
+        assert_eq!(at(200 << 20), 800.0, "a large one that comes well");
     }
 }

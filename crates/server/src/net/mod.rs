@@ -6,6 +6,7 @@
 
 mod body;
 mod guard;
+mod outgoing;
 mod refusal;
 mod scan;
 mod slots;
@@ -34,8 +35,9 @@ use crate::options::{Deadlines, Limits};
 use slots::{Slot, Slots};
 use stream::Stream;
 
-pub(crate) use body::{Budget, read};
+pub(crate) use body::{Budget, Held, arrive, read};
 pub(crate) use guard::{check, split_host};
+pub(crate) use outgoing::Outgoing;
 pub(crate) use refusal::Refusal;
 pub(crate) use spool::Spool;
 pub(crate) use stream::Seen;

@@ -21,20 +21,20 @@ use engine::{Answer as Answered, Engine, SignalError};
 use http::header::{self, ACCEPT, ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use http_body_util::Full;
 use maud::Markup;
 use model::execution::{ExecutionId, WaitReason};
 use model::value::Value;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
+use crate::net::Outgoing;
 use given::{Form, Given};
 use pace::Pace;
 use scene::{Focus, Scene};
 
 pub(crate) use given::BODY_BYTES;
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Outgoing>;
 
 /// Who is told to have answered or sent something, in the history.
 const BY: &str = "the resume address";
@@ -311,7 +311,7 @@ fn answer(reply: Reply) -> Answer {
             return response;
         }
     };
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let mut response = Response::new(Outgoing::from(Bytes::from(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -166,8 +166,8 @@ async fn a_large_file_comes_in_over_the_disk_and_goes_out_whole() {
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/pdf")));
     assert_eq!(answer.header("content-length"), Some(file.len().to_string().as_str()));
     assert!(answer.body == file, "not a byte is lost");
-    let spool = daemon.folder.path().join(".cogwork/spool");
-    assert_eq!(std::fs::read_dir(spool).unwrap().count(), 0, "nothing is left behind");
+    let unnamed = daemon.folder.path().join(".cogwork/blobs/unnamed");
+    assert_eq!(std::fs::read_dir(unnamed).unwrap().count(), 0, "nothing is left behind");
 }
 
 #[tokio::test]

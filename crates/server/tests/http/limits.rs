@@ -110,12 +110,15 @@ async fn bodies_share_a_budget_of_memory() {
         format!("POST {path} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 80\r\n\r\n");
     first.write_all(head.as_bytes()).await.unwrap();
     until(&mut first, "\r\n\r\n").await;
-    let answer = daemon.hook("POST", &path, "", &[b' '; 101]).await;
+    let text = "content-type: text/plain\r\n";
+    let answer = daemon.hook("POST", &path, text, &[b' '; 101]).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
     assert_eq!(answer.header("retry-after"), Some("1"));
     // What has not arrived counts for nothing: naming a large length locks nobody out.
-    assert_eq!(daemon.hook("POST", &path, "", &[b' '; 100]).await.status, 200);
-    assert_eq!(daemon.hook("POST", &path, "", &[b' '; 100]).await.status, 200, "the budget is given back");
+    assert_eq!(daemon.hook("POST", &path, text, &[b' '; 100]).await.status, 200);
+    assert_eq!(daemon.hook("POST", &path, text, &[b' '; 100]).await.status, 200, "the budget is given back");
+    // A file stays where it is.
+    assert_eq!(daemon.hook("POST", &path, "content-type: image/png\r\n", &[b' '; 101]).await.status, 200);
 }
 
 #[tokio::test]

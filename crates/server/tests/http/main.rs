@@ -13,4 +13,5 @@ mod limits;
 mod resume;
 mod runs;
 mod streams;
+mod uploads;
 mod waiting;

@@ -6,6 +6,7 @@
 
 mod definitions;
 mod durability;
+mod files;
 mod lists;
 mod polls;
 mod retention;
@@ -90,6 +91,8 @@ pub const RULES: &[(&str, Rule)] = &[
     ("a page is bounded", |place| Box::pin(lists::bounded(place))),
     ("files and any text come back as they were", |place| Box::pin(values::round_trip(place))),
     ("a payload of a mebibyte comes back", |place| Box::pin(values::large(place))),
+    ("a file that an event names comes back, and its parts", |place| Box::pin(files::kept(place))),
+    ("a file is kept until nothing names it", |place| Box::pin(files::until_nothing_names_them(place))),
     ("numbers come back exactly", |place| Box::pin(values::numbers(place))),
     ("definitions are kept while executions refer to them", |place| {
         Box::pin(definitions::while_referenced(place))

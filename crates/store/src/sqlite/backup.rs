@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use model::value::Shelf as _;
 use rusqlite::Connection;
 
-use super::blobs::{self, Folder, Hash};
+use super::blobs::{self, Contents, Folder, Hash};
 use super::gauge::Gauge;
 use super::place::{Place, sync_directory};
 use super::pool::read_error;
@@ -75,17 +77,23 @@ fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, 
     })?;
     File::open(&copy.file).and_then(|file| file.sync_all()).map_err(io)?;
     let connection = settings::open_reader(&copy.file)?;
-    let (from, to) = (Folder::of(place, Gauge::default()), Folder::of(copy, Gauge::default()));
+    let folder = |place| Arc::new(Folder::of(place, Gauge::default()));
+    let (from, to) = (folder(place), folder(copy));
     let mut backup = Backup { path: PathBuf::new(), executions: 0, blobs: 0, bytes: 0 };
     let mut blobs =
-        connection.prepare("SELECT hash, length FROM blobs WHERE uses > 0").map_err(read_error)?;
+        connection.prepare("SELECT hash, length, is_file FROM blobs WHERE uses > 0").map_err(read_error)?;
     let mut rows = blobs.query([]).map_err(read_error)?;
     while let Some(row) = rows.next().map_err(read_error)? {
-        let (hash, length): (Hash, u32) =
-            row.get(0).and_then(|hash| Ok((hash, row.get(1)?))).map_err(read_error)?;
+        let (hash, length, is_file): (Hash, u32, bool) =
+            row.get(0).and_then(|hash| Ok((hash, row.get(1)?, row.get(2)?))).map_err(read_error)?;
         // Read and not only copied: what is damaged shows now, not when it is needed.
-        let content = from.read(&hash, length as usize)?;
-        backup.bytes += to.put(content.as_bytes())?.stored();
+        let copied = if is_file {
+            let content = Contents(from.clone()).content(hash, u64::from(length));
+            Contents(to.clone()).settle(&content)?
+        } else {
+            to.put(from.read(&hash, length as usize)?.as_bytes())?
+        };
+        backup.bytes += copied.stored();
         backup.blobs += 1;
     }
     to.clear_unnamed().map_err(io)?;

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::fmt;
 
 use jiff::Timestamp;
+use model::value::{NotWhole, naming};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
-use super::blobs::{Cut, Hash};
+use super::blobs::{Apart, Hash};
 use crate::contract::{
     Accept, Address, Already, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait,
     Watermark,
@@ -101,7 +102,7 @@ pub(super) struct NewRow {
     pub(super) error: Option<String>,
     pub(super) count: u32,
     pub(super) body: String,
-    pub(super) cuts: Vec<Cut>,
+    pub(super) apart: Apart,
     pub(super) lines: Option<(u32, String)>,
     pub(super) key: Option<String>,
     pub(super) sendings: Vec<Sending>,
@@ -132,7 +133,7 @@ pub(super) struct AppendRow {
     pub(super) first: u32,
     pub(super) count: u32,
     pub(super) body: Option<String>,
-    pub(super) cuts: Vec<Cut>,
+    pub(super) apart: Apart,
     pub(super) lines: Option<(u32, String)>,
     pub(super) status: Status,
     /// The shelf, but for the part of it that marks a test.
@@ -172,7 +173,10 @@ impl Work {
     pub(super) fn append(append: &Append) -> Result<Self, Error> {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
-        let body = if count > 0 { Some(json(&append.events)?) } else { None };
+        let (body, apart) = match count {
+            0 => (None, Apart::default()),
+            _ => events_json(&append.events).map(|(body, apart)| (Some(body), apart))?,
+        };
         let (finished_ns, error) = ending(append.status, append.events.last());
         let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
         waits.as_deref().map_or(Ok(()), check_waits)?;
@@ -181,7 +185,7 @@ impl Work {
             first: append.first,
             count,
             body,
-            cuts: Vec::new(),
+            apart,
             lines: lines(&append.logs)?,
             status: append.status,
             shelf: shelf(append.status, append.holds, false),
@@ -197,24 +201,24 @@ impl Work {
         Ok(Self::WriteState(changes(&writes)?))
     }
 
-    /// The texts of rows that may have large values in them, each with the place for what is cut out of it.
-    pub(super) fn texts(&mut self) -> impl Iterator<Item = (&mut String, &mut Vec<Cut>)> {
+    /// The texts of rows that may have large values in them, each with the place for what is kept apart of it.
+    pub(super) fn texts(&mut self) -> impl Iterator<Item = (&mut String, &mut Apart)> {
         let (new, appended) = match self {
             Self::Accept { executions, .. } => (executions.as_mut_slice(), None),
             Self::Append(row) => {
                 let row = &mut **row;
-                (&mut [][..], row.body.as_mut().map(|body| (body, &mut row.cuts)))
+                (&mut [][..], row.body.as_mut().map(|body| (body, &mut row.apart)))
             }
             _ => (&mut [][..], None),
         };
-        new.iter_mut().map(|row| (&mut row.body, &mut row.cuts)).chain(appended)
+        new.iter_mut().map(|row| (&mut row.body, &mut row.apart)).chain(appended)
     }
 
     /// Whether it names blobs, or lets go of some.
     pub(super) fn concerns_blobs(&self) -> bool {
         match self {
-            Self::Accept { executions, .. } => executions.iter().any(|row| !row.cuts.is_empty()),
-            Self::Append(row) => !row.cuts.is_empty(),
+            Self::Accept { executions, .. } => executions.iter().any(|row| !row.apart.is_empty()),
+            Self::Append(row) => !row.apart.is_empty(),
             Self::Sweep | Self::ForgetBlobs | Self::GiveBack => true,
             _ => false,
         }
@@ -262,9 +266,9 @@ impl NewRow {
         let Already { events, logs } = &new.already;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
-        let body = match events.as_slice() {
-            [] => json(std::slice::from_ref(&new.started))?,
-            events => json(&std::iter::once(&new.started).chain(events).collect::<Vec<_>>())?,
+        let (body, apart) = match events.as_slice() {
+            [] => events_json(std::slice::from_ref(&new.started))?,
+            events => events_json(&std::iter::once(&new.started).chain(events).collect::<Vec<_>>())?,
         };
         let status = match events.last() {
             Some(Event::Finished { outcome, .. }) => outcome.status(),
@@ -293,7 +297,7 @@ impl NewRow {
             error,
             count,
             body,
-            cuts: Vec::new(),
+            apart,
             lines,
             key: new.key.clone(),
             sendings: new.sendings.clone(),
@@ -356,6 +360,12 @@ pub(super) fn id_prefix(millisecond: i64) -> [u8; 6] {
 /// The origin as it is stored.
 fn to_json(origin: &Origin) -> Result<String, Error> {
     serde_json::to_string(origin).map_err(|error| Error::Invalid { reason: error.to_string() })
+}
+
+/// Events as they are stored, with the files that they name.
+fn events_json<T: serde::Serialize>(events: &[T]) -> Result<(String, Apart), Error> {
+    let (text, named) = naming(|| json(events));
+    Ok((text?, Apart::naming(named)))
 }
 
 fn json<T: serde::Serialize>(items: &[T]) -> Result<String, Error> {
@@ -422,6 +432,14 @@ impl StateChange {
         if [scope, key].iter().any(|name| name.is_empty() || name.len() > most) {
             return Err(invalid(format!("a scope and a key of the state have 1 to {most} bytes")));
         }
+        // Many executions share a value, so none of them keeps a file for it.
+        let value = value.as_ref().map(|value| value.loaded(limit)).transpose();
+        let value = value.map_err(|error| match error {
+            NotWhole::TooLarge { bytes, .. } => {
+                Error::TooLarge { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), limit }
+            }
+            NotWhole::Unreadable(error) => Error::Read { reason: error.to_string() },
+        })?;
         let value = value.as_ref().map(serde_json::to_string).transpose();
         let value = value.map_err(|error| invalid(error.to_string()))?;
         if let Some(bytes) = value.as_ref().map(String::len).filter(|bytes| *bytes > limit) {

@@ -259,7 +259,7 @@ pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
             if left == 0 {
                 return Ok(Done::More(true));
             }
-            match blobs::forget_cuts(connection, &execution, left)? {
+            match blobs::forget_apart(connection, &execution, left)? {
                 0 => break,
                 gone => rows += gone,
             }

@@ -6,11 +6,12 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use model::value::{Files, InMemory};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::Mutex;
 
 use super::backup::{self, Backup};
-use super::blobs::{Cutter, Folder};
+use super::blobs::{Contents, Cutter, Folder};
 use super::checkpoint::Checkpointer;
 use super::counters::Counters;
 use super::encode::{Done, Key, Work};
@@ -309,6 +310,13 @@ impl Store for SqliteStore {
 
     async fn tidy(&self) -> Result<u64, Error> {
         forget::tidy(self.queue()?, &self.0.pool, &self.0.folder).await
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        match self.0.queue {
+            Some(_) => Arc::new(Contents(self.0.folder.clone())),
+            None => Arc::new(InMemory),
+        }
     }
 
     fn room(&self) -> Room {

@@ -90,6 +90,7 @@ mod tests {
     use model::{ExecutionId, Status};
     use tokio::task::unconstrained;
 
+    use super::super::blobs::Apart;
     use super::super::encode::AppendRow;
     use super::*;
 
@@ -99,7 +100,7 @@ mod tests {
             first: 1,
             count: 1,
             body: Some("x".repeat(bytes)),
-            cuts: Vec::new(),
+            apart: Apart::default(),
             lines: None,
             status: Status::Running,
             shelf: 0,

@@ -1,12 +1,14 @@
 //! Reading back what was written.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use model::value::{Shelf, reading_from};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
-use super::blobs::{self, Folder};
+use super::blobs::{self, Contents, Folder};
 use super::encode::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
@@ -19,7 +21,7 @@ const MAX_LINES: u32 = 10_000;
 /// All events of an execution, checked to be as many as were counted, without a gap.
 pub(super) fn events(
     connection: &mut Connection,
-    folder: &Folder,
+    folder: &Arc<Folder>,
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
     match stored_events(connection, folder, id) {
@@ -31,7 +33,7 @@ pub(super) fn events(
 
 fn stored_events(
     connection: &mut Connection,
-    folder: &Folder,
+    folder: &Arc<Folder>,
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
     // One snapshot for the count and the events.
@@ -43,6 +45,7 @@ fn stored_events(
         .map_err(read_error)?;
     let Some(count) = count else { return Ok(None) };
     let cuts = blobs::places(&transaction, id).map_err(read_error)?;
+    let shelf: Arc<dyn Shelf> = Arc::new(Contents(folder.clone()));
     let mut events: Vec<Event> = Vec::new();
     {
         let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
@@ -58,7 +61,8 @@ fn stored_events(
                 Some(cuts) => Cow::Owned(blobs::put_back(folder, body, cuts)?),
                 None => Cow::Borrowed(body),
             };
-            let more: Vec<Event> = serde_json::from_str(&whole).map_err(|error| {
+            let more = reading_from(shelf.clone(), || serde_json::from_str::<Vec<Event>>(&whole));
+            let more = more.map_err(|error| {
                 corrupt(format!("event {first} of execution {id} cannot be read: {error}"))
             })?;
             events.extend(more);

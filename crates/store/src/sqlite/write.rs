@@ -143,7 +143,7 @@ fn accept_one(
         return Err(Fault::Undo(Error::Exists(row.id)));
     }
     statements.new_events.execute(params![id, 0, row.body])?;
-    blobs::note(connection, row.id, 0, &row.cuts)?;
+    blobs::note(connection, row.id, 0, &row.apart)?;
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;
     }
@@ -169,7 +169,7 @@ fn append(connection: &Connection, statements: &mut Statements<'_>, row: &Append
     }
     if let Some(body) = &row.body {
         statements.new_events.execute(params![id, row.first, body])?;
-        blobs::note(connection, row.execution, row.first, &row.cuts)?;
+        blobs::note(connection, row.execution, row.first, &row.apart)?;
     }
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;

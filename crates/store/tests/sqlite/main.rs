@@ -9,4 +9,5 @@ mod common;
 mod crash;
 mod faults;
 mod files;
+mod kept;
 mod upgrade;

@@ -2,6 +2,7 @@
 
 use http::HeaderName;
 use model::HttpResponse;
+use model::value::Data;
 
 /// The most headers an author may set on one answer.
 pub(super) const MAX_HEADERS: usize = 64;
@@ -82,7 +83,7 @@ pub fn sealed(response: HttpResponse) -> HttpResponse {
     let status = if super::is_status(status) { status } else { 500 };
     let bodyless = matches!(status, 204 | 205 | 304);
     if bodyless {
-        body.clear();
+        body = Data::default();
     }
     let mut kept: Vec<(String, String)> = Vec::with_capacity(headers.len() + 4);
     for (name, value) in headers {

@@ -9,8 +9,8 @@ mod headers;
 #[cfg(test)]
 mod tests;
 
-use bytes::Bytes;
 use model::automation::{StaticResponse, WebhookTrigger};
+use model::value::{Data, MOST_WHOLE, NotWhole};
 use model::{ExecutionId, HttpResponse, Map, Value};
 
 pub use check::{Problem, check_static_response};
@@ -41,7 +41,7 @@ pub fn started(id: &ExecutionId) -> HttpResponse {
 #[must_use]
 pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
     let (content_type, body) = match &fixed.body {
-        Some(body) => (fixed.content_type.as_deref().unwrap_or(TEXT), Bytes::from(body.clone())),
+        Some(body) => (fixed.content_type.as_deref().unwrap_or(TEXT), Data::from(body.clone())),
         None => (JSON, execution_id(id).to_json().into()),
     };
     let mut response = HttpResponse::new(fixed.status, content_type, body);
@@ -54,11 +54,13 @@ pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
 }
 
 /// The answer to a synchronous start: the result of the last step. A text is `text/plain`, a file its bytes with its
-/// type, anything else JSON.
+/// type, anything else JSON. 500 where JSON would hold a file that is too large to be in memory.
 #[must_use]
 pub fn result(value: &Value, id: &ExecutionId) -> HttpResponse {
-    let (content_type, body) = content(value);
-    finish(HttpResponse::new(200, &content_type, body), id)
+    match content(value) {
+        Ok((content_type, body)) => finish(HttpResponse::new(200, &content_type, body), id),
+        Err(error) => failed(&error.to_string(), id),
+    }
 }
 
 /// A `respond` step with its expressions evaluated.
@@ -105,10 +107,12 @@ pub struct PartsError {
 pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsError> {
     let status = status(&parts.status)?;
     let (own_type, body) = match &parts.body {
-        Body::Empty => (None, Bytes::new()),
-        Body::Any(value) => some_type(content(value)),
-        Body::Json(value) => (Some(JSON.to_owned()), value.to_json().into()),
-        Body::File(value) if value.as_file().is_some() => some_type(content(value)),
+        Body::Empty => (None, Data::default()),
+        Body::Any(value) => content(value).map(some_type).map_err(|error| in_body(&error))?,
+        Body::Json(value) => (Some(JSON.to_owned()), json(value).map_err(|error| in_body(&error))?),
+        Body::File(value) if value.as_file().is_some() => {
+            content(value).map(some_type).map_err(|error| in_body(&error))?
+        }
         Body::File(other) => {
             let message =
                 format!("`file` needs a file, found a {}; use `body` or `json` for it", other.kind());
@@ -162,19 +166,28 @@ fn execution_id(id: &ExecutionId) -> Value {
     Value::from([("executionId", Value::from(id.to_string()))].into_iter().collect::<Map>())
 }
 
-/// A value as a body, with its own type.
-fn content(value: &Value) -> (String, Bytes) {
-    match value {
-        Value::String(text) => (TEXT.to_owned(), Bytes::copy_from_slice(text.as_bytes())),
+/// A value as a body, with its own type. A file is handed on as it is, wherever its bytes are.
+fn content(value: &Value) -> Result<(String, Data), NotWhole> {
+    Ok(match value {
+        Value::String(text) => (TEXT.to_owned(), Data::from(text.to_string())),
         Value::File(file) if is_media_type(&file.content_type) => {
             (file.content_type.to_string(), file.data.clone())
         }
         Value::File(file) => ("application/octet-stream".to_owned(), file.data.clone()),
-        other => (JSON.to_owned(), other.to_json().into()),
-    }
+        other => (JSON.to_owned(), json(other)?),
+    })
 }
 
-fn some_type((content_type, body): (String, Bytes)) -> (Option<String>, Bytes) {
+/// JSON with the bytes of the files in it. Blocks where one is kept outside of memory.
+fn json(value: &Value) -> Result<Data, NotWhole> {
+    Ok(value.loaded(MOST_WHOLE)?.to_json().into())
+}
+
+fn in_body(error: &NotWhole) -> PartsError {
+    PartsError { part: "body", message: error.to_string() }
+}
+
+fn some_type((content_type, body): (String, Data)) -> (Option<String>, Data) {
     (Some(content_type), body)
 }
 

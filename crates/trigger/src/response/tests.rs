@@ -19,7 +19,12 @@ fn shown(response: &HttpResponse) -> String {
         .filter(|(name, _)| !everywhere.contains(&name.as_str()))
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
-    format!("{} [{}] {}", response.status, headers.join(", "), String::from_utf8_lossy(&response.body))
+    format!(
+        "{} [{}] {}",
+        response.status,
+        headers.join(", "),
+        String::from_utf8_lossy(&response.body.shown())
+    )
 }
 
 fn check(response: &HttpResponse, expected: &str) {

@@ -1,8 +1,10 @@
-//! What is signed, piece by piece: a body is as large as it is, and is not copied for it.
+//! What is signed, piece by piece: a body is as large as it is, and is neither copied for it nor read into memory.
 
 use std::borrow::Cow;
+use std::io;
 
 use model::automation::{Piece, SignatureRule};
+use model::value::Data;
 
 use crate::webhook::Request;
 
@@ -14,19 +16,42 @@ pub(super) struct Parts<'a> {
     pub(super) id: Option<&'a str>,
 }
 
+/// A stretch of what is signed.
+#[derive(Clone, Debug)]
+pub(super) enum Signed<'a> {
+    /// These bytes.
+    Bytes(Cow<'a, [u8]>),
+    /// The body.
+    Body(&'a Data),
+}
+
+impl Signed<'_> {
+    /// Calls `take` with all of it. Blocks where the body is kept outside of memory.
+    pub(super) fn each_piece(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        match self {
+            Self::Bytes(bytes) => {
+                take(bytes);
+                Ok(())
+            }
+            Self::Body(data) => data.each_piece(take),
+        }
+    }
+}
+
 /// What is signed, in a row.
-pub(super) fn signed<'a>(rule: &'a SignatureRule, parts: &Parts<'a>) -> Vec<Cow<'a, [u8]>> {
-    let text = |text: &'a str| Cow::Borrowed(text.as_bytes());
+pub(super) fn signed<'a>(rule: &'a SignatureRule, parts: &Parts<'a>) -> Vec<Signed<'a>> {
+    let text = |text: &'a str| Signed::Bytes(Cow::Borrowed(text.as_bytes()));
+    let owned = |bytes: Vec<u8>| Signed::Bytes(Cow::Owned(bytes));
     let pieces = rule.content.iter().map(|piece| match piece {
         Piece::Text(written) => text(written),
-        Piece::Body => Cow::Borrowed(&*parts.request.body),
+        Piece::Body => Signed::Body(&parts.request.body),
         // It may stand in the body, as a number.
-        Piece::Timestamp => Cow::Owned(parts.timestamp.clone().unwrap_or_default().into_bytes()),
+        Piece::Timestamp => owned(parts.timestamp.clone().unwrap_or_default().into_bytes()),
         Piece::Id => text(parts.id.unwrap_or_default()),
         Piece::Method => text(&parts.request.method),
         Piece::Url => text(parts.url),
-        Piece::UrlDecoded => Cow::Owned(decoded(parts.url).into_bytes()),
-        Piece::FormSorted => Cow::Owned(form_sorted(parts.request)),
+        Piece::UrlDecoded => owned(decoded(parts.url).into_bytes()),
+        Piece::FormSorted => owned(form_sorted(parts.request)),
     });
     pieces.collect()
 }
@@ -60,10 +85,9 @@ pub(super) fn is_form(request: &Request) -> bool {
 
 fn form_sorted(request: &Request) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if !is_form(request) {
-        return bytes;
-    }
-    let mut fields: Vec<_> = form_urlencoded::parse(&request.body).collect();
+    // A form is in memory, since it is read there.
+    let Some(body) = request.body.here().filter(|_| is_form(request)) else { return bytes };
+    let mut fields: Vec<_> = form_urlencoded::parse(body).collect();
     fields.sort();
     for (name, value) in fields {
         bytes.extend_from_slice(name.as_bytes());

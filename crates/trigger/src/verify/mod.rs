@@ -1,12 +1,11 @@
 //! Whether a request comes from whom it should: signatures, tokens, and names with passwords, over the bytes as they came.
 //!
 //! Every reason for a refusal gives the same answer: what was wrong is for the log, not for a stranger. Signatures and
-//! tokens are compared in constant time.
+//! tokens are compared in constant time: as [`mac::Mac`], which can be compared in no other way.
 
 mod content;
+pub(crate) mod mac;
 mod signature;
-
-use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
@@ -16,6 +15,8 @@ use model::automation::{Encoding, Verify};
 
 use crate::rejection::Rejection;
 use crate::webhook::Request;
+use content::Signed;
+use mac::Mac;
 
 /// The most bytes of a header that is looked at.
 const MAX_HEADER: usize = 4096;
@@ -92,15 +93,18 @@ pub struct Proven<'a> {
     /// Which of the keys, counted from 0 as they are written; none where it was a password.
     pub key: Option<usize>,
     /// What its signature is over, piece by piece; nothing where there is none.
-    signed: Vec<Cow<'a, [u8]>>,
+    signed: Vec<Signed<'a>>,
 }
 
 impl Proven<'_> {
-    /// A hash of what is signed; none where nothing is.
+    /// A hash of what is signed; none where nothing is, or where it cannot be read again. Blocks where the body is kept
+    /// outside of memory.
     #[must_use]
     pub fn signed_hash(&self) -> Option<[u8; 32]> {
         let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-        self.signed.iter().for_each(|piece| context.update(piece));
+        for piece in &self.signed {
+            piece.each_piece(|bytes| context.update(bytes)).ok()?;
+        }
         let mut hash = [0; 32];
         hash.copy_from_slice(context.finish().as_ref());
         (!self.signed.is_empty()).then_some(hash)
@@ -153,6 +157,12 @@ pub enum Reason {
     /// It is too old, or ahead.
     #[error("the signature is too old, or from the future: look at both clocks")]
     Late,
+    /// The body is kept outside of memory, and larger than what a signature of this kind is checked over.
+    #[error("the body is too large for a signature of this kind")]
+    TooLarge,
+    /// The body is kept outside of memory, and could not be read again.
+    #[error("the body could not be read again")]
+    Unreadable,
 }
 
 /// Keys in force, with their places among all.
@@ -161,12 +171,13 @@ type Numbered<'a> = Vec<(usize, &'a Key)>;
 fn token<'a>(request: &Request, header: &str, keys: &Numbered<'_>) -> Result<Proven<'a>, Reason> {
     let sent = single(request, header)?.ok_or(Reason::Missing)?;
     // Every key is compared, and every byte of each.
-    let found = keys.iter().fold(
-        None,
-        |found, (index, key)| {
-            if same(&key.bytes, sent) { found.or(Some(*index)) } else { found }
-        },
-    );
+    let found =
+        keys.iter().fold(
+            None,
+            |found, (index, key)| {
+                if Mac::from(&*key.bytes).is(sent) { found.or(Some(*index)) } else { found }
+            },
+        );
     let key = found.ok_or(Reason::Wrong)?;
     Ok(Proven { key: Some(key), signed: Vec::new() })
 }
@@ -183,14 +194,7 @@ fn basic(request: &Request, user: &str, password: &str) -> Result<(), Reason> {
     }
     let credentials = decode(credentials.trim(), Encoding::Base64).ok_or(Reason::Form)?;
     let right = format!("{user}:{password}");
-    if same(right.as_bytes(), &credentials) { Ok(()) } else { Err(Reason::Wrong) }
-}
-
-/// Whether two texts are the same, in a time that says nothing of where they differ.
-pub(crate) fn same(right: &[u8], sent: &[u8]) -> bool {
-    // Both become MACs under one key first, so that their lengths cost nothing either.
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"compare");
-    ring::hmac::verify(&key, sent, ring::hmac::sign(&key, right).as_ref()).is_ok()
+    if Mac::from(right.as_bytes()).is(&credentials) { Ok(()) } else { Err(Reason::Wrong) }
 }
 
 /// The value of a header that stands there once, if it does.

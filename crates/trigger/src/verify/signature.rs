@@ -1,14 +1,15 @@
 //! Signatures: found in their header, held against every key.
 
-use std::borrow::Cow;
-
 use jiff::{SignedDuration, Timestamp};
-use model::automation::{Algorithm, Format, SignatureRule, TimeUnit, TimestampPlace, TimestampRule};
-use ring::{digest, hmac, signature};
+use model::automation::{
+    Algorithm, Encoding, Format, SignatureRule, TimeUnit, TimestampPlace, TimestampRule,
+};
+use ring::{hmac, signature};
 
-use super::content::{Parts, is_form, signed};
-use super::{MAX_HEADER, Numbered, Proven, Reason, decode, same, single_text};
-use crate::webhook::Request;
+use super::content::{Parts, Signed, is_form, signed};
+use super::mac::Mac;
+use super::{MAX_HEADER, Numbered, Proven, Reason, decode, single_text};
+use crate::webhook::{MOST_PARSED, Request};
 
 /// The most signatures of one request that are looked at.
 const MAX_SIGNATURES: usize = 8;
@@ -36,8 +37,14 @@ pub(super) fn check<'a>(
     }
     let message = signed(rule, &Parts { request, url, timestamp: timestamp.clone(), id });
     let signatures: Vec<Vec<u8>> = texts.iter().filter_map(|text| decode(text, rule.encoding)).collect();
-    let made = keys.iter().find(|(_, key)| made_one(rule.algorithm, key.bytes(), &message, &signatures));
-    let (key, _) = made.ok_or(Reason::Wrong)?;
+    let mut made = None;
+    for (index, key) in keys {
+        // Every key is held against it, whichever it was.
+        if made_one(rule.algorithm, key.bytes(), &message, &signatures)? {
+            made = made.or(Some(*index));
+        }
+    }
+    let key = made.ok_or(Reason::Wrong)?;
     if let (Some(at), Some(sent)) = (&rule.timestamp, timestamp) {
         in_time(at, &sent, now)?;
     }
@@ -45,7 +52,7 @@ pub(super) fn check<'a>(
         Some(parameter) if !is_form(request) && !request.body.is_empty() => body_is(request, parameter)?,
         _ => {}
     }
-    Ok(Proven { key: Some(*key), signed: message })
+    Ok(Proven { key: Some(key), signed: message })
 }
 
 /// The headers that may hold a signature. Of a name with numbers (`x-signature-1`, `x-signature-2`) all do.
@@ -100,7 +107,8 @@ fn sent_at(
             Format::Plain { .. } | Format::Tagged { .. } => None,
         },
         TimestampPlace::Body(key) => {
-            let body: serde_json::Value = serde_json::from_slice(&request.body).map_err(|_| Reason::Time)?;
+            let body = request.body.here().ok_or(Reason::Time)?;
+            let body: serde_json::Value = serde_json::from_slice(body).map_err(|_| Reason::Time)?;
             body.get(key).and_then(serde_json::Value::as_u64).map(|number| number.to_string())
         }
     };
@@ -121,7 +129,12 @@ fn in_time(at: &TimestampRule, sent: &str, now: Timestamp) -> Result<(), Reason>
 }
 
 /// Whether a key made one of these signatures over a message. Takes as long for a wrong one as for the right one.
-fn made_one(algorithm: Algorithm, key: &[u8], message: &[Cow<'_, [u8]>], made: &[Vec<u8>]) -> bool {
+fn made_one(
+    algorithm: Algorithm,
+    key: &[u8],
+    message: &[Signed<'_>],
+    made: &[Vec<u8>],
+) -> Result<bool, Reason> {
     let digest = match algorithm {
         Algorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
         Algorithm::Sha256 => hmac::HMAC_SHA256,
@@ -129,24 +142,38 @@ fn made_one(algorithm: Algorithm, key: &[u8], message: &[Cow<'_, [u8]>], made: &
         Algorithm::Sha512 => hmac::HMAC_SHA512,
         Algorithm::Ed25519 => {
             let key = signature::UnparsedPublicKey::new(&signature::ED25519, key);
-            let message = message.concat();
-            return made.iter().any(|made| key.verify(&message, made).is_ok());
+            // It hashes its message twice, so that has to be there whole.
+            let message = concat(message)?;
+            return Ok(made.iter().fold(false, |found, made| found | key.verify(&message, made).is_ok()));
         }
     };
     let mut context = hmac::Context::with_key(&hmac::Key::new(digest, key));
-    message.iter().for_each(|piece| context.update(piece));
-    let right = context.sign();
-    made.iter().any(|made| same(right.as_ref(), made))
+    for piece in message {
+        piece.each_piece(|bytes| context.update(bytes)).map_err(|_| Reason::Unreadable)?;
+    }
+    let right = Mac::of(context.sign());
+    Ok(made.iter().fold(false, |found, made| found | right.is(made)))
+}
+
+fn concat(message: &[Signed<'_>]) -> Result<Vec<u8>, Reason> {
+    let mut whole = Vec::new();
+    for piece in message {
+        if let Signed::Body(body) = piece
+            && body.is_kept()
+            && body.len() > MOST_PARSED
+        {
+            return Err(Reason::TooLarge);
+        }
+        piece.each_piece(|bytes| whole.extend_from_slice(bytes)).map_err(|_| Reason::Unreadable)?;
+    }
+    Ok(whole)
 }
 
 /// Whether a parameter of the query, which is signed with the address, has the body's SHA-256 in hex.
 fn body_is(request: &Request, parameter: &str) -> Result<(), Reason> {
     let query: Vec<_> = form_urlencoded::parse(request.raw_query.as_bytes()).collect();
     let sent = query.iter().find(|(name, _)| name == parameter).map(|(_, value)| value.as_ref());
-    let right = hex::encode(digest::digest(&digest::SHA256, &request.body));
-    match sent {
-        Some(sent) if sent.eq_ignore_ascii_case(&right) => Ok(()),
-        Some(_) => Err(Reason::Wrong),
-        None => Err(Reason::Missing),
-    }
+    let sent = sent.ok_or(Reason::Missing)?;
+    let sent = decode(sent, Encoding::Hex).ok_or(Reason::Form)?;
+    if Mac::from(&request.body.digest()[..]).is(&sent) { Ok(()) } else { Err(Reason::Wrong) }
 }

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use model::value::{JsonError, JsonLimits};
 use model::{File, Value};
 
-use super::content_type::{self, Kind};
+use super::content_type::{self, Kind, MOST_PARSED};
 use super::{fields, multipart};
 use crate::Rejection;
 
@@ -13,27 +13,46 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What `body.data` is. `raw` is the same body as a value, for those kinds that are files.
 pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
-    let data = &body.data;
-    if data.is_empty() {
+    if body.data.is_empty() {
         // Probes and `DELETE`s often name a type and send nothing.
         return Ok(Value::Null);
     }
-    match content_type::kind(&body.content_type) {
+    let kind = content_type::kind(&body.content_type);
+    if matches!(kind, Kind::Multipart | Kind::Binary) {
+        return if kind == Kind::Multipart { multipart::parse(body) } else { Ok(raw.clone()) };
+    }
+    let too_large = |_| Rejection::payload_too_large(MOST_PARSED);
+    let data = match (kind, body.data.here()) {
+        // What is kept outside was looked at while it arrived, and is no document of JSON.
+        (Kind::Unknown, None) => return Ok(raw.clone()),
+        _ => &body.data.whole(MOST_PARSED).map_err(too_large)?,
+    };
+    match kind {
         Kind::Json => json(data, "request body"),
         Kind::Form => match fields::decode(data) {
             Some(map) => Ok(Value::from(map)),
             None => Err(Rejection::bad_request("bad_form", "request body has too many form fields")),
         },
-        Kind::Multipart => multipart::parse(body),
         Kind::Text => Ok(Value::from(content_type::decode(data, &body.content_type))),
-        Kind::Binary => Ok(raw.clone()),
-        Kind::Unknown => {
+        Kind::Binary | Kind::Multipart | Kind::Unknown => {
             // Only what looks like a document of JSON: bytes that happen to be `1` or `null` stay bytes.
-            let start = without_mark(data).trim_ascii_start().first();
-            let value = matches!(start, Some(b'{' | b'[')).then(|| json(data, "request body"));
+            let value = looks_like_json(data).then(|| json(data, "request body"));
             Ok(value.and_then(Result::ok).unwrap_or_else(|| raw.clone()))
         }
     }
+}
+
+/// Whether a body of this type, beginning so, has to be in memory to be read.
+pub(super) fn is_read_whole(content_type: &str, start: &[u8]) -> bool {
+    match content_type::kind(content_type) {
+        Kind::Json | Kind::Form | Kind::Text => true,
+        Kind::Multipart | Kind::Binary => false,
+        Kind::Unknown => looks_like_json(start),
+    }
+}
+
+fn looks_like_json(data: &[u8]) -> bool {
+    matches!(without_mark(data).trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
 /// Reads JSON from outside; `what` begins the sentence of a refusal.

@@ -2,6 +2,9 @@
 
 use encoding_rs::{Encoding, UTF_8};
 
+/// The most bytes of a body that is read as JSON, a form or text: all of it is in memory for that.
+pub const MOST_PARSED: usize = 25 << 20;
+
 /// The type of bytes that nobody gave a type.
 pub(crate) const UNKNOWN: &str = "application/octet-stream";
 

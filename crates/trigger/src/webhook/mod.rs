@@ -5,21 +5,27 @@
 
 mod body;
 mod content_type;
+mod disposition;
 mod fields;
 mod multipart;
+#[cfg(test)]
+mod outside;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use bytes::Bytes;
 use model::automation::WebhookTrigger;
 use model::payload::WebhookPayload;
+use model::value::Data;
 use model::{File, HttpResponse, JsonSchema, Map, Value};
 
 use crate::{Rejection, response};
+
+pub use content_type::MOST_PARSED;
 
 /// The methods that run an Automation where its trigger names none.
 pub const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
@@ -48,8 +54,8 @@ pub struct Request {
     pub raw_query: String,
     /// The headers in the order they came; one that was repeated comes as often.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The bytes of the body as received.
-    pub body: Bytes,
+    /// The bytes of the body as received, in memory or kept outside of it.
+    pub body: Data,
 }
 
 /// A request that starts an execution: what is stored, and what steps read of it.
@@ -59,6 +65,17 @@ pub struct Received {
     pub payload: WebhookPayload,
     /// `trigger.results`; [`results`] of the payload gives the same again.
     pub results: Value,
+}
+
+/// When a caller may try again whose body could not be read.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Whether a large body has to be in memory to be read: JSON, a form and text have, a file and a form of files have not.
+/// `start` is how it begins; it decides where no content type was sent.
+#[must_use]
+pub fn is_read_whole(headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
+    let content_types = values(headers, "content-type");
+    body::is_read_whole(content_types.first().map_or("", |value| value.trim()), start)
 }
 
 /// Checks a request and reads it whole.
@@ -83,7 +100,7 @@ pub fn probe(trigger: &WebhookTrigger, method: &str) -> Option<HttpResponse> {
         "OPTIONS" if !methods(trigger).any(|taken| taken == "OPTIONS") => 204,
         _ => return None,
     };
-    let answer = HttpResponse { status, headers: Vec::new(), body: Bytes::new() };
+    let answer = HttpResponse { status, headers: Vec::new(), body: Data::default() };
     Some(response::sealed(answer.with_header("allow", allow(trigger))))
 }
 
@@ -145,7 +162,7 @@ fn kept(request: Request, query_parameters: Map) -> WebhookPayload {
 /// `body.data` by content type:
 /// * JSON (`application/json`, any `+json`): the value, scalars and lists too; a byte order mark is allowed.
 /// * a form: a map of its fields, a repeated one a list.
-/// * multipart: a map of its parts. A JSON part is `{data, contentType}` with the parsed value, a plain field
+/// * multipart: a map of its parts, a file among them a stretch of the body. A JSON part is `{data, contentType}` with the parsed value, a plain field
 ///   `{data, contentType}` with its text, a file part a file; a repeated name is a list.
 /// * text, XML, CSV: the text, decoded by its charset (UTF-8 where it names none).
 /// * anything else: a file. Without a content type: JSON if it begins with `{` or `[` and parses, else a file.

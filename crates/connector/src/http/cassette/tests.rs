@@ -145,7 +145,7 @@ async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
         ("x".to_owned(), Value::from(SECRET)),
     ]);
     let mut parts = Request::new(Method::POST, Url::parse(&server.url("/form")).expect("a URL"));
-    parts.body = Body::Multipart(vec![Part::of("note", &Value::from(SECRET))]);
+    parts.body = Body::Multipart(vec![Part::of("note", &Value::from(SECRET)).expect("a part")]);
     let mut query = get(&server.url("/q"));
     query.add_query("note", &Value::from(SECRET));
     query.add_query("apiKey", &Value::from("fresh-4"));

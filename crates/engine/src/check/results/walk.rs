@@ -65,6 +65,7 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
         (ResultType::File, Link::Name(name)) => match name.as_str() {
             "contentType" => Some(ResultType::Text),
             "filename" => Some(ResultType::Text.or_null()),
+            "sha256" => Some(ResultType::Text),
             "size" => Some(ResultType::Integer),
             "data" => Some(ResultType::File),
             _ => None,
@@ -79,7 +80,7 @@ pub(super) fn names(kind: &ResultType) -> Vec<&str> {
     for kind in kind.alternatives() {
         let of_it: Vec<&str> = match kind {
             ResultType::Object(object) => object.names().collect(),
-            ResultType::File => vec!["contentType", "filename", "size", "data"],
+            ResultType::File => vec!["contentType", "filename", "size", "sha256", "data"],
             _ => continue,
         };
         names.extend(of_it);

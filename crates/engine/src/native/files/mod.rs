@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
-use model::value::{File, JsonLimits, Map, Value};
+use model::value::{File, JsonLimits, MOST_WHOLE, Map, Value};
 
 use super::{input, spec};
 use crate::run::{Exit, Run};
@@ -158,7 +158,7 @@ impl Task {
                 ]))
             }
             Verb::Write => {
-                let content = bytes(self.inputs.get("content").unwrap_or(&Value::Null));
+                let content = bytes(self.inputs.get("content").unwrap_or(&Value::Null))?;
                 let existing = if text("ifExists") == "fail" { Existing::Keep } else { Existing::Replace };
                 match root.write(&names, &content, existing) {
                     // What an earlier try of this step has written is what was to be written.
@@ -196,12 +196,15 @@ fn instant(seconds: i64) -> Value {
     Timestamp::from_second(seconds).map_or(Value::Null, |instant| Value::from(instant.to_string()))
 }
 
-fn bytes(content: &Value) -> Vec<u8> {
-    match content {
+fn bytes(content: &Value) -> Result<Vec<u8>, ActionError> {
+    let content = content
+        .loaded(MOST_WHOLE)
+        .map_err(|error| ActionError::new(ErrorKind::Input, format!("`content`: {error}")))?;
+    Ok(match &content {
         Value::String(text) => text.as_bytes().to_vec(),
-        Value::File(file) => file.data.to_vec(),
+        Value::File(file) => file.data.shown().to_vec(),
         other => other.to_json().into_bytes(),
-    }
+    })
 }
 
 fn read_as(form: &str, path: &str, content: Vec<u8>) -> Result<Value, ActionError> {

@@ -64,7 +64,7 @@ impl Journal {
         for (_, value) in &mut response.headers {
             *value = self.redactor.text(value).into_owned();
         }
-        if let Some(body) = self.redactor.bytes(&response.body) {
+        if let Some(body) = response.body.here().and_then(|body| self.redactor.bytes(body)) {
             response.body = body.into();
         }
         response

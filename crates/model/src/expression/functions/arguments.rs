@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use minijinja::value::{Kwargs, from_args};
 
 use super::{Function, defined};
 use crate::diagnostic::nearest;
-use crate::value::Value;
+use crate::value::{File, MOST_WHOLE, Value};
 
 /// The arguments of one call, in the order of the function's parameters.
 pub(super) struct Arguments<'a> {
@@ -77,25 +78,31 @@ impl<'a> Arguments<'a> {
     pub(super) fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>, String> {
         match self.value(name) {
             Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
-            Value::File(file) => Ok(Cow::Borrowed(&file.data)),
+            Value::File(file) => match file.data.here() {
+                Some(bytes) => Ok(Cow::Borrowed(bytes)),
+                None => Ok(Cow::Owned(whole(name, file)?.into())),
+            },
             scalar @ (Value::Number(_) | Value::Bool(_)) => Ok(Cow::Owned(scalar.to_text().into_bytes())),
             other => Err(unfit(name, other)),
         }
     }
 
     /// Text, or a file that is UTF-8, without a byte-order mark; a number is no text here.
-    pub(super) fn document(&self, name: &str) -> Result<&str, String> {
-        let text = match self.value(name) {
+    pub(super) fn document(&self, name: &str) -> Result<Cow<'_, str>, String> {
+        let no_text = || format!("`{name}` is a file that is not UTF-8 text");
+        let text: &str = match self.value(name) {
             Value::String(text) => text,
-            Value::File(file) => {
-                file.text().ok_or_else(|| format!("`{name}` is a file that is not UTF-8 text"))?
+            Value::File(file) if file.data.is_kept() => {
+                let text = String::from_utf8(whole(name, file)?.into()).map_err(|_| no_text())?;
+                return Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text).into());
             }
+            Value::File(file) => file.text().ok_or_else(no_text)?,
             parsed @ (Value::List(_) | Value::Map(_)) => {
                 return Err(format!("`{name}` is a {}, not text: it is parsed already", parsed.kind()));
             }
             other => return Err(format!("`{name}` is {}, not text or a file", article(other))),
         };
-        Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+        Ok(Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }
 
     /// Text, if it was given.
@@ -136,6 +143,11 @@ impl<'a> Arguments<'a> {
 
 fn convert(name: &str, value: &minijinja::Value) -> Result<Value, String> {
     defined(value).map_err(|problem| format!("`{name}` {problem}"))
+}
+
+/// A file that is kept outside, in memory.
+fn whole(name: &str, file: &File) -> Result<Bytes, String> {
+    file.data.whole(MOST_WHOLE).map_err(|error| format!("`{name}` cannot be used whole: {error}"))
 }
 
 /// Why a value is not text or bytes, with the way out.

@@ -14,7 +14,7 @@ const MAX_OUTPUT: usize = 16 << 20;
 
 /// `parseCsv(data, header=, delimiter=)`.
 pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let text = arguments.document("data")?;
+    let text = &*arguments.document("data")?;
     let has_header = arguments.flag("header", true)?;
     let mut reader = ReaderBuilder::new()
         .has_headers(false)

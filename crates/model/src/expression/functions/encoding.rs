@@ -20,7 +20,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 /// `base64(data, decode=, urlSafe=)`.
 pub(super) fn base64(arguments: &Arguments<'_>) -> Result<Value, String> {
     if arguments.flag("decode", false)? {
-        let text = String::from_utf8(decoded(arguments.document("data")?)?);
+        let text = String::from_utf8(decoded(&arguments.document("data")?)?);
         return text.map(Value::from).map_err(|_| {
             "what it stands for is not UTF-8 text; `file(…, encoding='base64')` makes a file of it".to_owned()
         });

@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::arguments::{Arguments, shown};
 use super::encoding::decoded;
-use crate::value::{File, Value};
+use crate::value::{Data, File, Value};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
@@ -20,12 +18,12 @@ pub(super) fn file(arguments: &Arguments<'_>) -> Result<Value, String> {
     let encoded = arguments.word("encoding", &["none", "base64"])? == "base64";
     let given = arguments.value("data").as_file();
     let (data, otherwise) = match given {
-        _ if encoded => (Bytes::from(decoded(arguments.document("data")?)?), BYTES),
+        _ if encoded => (Data::from(decoded(&arguments.document("data")?)?), BYTES),
         Some(file) => (file.data.clone(), file.content_type.as_ref()),
         None => {
             let bytes = match arguments.bytes("data")? {
-                Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-                Cow::Owned(bytes) => Bytes::from(bytes),
+                Cow::Borrowed(bytes) => Data::from(bytes.to_vec()),
+                Cow::Owned(bytes) => Data::from(bytes),
             };
             (bytes, TEXT)
         }

@@ -251,7 +251,8 @@ fn memory(value: &Value, limit: usize) -> usize {
     const ENTRY: usize = 96;
     let mut sum = match value {
         Value::String(text) => text.len(),
-        Value::File(file) => file.data.len(),
+        // What is kept outside comes into memory only where a function needs it whole, which is limited by itself.
+        Value::File(file) => file.data.here().map_or(0, bytes::Bytes::len),
         _ => 0,
     };
     let mut add = |own: usize, inner: &Value| {

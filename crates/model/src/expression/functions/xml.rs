@@ -17,7 +17,7 @@ use crate::value::{Map, Value};
 
 /// `parseXml(data, lists=)`.
 pub(super) fn parse_xml(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let text = arguments.document("data")?;
+    let text = &*arguments.document("data")?;
     let lists = arguments.names("lists")?.unwrap_or_default();
     let mut reader = Reader::from_str(text);
     let mut tree = Tree { open: Vec::new(), root: None, lists, left: MAX_NODES };

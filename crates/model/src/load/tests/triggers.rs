@@ -85,7 +85,7 @@ fn a_webhook_is_within_its_bounds() {
     check_trigger("{webhook: {methods: [HEAD]}}", &["unknown-value 1:31"]);
     check_trigger("{webhook: {methods: []}}", &["empty-list 1:30"]);
     check_trigger("{webhook: {methods: [GET, GET]}}", &["duplicate-value 1:36"]);
-    check_trigger("{webhook: {maxBody: 26MiB}}", &["out-of-range 1:30"]);
+    check_trigger("{webhook: {maxBody: 513MiB}}", &["out-of-range 1:30"]);
     check_trigger("{webhook: {maxBody: 0B}}", &["out-of-range 1:30"]);
     check_trigger("{webhook: {maxBody: 1000}}", &["invalid-size 1:30"]);
     check_trigger("{webhook: {mode: sync, timeout: 16m}}", &["out-of-range 1:42"]);

@@ -14,8 +14,9 @@ use crate::yaml::{Field, MapReader, Node};
 
 /// The methods that start an execution.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
-/// The most that `maxBody` can be: 25 MiB, what the largest senders send (threat model 4.2).
-pub(crate) const MAX_BODY: u64 = 25 << 20;
+/// The most that `maxBody` can be. A body so large is on disk, not in memory, and is sent on from there; of what is read whole,
+/// such as JSON, 25 MiB are taken (threat model 4.2), whatever `maxBody` says.
+pub(crate) const MAX_BODY: u64 = 512 << 20;
 const MODES: [(&str, WebhookMode); 2] = [("async", WebhookMode::Async), ("sync", WebhookMode::Sync)];
 const LEAST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
@@ -43,7 +44,11 @@ pub(in crate::load) static WEBHOOK: Object = Object {
             Shape::Duration,
             "How long the caller of a synchronous webhook waits, 1s to 15m, before it is answered with 504. Default: 30s.",
         ),
-        Key::new("maxBody", Shape::Size, "The largest body that is taken, at most 25MiB. Default: 6MiB."),
+        Key::new(
+            "maxBody",
+            Shape::Size,
+            "The largest body that is taken, at most 512MiB; of JSON, forms and text at most 25MiB. Default: 6MiB.",
+        ),
         Key::new(
             "verify",
             Shape::Either(&[Shape::Words(&["none"]), Shape::Object(&verify::VERIFY)]),

@@ -10,11 +10,25 @@ const attach = (head, argument, files) => {
   });
 };
 
+// Says what is wrong where code looks for bytes that it was not given.
+const refuse = (head, argument) => {
+  const roots = { argument, configVars: head.configVars, state: head.state };
+  for (const [path, message] of head.unread) {
+    let file = roots;
+    for (const key of path) file = file[key];
+    const get = () => {
+      throw new Error(message);
+    };
+    Object.defineProperty(file, "data", { get, enumerable: true, configurable: true });
+  }
+};
+
 const nothingExported = "the code exports no function: begin it with `export default async (context, stepResults) => {`";
 const nothingForTrigger = "the code exports no function: begin it with `export default async (context, payload) => {`";
 
 const run = (factory, isTrigger, head, argument, files) => {
   if (files !== undefined) attach(head, argument, files);
+  if (head.unread !== undefined) refuse(head, argument);
   const context = contextOf(head);
   const module = { exports: {} };
   const untouched = module.exports;

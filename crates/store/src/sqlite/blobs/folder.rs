@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::gauge::Gauge;
 use super::super::place::{Place, sync_directory};
+use super::file::FileBlob;
 use super::pack::{pack, unpack};
 use crate::Error;
 
@@ -33,6 +34,8 @@ pub(in super::super) struct Folder {
     /// A lock that whoever copies the folder shares, and whoever deletes has alone.
     lock: PathBuf,
     pins: Mutex<HashMap<Hash, Weak<Pin>>>,
+    /// The files that somebody holds.
+    contents: Mutex<HashMap<Hash, Weak<FileBlob>>>,
     gauge: Gauge,
 }
 
@@ -64,6 +67,38 @@ impl Pin {
     fn written(&self) -> Written {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_default()
     }
+
+    /// Gives a file that arrived its place, synced. What is there by this name holds the same, or is damaged, or is
+    /// compressed, which a file is not. Blocks.
+    pub(super) fn place(&self, folder: &Folder, fresh: &Path) -> std::io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        File::open(fresh)?.sync_all()?;
+        let path = folder.file(&self.hash);
+        let part = path.parent().unwrap_or(&folder.path);
+        let stored = self.length as u64;
+        let added = if written.is_some() || path.exists() { 0 } else { stored };
+        self.gauge.reserve(added)?;
+        let placed = make_directory(part, Some(&folder.path))
+            .and_then(|()| std::fs::rename(fresh, &path))
+            .and_then(|()| sync_directory(part));
+        if placed.is_err() {
+            self.gauge.settle(added);
+        } else {
+            let before = written.map_or(0, |written| written.added);
+            *written = Some(Written { stored, added: added + before });
+        }
+        placed
+    }
+
+    /// Looks whether its file is there, as it has to be where a row names it. Blocks.
+    pub(super) fn find(&self, folder: &Folder) -> std::io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.is_none() {
+            let stored = std::fs::metadata(folder.file(&self.hash))?.len();
+            *written = Some(Written { stored, added: 0 });
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Pin {
@@ -82,7 +117,13 @@ pub(in super::super) struct Deleting(
 impl Folder {
     /// The folder of the store at this place; it is made when it is first needed.
     pub(in super::super) fn of(place: &Place, gauge: Gauge) -> Self {
-        Self { path: place.blobs(), lock: place.blobs_lock(), pins: Mutex::default(), gauge }
+        Self {
+            path: place.blobs(),
+            lock: place.blobs_lock(),
+            pins: Mutex::default(),
+            contents: Mutex::default(),
+            gauge,
+        }
     }
 
     /// Makes what a process before this one left sound: names that may not be on disk are, and what it left half
@@ -186,8 +227,39 @@ impl Folder {
         Ok(found)
     }
 
+    /// The file that somebody holds with this name.
+    pub(super) fn content(&self, hash: &Hash) -> Option<Arc<FileBlob>> {
+        self.contents().get(hash).and_then(Weak::upgrade)
+    }
+
+    /// The file that somebody holds with this name, or else this one.
+    pub(super) fn content_or(&self, hash: Hash, make: impl FnOnce() -> FileBlob) -> Arc<FileBlob> {
+        let mut contents = self.contents();
+        if let Some(content) = contents.get(&hash).and_then(Weak::upgrade) {
+            return content;
+        }
+        if contents.len() >= PINS {
+            contents.retain(|_, content| content.strong_count() > 0);
+        }
+        let content = Arc::new(make());
+        contents.insert(hash, Arc::downgrade(&content));
+        content
+    }
+
+    fn contents(&self) -> MutexGuard<'_, HashMap<Hash, Weak<FileBlob>>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folder of what has no name yet.
+    pub(super) fn make_unnamed(&self) -> std::io::Result<PathBuf> {
+        let unnamed = self.path.join(UNNAMED);
+        make_directory(&self.path, self.path.parent())?;
+        make_directory(&unnamed, None)?;
+        Ok(unnamed)
+    }
+
     /// The file of a blob: `ab/cdef…`.
-    fn file(&self, hash: &Hash) -> PathBuf {
+    pub(super) fn file(&self, hash: &Hash) -> PathBuf {
         let (part, rest) = hash.split_at(1);
         self.path.join(hex(part)).join(hex(rest))
     }
@@ -196,7 +268,8 @@ impl Folder {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pin(&self, hash: Hash, length: usize) -> Arc<Pin> {
+    /// Keeps a blob from being deleted, whether or not there is one.
+    pub(super) fn pin(&self, hash: Hash, length: usize) -> Arc<Pin> {
         let mut pins = self.pins();
         if let Some(pin) = pins.get(&hash).and_then(Weak::upgrade) {
             return pin;
@@ -230,12 +303,8 @@ impl Folder {
     }
 
     fn write_new(&self, path: &Path, part: &Path, stored: &[u8]) -> std::io::Result<()> {
-        let unnamed = self.path.join(UNNAMED);
-        for (directory, above) in
-            [(&*self.path, self.path.parent()), (&unnamed, None), (part, Some(&*self.path))]
-        {
-            make_directory(directory, above)?;
-        }
+        let unnamed = self.make_unnamed()?;
+        make_directory(part, Some(&self.path))?;
         // One writer a blob, and what it holds is its name: no other has this one.
         let fresh = unnamed.join(path.file_name().unwrap_or_default());
         let result = write_synced(&fresh, stored).and_then(|()| std::fs::rename(&fresh, path));

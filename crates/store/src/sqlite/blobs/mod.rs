@@ -2,6 +2,7 @@
 //! rows are read.
 
 mod cut;
+mod file;
 mod folder;
 mod pack;
 
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::ExecutionId;
+use model::value::Content;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use tokio::sync::Semaphore;
 
@@ -19,6 +21,7 @@ use super::read::corrupt;
 use super::write::Fault;
 use crate::Error;
 
+pub(super) use file::Contents;
 pub(super) use folder::{Folder, Hash, Pin, keep};
 
 /// How many callers write blobs at one time; each holds its value once more, compressed.
@@ -26,6 +29,27 @@ const WRITERS: usize = 4;
 
 /// How many rows of blobs one step deletes.
 const STEP_ROWS: u32 = 500;
+
+/// What of a row is in files.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    /// What was cut out of its text.
+    pub(super) cuts: Vec<Cut>,
+    /// What its text names of files, and the blobs of these once they are in their places.
+    pub(super) named: Vec<Arc<dyn Content>>,
+    pub(super) files: Vec<Arc<Pin>>,
+}
+
+impl Apart {
+    /// Of a row whose text names these.
+    pub(super) fn naming(named: Vec<Arc<dyn Content>>) -> Self {
+        Self { named, ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.cuts.is_empty() && self.files.is_empty()
+    }
+}
 
 /// A value that was cut out of a row's text.
 #[derive(Debug)]
@@ -50,13 +74,14 @@ impl Cutter {
         Self { folder, threshold: threshold.max(1), turns: Semaphore::new(WRITERS) }
     }
 
-    /// Moves the large values of this work into blobs, which are on disk when it returns.
+    /// Moves the large values of this work into blobs, and the files that it names to their places. All of them are on disk
+    /// when it returns.
     ///
     /// # Errors
     /// Those of [`Folder::put`].
     pub(super) async fn cut(&self, mut work: Work) -> Result<Work, Error> {
         // All that a small write pays.
-        if work.texts().all(|(text, _)| text.len() < self.threshold) {
+        if work.texts().all(|(text, apart)| text.len() < self.threshold && apart.named.is_empty()) {
             return Ok(work);
         }
         // Refused as a whole, which the queue says.
@@ -66,8 +91,11 @@ impl Cutter {
         let _turn = self.turns.acquire().await.map_err(|_| Error::Closed)?;
         let (folder, threshold) = (self.folder.clone(), self.threshold);
         let cutting = tokio::task::spawn_blocking(move || {
-            for (text, cuts) in work.texts() {
-                *cuts = cut_one(&folder, text, threshold)?;
+            let contents = Contents(folder);
+            for (text, apart) in work.texts() {
+                apart.cuts = cut_one(&contents.0, text, threshold)?;
+                let files = apart.named.iter().map(|content| contents.settle(content));
+                apart.files = files.collect::<Result<_, _>>()?;
             }
             Ok(work)
         });
@@ -92,26 +120,39 @@ pub(super) fn note(
     connection: &Connection,
     execution: ExecutionId,
     first: u32,
-    cuts: &[Cut],
+    apart: &Apart,
 ) -> rusqlite::Result<()> {
-    if cuts.is_empty() {
+    if apart.is_empty() {
         return Ok(());
     }
-    let mut reuse = connection.prepare_cached("UPDATE blobs SET uses = uses + 1 WHERE hash = ?1")?;
-    let mut new =
-        connection.prepare_cached("INSERT INTO blobs (hash, length, stored, uses) VALUES (?1, ?2, ?3, 1)")?;
     let mut place =
         connection.prepare_cached("INSERT INTO cuts (execution, first, at, blob) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut keep =
+        connection.prepare_cached("INSERT INTO kept (execution, first, blob) VALUES (?1, ?2, ?3)")?;
     let mut added = 0;
-    for Cut { at, blob } in cuts {
-        if reuse.execute([blob.hash])? == 0 {
-            let stored = signed(blob.stored());
-            new.execute(params![blob.hash, signed(blob.length), stored])?;
-            added += stored;
-        }
+    for Cut { at, blob } in &apart.cuts {
+        added += count_use(connection, blob, false)?;
         place.execute(params![execution.as_bytes(), first, signed(*at), blob.hash])?;
     }
+    for blob in &apart.files {
+        added += count_use(connection, blob, true)?;
+        keep.execute(params![execution.as_bytes(), first, blob.hash])?;
+    }
     count_bytes(connection, added)
+}
+
+/// Counts one more use of a blob, and gives how many bytes of files that adds.
+fn count_use(connection: &Connection, blob: &Pin, is_file: bool) -> rusqlite::Result<i64> {
+    let mut reuse = connection
+        .prepare_cached("UPDATE blobs SET uses = uses + 1, is_file = max(is_file, ?2) WHERE hash = ?1")?;
+    if reuse.execute(params![blob.hash, is_file])? > 0 {
+        return Ok(0);
+    }
+    let stored = signed(blob.stored());
+    connection
+        .prepare_cached("INSERT INTO blobs (hash, length, stored, uses, is_file) VALUES (?1, ?2, ?3, 1, ?4)")?
+        .execute(params![blob.hash, signed(blob.length), stored, is_file])?;
+    Ok(stored)
 }
 
 /// What is cut out of the rows of an execution: by the row's first event, where it goes and what it is.
@@ -142,16 +183,39 @@ pub(super) fn put_back(folder: &Folder, text: &str, cuts: &[(usize, Hash, usize)
     cut::with(text, &parts).ok_or_else(|| corrupt("a place of a blob is none of its row's".to_owned()))
 }
 
-/// Deletes some of what was cut out of a deleted execution's rows, and gives how much that was.
-pub(super) fn forget_cuts(
+/// Deletes some of what was kept apart of a deleted execution's rows, and gives how much that was.
+pub(super) fn forget_apart(
     connection: &Connection,
     execution: &[u8; 16],
     limit: usize,
 ) -> rusqlite::Result<usize> {
-    let mut gone = connection.prepare_cached(
-        "DELETE FROM cuts WHERE (execution, first, at) IN ( \
-           SELECT execution, first, at FROM cuts WHERE execution = ?1 ORDER BY first, at LIMIT ?2) RETURNING blob",
-    )?;
+    match forget_cuts(connection, execution, limit)? {
+        0 => forget_files(connection, execution, limit),
+        gone => Ok(gone),
+    }
+}
+
+/// Deletes some of what a deleted execution's rows named of files.
+fn forget_files(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM kept WHERE (execution, first, blob) IN ( \
+               SELECT execution, first, blob FROM kept WHERE execution = ?1 LIMIT ?2) RETURNING blob";
+    forget_uses(connection, sql, execution, limit)
+}
+
+/// Deletes some of what was cut out of them.
+fn forget_cuts(connection: &Connection, execution: &[u8; 16], limit: usize) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM cuts WHERE (execution, first, at) IN ( \
+               SELECT execution, first, at FROM cuts WHERE execution = ?1 ORDER BY first, at LIMIT ?2) RETURNING blob";
+    forget_uses(connection, sql, execution, limit)
+}
+
+fn forget_uses(
+    connection: &Connection,
+    sql: &str,
+    execution: &[u8; 16],
+    limit: usize,
+) -> rusqlite::Result<usize> {
+    let mut gone = connection.prepare_cached(sql)?;
     let blobs = gone.query_map(params![execution, signed(limit)], |row| row.get::<_, Hash>(0))?;
     let blobs = blobs.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut unuse = connection.prepare_cached("UPDATE blobs SET uses = uses - 1 WHERE hash = ?1")?;

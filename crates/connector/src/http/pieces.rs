@@ -1,0 +1,88 @@
+//! A body that is sent while it is read: whatever its size, one piece of it is in memory.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use model::value::{Data, PIECE};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// A body of bytes in a row, in memory or kept outside of it. Its length is known.
+#[derive(Debug)]
+pub struct Pieces {
+    left: VecDeque<Data>,
+    /// How much of the first one was sent.
+    at: u64,
+    bytes_left: u64,
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+}
+
+impl Pieces {
+    /// A body of these, in order.
+    #[must_use]
+    pub fn new(pieces: impl IntoIterator<Item = Data>) -> Self {
+        let left: VecDeque<Data> = pieces.into_iter().collect();
+        let bytes_left = left.iter().map(|data| data.len() as u64).sum();
+        Self { left, at: 0, bytes_left, reading: None }
+    }
+
+    /// Begins to read the next piece, and gives what is in memory at once; nothing at the end.
+    fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let data = self.left.front()?;
+            if let Data::Here(bytes) = data {
+                let bytes = bytes.clone();
+                self.left.pop_front();
+                if bytes.is_empty() {
+                    continue;
+                }
+                return Some(bytes);
+            }
+            let length = data.len() as u64;
+            if self.at >= length {
+                (self.at, _) = (0, self.left.pop_front());
+                continue;
+            }
+            let (at, data) = (self.at, data.clone());
+            let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
+            self.at += count as u64;
+            self.reading = Some(spawn_blocking(move || {
+                let mut buffer = vec![0; count];
+                data.read_exact_at(at, &mut buffer)?;
+                Ok(Bytes::from(buffer))
+            }));
+            return None;
+        }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        let piece = match this.reading.is_none().then(|| this.next()).flatten() {
+            Some(bytes) => bytes,
+            None => {
+                let Some(reading) = &mut this.reading else { return Poll::Ready(None) };
+                let read = ready!(Pin::new(reading).poll(cx));
+                this.reading = None;
+                read.map_err(io::Error::other)??
+            }
+        };
+        this.bytes_left = this.bytes_left.saturating_sub(piece.len() as u64);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes_left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes_left)
+    }
+}

@@ -1,0 +1,60 @@
+//! The body of an answer: in memory, or read from disk while it is sent.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use engine::Pieces;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use model::value::Data;
+
+/// What is sent. Its length is known.
+pub(crate) enum Outgoing {
+    /// At once.
+    Whole(Full<Bytes>),
+    /// One piece at a time, each read when the one before it is gone: a slow reader holds no more memory than that.
+    Pieces(Pieces),
+}
+
+impl From<Bytes> for Outgoing {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(Full::new(bytes))
+    }
+}
+
+impl From<Data> for Outgoing {
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Here(bytes) => bytes.into(),
+            Data::Kept(_) => Self::Pieces(Pieces::new([data])),
+        }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Self::Whole(whole) => Pin::new(whole).poll_frame(cx).map_err(|never| match never {}),
+            Self::Pieces(pieces) => Pin::new(pieces).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(whole) => whole.is_end_stream(),
+            Self::Pieces(pieces) => pieces.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(whole) => whole.size_hint(),
+            Self::Pieces(pieces) => pieces.size_hint(),
+        }
+    }
+}

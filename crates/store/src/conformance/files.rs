@@ -1,0 +1,74 @@
+//! Files that events name: their bytes are put first, and go through no log.
+
+use model::value::{Data, PIECE};
+use model::{File, Map, Status, Value};
+
+use super::Place;
+use super::sample::{accept, append, at, finished, new, one, step, success};
+use crate::{Prune, PruneRule, Store};
+
+/// Bytes that repeat in no way a reader could mistake for others.
+fn bytes(seed: u32) -> Vec<u8> {
+    let count = u32::try_from(3 * PIECE + 17).unwrap_or(u32::MAX);
+    (0..count).map(|at| u8::try_from((at / 251 + at * seed) % 251).unwrap_or_default()).collect()
+}
+
+/// A file of these bytes, put where the store has large ones, in pieces.
+fn put(store: &dyn Store, bytes: &[u8]) -> Data {
+    let mut file = store.files().begin().expect("it begins");
+    bytes.chunks(1000).for_each(|piece| file.write(piece).expect("it is written"));
+    file.finish().expect("it is there")
+}
+
+fn named(data: Data) -> Value {
+    Value::from(File { content_type: "image/png".into(), filename: Some("a.png".into()), data })
+}
+
+/// The bytes of a file, read in pieces.
+fn read(value: &Value) -> Vec<u8> {
+    let file = value.as_file().expect("a file");
+    let mut read = Vec::new();
+    file.data.each_piece(|piece| read.extend_from_slice(piece)).expect("it is read");
+    read
+}
+
+pub(super) async fn kept(place: &dyn Place) {
+    let store = place.open().await;
+    let (_, id) = one(&*store).await;
+    let bytes = bytes(7);
+    let whole = put(&*store, &bytes);
+    let digest = Data::from(bytes[100..300].to_vec()).digest();
+    let part = whole.stretch(100, 200, digest);
+    let result: Map = [("whole", named(whole.clone())), ("part", named(part))].into_iter().collect();
+    let events = vec![step("upload", Value::from(result))];
+    store.append(&append(id, 1, events.clone(), Status::Running)).await.expect("it is appended");
+    drop((store, whole));
+    let store = place.open().await;
+    let found = store.events(id).await.expect("it is read").expect("it is there");
+    assert_eq!(found[1..], events, "what was named is named");
+    let model::Event::StepFinished { outcome, .. } = &found[1] else { panic!("a step finished") };
+    let model::StepOutcome::Succeeded { result } = outcome else { panic!("it succeeded") };
+    assert_eq!(read(&result.get("whole").expect("it is there")), bytes);
+    assert_eq!(read(&result.get("part").expect("it is there")), bytes[100..300]);
+}
+
+pub(super) async fn until_nothing_names_them(place: &dyn Place) {
+    let store = place.open().await;
+    let (definition, first) = one(&*store).await;
+    let other = new(&definition, 1, 1);
+    accept(&*store, vec![other.clone()]).await;
+    let bytes = bytes(11);
+    for id in [first, other.id] {
+        let events = vec![step("upload", named(put(&*store, &bytes)))];
+        store.append(&append(id, 1, events, Status::Running)).await.expect("it is appended");
+    }
+    let ending = vec![finished(2, success())];
+    store.append(&append(first, 2, ending, Status::Succeeded)).await.expect("it ends");
+    let all = || Prune::new(PruneRule::EndedBefore(at(100)));
+    assert_eq!(store.prune(all(), 10).await.expect("it prunes"), 1);
+    store.tidy().await.expect("it tidies");
+    let found = store.events(other.id).await.expect("it is read").expect("it is there");
+    let model::Event::StepFinished { outcome, .. } = &found[1] else { panic!("a step finished") };
+    let model::StepOutcome::Succeeded { result } = outcome else { panic!("it succeeded") };
+    assert_eq!(read(result), bytes, "the other one still names it");
+}

@@ -1,0 +1,207 @@
+//! Files that are blobs as they are: what values hold a handle to, such as a large upload.
+//!
+//! One is written in pieces while it arrives, under a name that nobody looks for, and gets its place, synced, just before the
+//! first row that names it is queued: until then it is gone with whoever holds it. Its blob is never compressed, so that it can be
+//! read in pieces from anywhere.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error as IoError, ErrorKind, Result as IoResult, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use model::value::{Content, Data, Files, Kept, NewFile, Shelf, damaged};
+use sha2::{Digest as _, Sha256};
+
+use super::folder::{Folder, Hash, Pin};
+use crate::Error;
+
+/// The files of a folder of blobs.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Contents(pub(in super::super) Arc<Folder>);
+
+/// A file of the store, or one that may become one.
+#[derive(Debug)]
+pub(in super::super) struct FileBlob {
+    folder: Arc<Folder>,
+    pin: Arc<Pin>,
+    /// Where it is as long as it has no place among the blobs.
+    fresh: Mutex<Option<PathBuf>>,
+    opened: OnceLock<File>,
+}
+
+impl Contents {
+    /// The blob of a content, synced and in its place. One of another store is copied. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there is no room. [`Error::Commit`] if the disk fails otherwise. [`Error::Corrupt`] if it is
+    /// missing.
+    pub(in super::super) fn settle(&self, content: &Arc<dyn Content>) -> Result<Arc<Pin>, Error> {
+        let own = match self.0.content(&content.digest()) {
+            Some(own) => own,
+            None => self.copy(content).map_err(|error| Error::Read { reason: error.to_string() })?,
+        };
+        own.settle()
+    }
+
+    /// Copies a content here, checked against its name. Blocks.
+    pub(in super::super) fn copy(&self, content: &Arc<dyn Content>) -> IoResult<Arc<FileBlob>> {
+        let mut fresh = Fresh::begin(&self.0)?;
+        let source = Data::from(Kept::all(content.clone()));
+        let mut written = Ok(());
+        source.each_piece(|piece| {
+            if written.is_ok() {
+                written = fresh.write(piece);
+            }
+        })?;
+        written?;
+        let copy = fresh.end()?;
+        if copy.digest() == content.digest() { Ok(copy) } else { Err(damaged()) }
+    }
+}
+
+impl Files for Contents {
+    fn begin(&self) -> IoResult<Box<dyn NewFile>> {
+        Ok(Box::new(Fresh::begin(&self.0)?))
+    }
+}
+
+impl Shelf for Contents {
+    fn content(&self, digest: [u8; 32], length: u64) -> Arc<dyn Content> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        self.0.content_or(digest, || FileBlob {
+            folder: self.0.clone(),
+            pin: self.0.pin(digest, length),
+            fresh: Mutex::default(),
+            opened: OnceLock::new(),
+        })
+    }
+}
+
+impl FileBlob {
+    /// Sees to it that it is in its place, synced, and keeps it from being deleted. Blocks.
+    fn settle(&self) -> Result<Arc<Pin>, Error> {
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        let placed = match &*fresh {
+            Some(path) => self.pin.place(&self.folder, path),
+            None => self.pin.find(&self.folder),
+        };
+        placed.map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full,
+            ErrorKind::NotFound => Error::Corrupt { what: format!("a blob that is named: {error}") },
+            _ => Error::Commit { reason: format!("a blob: {error}") },
+        })?;
+        *fresh = None;
+        Ok(self.pin.clone())
+    }
+
+    fn open(&self) -> IoResult<&File> {
+        if let Some(file) = self.opened.get() {
+            return Ok(file);
+        }
+        let file = File::open(self.folder.file(&self.pin.hash))?;
+        if file.metadata()?.len() != self.length() {
+            return Err(damaged());
+        }
+        // Who came first is as good.
+        Ok(self.opened.get_or_init(|| file))
+    }
+}
+
+impl Content for FileBlob {
+    fn digest(&self) -> [u8; 32] {
+        self.pin.hash
+    }
+
+    fn length(&self) -> u64 {
+        self.pin.length as u64
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> IoResult<usize> {
+        let file = self.open()?;
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(file, buffer, at);
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(file, buffer, at);
+        read
+    }
+}
+
+impl Drop for FileBlob {
+    fn drop(&mut self) {
+        let fresh = self.fresh.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = fresh.take() {
+            // Nobody named it. If it cannot go now, the next start sees to it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A file that arrives.
+struct Fresh {
+    folder: Arc<Folder>,
+    path: PathBuf,
+    file: Option<File>,
+    hash: Sha256,
+    length: u64,
+}
+
+impl Fresh {
+    fn begin(folder: &Arc<Folder>) -> IoResult<Self> {
+        // One process has the folder, and empties this part of it before it begins.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let directory = folder.make_unnamed()?;
+        let path = directory.join(format!("arriving-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = Some(options.open(&path)?);
+        Ok(Self { folder: folder.clone(), path, file, hash: Sha256::new(), length: 0 })
+    }
+
+    /// What was written; one that holds the same already stands for it.
+    fn end(mut self) -> IoResult<Arc<FileBlob>> {
+        let file = self.file.take().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
+        let hash: Hash = self.hash.finalize_reset().into();
+        let length = usize::try_from(self.length).map_err(IoError::other)?;
+        let mut taken = false;
+        let kind = self.folder.content_or(hash, || {
+            taken = true;
+            FileBlob {
+                folder: self.folder.clone(),
+                pin: self.folder.pin(hash, length),
+                fresh: Mutex::new(Some(self.path.clone())),
+                opened: OnceLock::from(file),
+            }
+        });
+        if !taken {
+            std::fs::remove_file(&self.path)?;
+        }
+        Ok(kind)
+    }
+}
+
+impl NewFile for Fresh {
+    fn write(&mut self, bytes: &[u8]) -> IoResult<()> {
+        let file = self.file.as_mut().ok_or_else(|| IoError::from(ErrorKind::NotFound))?;
+        file.write_all(bytes)?;
+        self.hash.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> IoResult<Data> {
+        let content: Arc<dyn Content> = self.end()?;
+        Ok(Data::from(Kept::all(content)))
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // It did not arrive whole.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
