@@ -50,8 +50,11 @@ fn multipart(data: Data) -> Result<Value, String> {
     read(data, &format!("multipart/form-data; boundary={BOUNDARY}"))
 }
 
-/// What another implementation finds in a body: names, file names and bytes.
-fn peer(body: Vec<u8>) -> Option<Vec<(String, Option<String>, Vec<u8>)>> {
+/// A part that another implementation finds: its name, its file name and its bytes.
+type Found = (String, Option<String>, Vec<u8>);
+
+/// What another implementation finds in a body.
+fn peer(body: Vec<u8>) -> Option<Vec<Found>> {
     let pieces = stream::iter([Ok::<_, Infallible>(bytes::Bytes::from(body))]);
     let reading = async {
         let mut reader = multer::Multipart::new(pieces, BOUNDARY);

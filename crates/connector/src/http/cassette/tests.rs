@@ -61,7 +61,7 @@ fn get(url: &str) -> Request {
 
 fn post(url: &str, body: serde_json::Value) -> Request {
     let mut request = Request::new(Method::POST, Url::parse(url).expect("a URL"));
-    request.set_value(&Value::from_serde(body));
+    request.set_value(&Value::from_serde(body)).expect("a body");
     request
 }
 
@@ -143,7 +143,8 @@ async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
         ("user".to_owned(), Value::from("ada")),
         ("password".to_owned(), Value::from("fresh-3")),
         ("x".to_owned(), Value::from(SECRET)),
-    ]);
+    ])
+    .expect("a form");
     let mut parts = Request::new(Method::POST, Url::parse(&server.url("/form")).expect("a URL"));
     parts.body = Body::Multipart(vec![Part::of("note", &Value::from(SECRET)).expect("a part")]);
     let mut query = get(&server.url("/q"));

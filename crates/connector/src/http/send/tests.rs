@@ -310,7 +310,7 @@ async fn debug_logs_the_exchange_without_credentials() {
     let connection = connection(&server);
     let lines = Lines::default();
     let mut sent = request(Method::POST, &server.url("/a?token=abc"));
-    sent.set_value(&"a body".into());
+    sent.set_value(&"a body".into()).expect("a body");
     for detail in [Detail::Nothing, Detail::Masked] {
         let context = Context {
             subject: "the other",
