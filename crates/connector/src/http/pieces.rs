@@ -49,8 +49,9 @@ impl Pieces {
             let (at, data) = (self.at, data.clone());
             let count = usize::try_from(length - at).unwrap_or(PIECE).min(PIECE);
             self.at += count as u64;
+            // Made here, where it is given back: what one thread asks for and another gives back stays with the allocator for long.
+            let mut buffer = vec![0; count];
             self.reading = Some(spawn_blocking(move || {
-                let mut buffer = vec![0; count];
                 data.read_exact_at(at, &mut buffer)?;
                 Ok(Bytes::from(buffer))
             }));
