@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use model::AutomationId;
-use model::payload::Payload;
+use model::payload::{Payload, WebhookPayload};
 use model::redact::Redactor;
+use model::value::Value;
 use serde::Serialize;
 
 use crate::engine::Engine;
@@ -89,9 +90,10 @@ impl Engine {
         payload: Payload,
     ) -> Result<SavedPayload, PayloadError> {
         let (path, shown) = self.payload_path(automation, name)?;
-        let payload = without_secrets(payload, &self.settings().redactor);
-        let (written, told) = (path, shown.clone());
-        let work = tokio::task::spawn_blocking(move || write(&written, &payload));
+        let (written, told, redactor) = (path, shown.clone(), self.settings().redactor.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            write(&written, &without_secrets(whole(payload)?, &redactor))
+        });
         let bytes = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let bytes = bytes.map_err(|error| PayloadError::Io { path: told, error })?;
         Ok(SavedPayload {
@@ -179,6 +181,24 @@ fn write(path: &Path, payload: &Payload) -> io::Result<usize> {
     draft.write_all(&text)?;
     draft.persist(path).map_err(|error| error.error)?;
     Ok(text.len())
+}
+
+/// A payload with the bytes of its files in it: whoever reads the file has no store to find them in.
+fn whole(payload: Payload) -> io::Result<Payload> {
+    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
+    let value = |value: &Value| value.loaded(most).map_err(io::Error::other);
+    Ok(match payload {
+        Payload::Webhook(request) => {
+            let body = request.body.loaded(most).map_err(io::Error::other)?;
+            Payload::Webhook(WebhookPayload { body, ..request })
+        }
+        Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },
+        Payload::Manual { inputs } => {
+            let inputs = inputs.iter().map(|(name, input)| Ok((name.clone(), value(input)?)));
+            Payload::manual(inputs.collect::<io::Result<_>>()?)
+        }
+        Payload::Schedule { .. } => payload,
+    })
 }
 
 /// Whether a text is a name that never leads out of its folder.

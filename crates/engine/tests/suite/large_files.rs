@@ -167,6 +167,25 @@ async fn a_large_file_that_an_action_gives_goes_through_no_log() {
     stop(engine).await;
 }
 
+#[tokio::test]
+async fn a_captured_file_is_saved_with_its_bytes() {
+    let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: []\n");
+    let engine = project.start().await;
+    let (_, test) = tokens(&engine);
+    let id = model::AutomationId::parse("test").expect("an id");
+    let minute = Duration::from_secs(60);
+    engine.listen(&id, minute, 1).await.expect("it listens");
+    let file = bytes(PIECE);
+    assert_eq!(engine.receive(&test, sent(&engine, "image/png", &file)).await.status, 200);
+    let view = soon(engine.captures(&id, 0, minute)).await.expect("somebody has listened");
+    let payload = model::Payload::clone(&view.captures.first().expect("it was captured").payload);
+    engine.save_payload(&id, "first", payload).await.expect("it is saved");
+    let saved = engine.saved_payload(&id, "first").await.expect("it is read");
+    let model::Payload::Webhook(saved) = saved else { panic!("a request is saved") };
+    assert_eq!(saved.body.data.here().map(|data| data.to_vec()), Some(file));
+    stop(engine).await;
+}
+
 /// The file in a value.
 fn found(value: &Value) -> Option<&model::File> {
     match value {
