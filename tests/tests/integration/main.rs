@@ -23,4 +23,5 @@ mod senders;
 mod shipped;
 mod stop;
 mod tokens;
+mod uploads;
 mod webhooks;
