@@ -98,6 +98,11 @@ impl Workers {
         }
     }
 
+    /// What a module is made of, if that was asked for before.
+    pub(crate) fn known(&self, module: &Module) -> Option<Arc<Verdict>> {
+        self.look_up(module.digest())
+    }
+
     fn look_up(&self, digest: Digest) -> Option<Arc<Verdict>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }

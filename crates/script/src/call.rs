@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::module::Module;
 
 /// One run of a module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Call<'call> {
     /// What runs.
     pub module: &'call Module,
@@ -21,6 +21,17 @@ pub struct Call<'call> {
     pub argument: &'call Value,
     /// How long it may take, from when the worker has it. Waiting for a worker does not count.
     pub deadline: Duration,
+}
+
+/// A run in a sequence: one that may read what those before it gave, see [`crate::Pool::run_sequence`].
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'call> {
+    /// What runs.
+    pub call: Call<'call>,
+    /// The results of runs before it that it reads: the key of `argument` where each belongs, which is there with
+    /// anything as its value, and the place of that run in the sequence, from 0. What it finds there is
+    /// `{results, error: null}`, the results as [`Outcome::value`] has them.
+    pub earlier: &'call [(Arc<str>, usize)],
 }
 
 /// Whose code it is.
@@ -60,6 +71,8 @@ pub struct Outcome {
     pub logs: Vec<LogLine>,
     /// What the code wrote to the state, in order, the last write of each key only.
     pub state: Vec<StateWrite>,
+    /// How long it took, as the worker says.
+    pub took: Duration,
 }
 
 /// In which form a result was returned.

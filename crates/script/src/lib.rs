@@ -16,9 +16,9 @@ mod pool;
 mod protocol;
 mod work;
 
-pub use call::{Call, Context, Kind, Level, LogLine, Outcome, Shape, StateChange, StateWrite};
+pub use call::{Call, Context, Kind, Level, LogLine, Member, Outcome, Shape, StateChange, StateWrite};
 pub use error::{Error, Failure, Frame};
 pub use facts::{Export, Facts, Reference, StateKey, SyntaxError};
 pub use module::{Digest, Module, Origin, Position};
-pub use pool::{Pool, PoolSettings};
+pub use pool::{Pool, PoolSettings, Sequence};
 pub use work::work;

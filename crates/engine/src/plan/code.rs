@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb, WebhookMode};
 use script::Module;
@@ -24,6 +25,18 @@ pub(crate) struct CodePlan {
     pub(crate) loops: Vec<Loop>,
     /// Whether its result can be the answer to the caller: it ends the steps of a synchronous Automation.
     pub(crate) answers: bool,
+    /// How long it may take, where the step says.
+    pub(crate) timeout: Option<Duration>,
+    /// The row of code steps that it stands in, and its place there.
+    row: (Arc<[Arc<str>]>, usize),
+}
+
+impl CodePlan {
+    /// The code steps that come right after it, whatever it gives.
+    pub(crate) fn followers(&self) -> &[Arc<str>] {
+        let (row, place) = &self.row;
+        row.get(place + 1..).unwrap_or_default()
+    }
 }
 
 /// A loop around a step.
@@ -67,11 +80,28 @@ impl CodePlans {
         for (index, step) in block.steps.iter().enumerate() {
             self.inside(automation, step, loops, ends && index == last);
         }
+        let rows = block.steps.chunk_by(|step, next| is_code(step) && is_code(next) && next.guard.is_none());
+        // Steps that wait for others by name may run beside each other.
+        let in_order = block.steps.iter().all(|step| step.needs.is_none());
+        for row in rows.filter(|row| in_order && row.len() > 1) {
+            let ids: Arc<[Arc<str>]> = row.iter().map(|step| step.id.clone()).collect();
+            for (place, step) in row.iter().enumerate() {
+                if let Some(plan) = self.steps.get_mut(&step.id) {
+                    plan.row = (ids.clone(), place);
+                }
+            }
+        }
     }
 
     fn inside(&mut self, automation: &Automation, step: &Step, loops: &[Loop], ends: bool) {
         if let Verb::Code(code) = &step.verb {
-            let plan = CodePlan { module: module(code, automation), loops: loops.to_vec(), answers: ends };
+            let plan = CodePlan {
+                module: module(code, automation),
+                loops: loops.to_vec(),
+                answers: ends,
+                timeout: step.timeout,
+                row: (Arc::default(), 0),
+            };
             self.steps.insert(step.id.clone(), plan);
         }
         for inner in step.verb.lists() {
@@ -91,5 +121,44 @@ impl CodePlans {
         if let Some(block) = &step.undo {
             self.list(automation, block, loops, false);
         }
+    }
+}
+
+fn is_code(step: &Step) -> bool {
+    matches!(step.verb, Verb::Code(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::diagnostic::Source;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// The steps that follow each step of code, as `a: b c`.
+    fn followers(steps: &str) -> Vec<String> {
+        let code = "code: 'export default () => 1'";
+        let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", steps.replace("CODE", code));
+        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
+        let automation = loaded.value.expect("it loads");
+        let plans = CodePlans::of(&automation);
+        let mut said: Vec<String> =
+            plans.steps.iter().map(|(id, plan)| format!("{id}: {}", plan.followers().join(" "))).collect();
+        said.sort();
+        said
+    }
+
+    #[test]
+    fn code_runs_ahead_along_a_row_of_code_without_guards() {
+        let row = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, CODE}\n";
+        assert_eq!(followers(row), ["a: b c", "b: c", "c: "]);
+        let broken = "- {id: a, CODE}\n- {id: b, set: {x: 1}}\n- {id: c, CODE}\n- {id: d, CODE}\n";
+        assert_eq!(followers(broken), ["a: ", "c: d", "d: "]);
+        let guarded = "- {id: a, CODE}\n- {id: b, if: inputs, CODE}\n- {id: c, CODE}\n";
+        assert_eq!(followers(guarded), ["a: ", "b: c", "c: "]);
+        let named = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, needs: [a], CODE}\n";
+        assert_eq!(followers(named), ["a: ", "b: ", "c: "]);
+        let inside = "- {id: a, CODE}\n- {id: b, steps: [{id: c, CODE}, {id: d, CODE}]}\n- {id: e, CODE}\n";
+        assert_eq!(followers(inside), ["a: ", "c: d", "d: ", "e: "]);
     }
 }

@@ -23,15 +23,22 @@ impl Run {
             match self.deployed.plan.block(block) {
                 Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, context).await,
                 _ => {
-                    let mut last = Value::Null;
-                    for step in &block.steps {
-                        last = self.step(step, scope, context).await?;
-                    }
-                    Ok(last)
+                    let walked = self.in_order(block, scope, context).await;
+                    // Whatever led out of the list, nobody takes what has run ahead any more.
+                    scope.ahead = None;
+                    walked
                 }
             }
         }
         .boxed()
+    }
+
+    async fn in_order(&self, block: &Block, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+        let mut last = Value::Null;
+        for step in &block.steps {
+            last = self.step(step, scope, context).await?;
+        }
+        Ok(last)
     }
 
     async fn graph(

@@ -5,6 +5,7 @@
 //! committed; pure steps ride along with the next commit, since doing them again changes nothing.
 
 mod action;
+mod ahead;
 mod block;
 mod call;
 mod code;

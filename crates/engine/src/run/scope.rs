@@ -9,6 +9,7 @@ use model::template::Template;
 use model::value::{Map, Value};
 
 use super::Run;
+use super::ahead::Ahead;
 
 /// The names in force, and, in a branch that runs beside others, what it added to them.
 pub(crate) struct Scope {
@@ -16,6 +17,10 @@ pub(crate) struct Scope {
     changes: Option<Changes>,
     /// What `now()` and `uuid()` give in the step that is evaluated, where it asks.
     moment: Option<Arc<dyn Moment>>,
+    /// Code that runs ahead of the steps that come next here.
+    pub(super) ahead: Option<Ahead>,
+    /// How long the step that has just ended had run before its turn came, in microseconds.
+    pub(super) ran_ahead_us: u64,
 }
 
 /// What a branch added.
@@ -61,7 +66,7 @@ impl Scope {
 
     /// These names.
     pub(super) fn again(root: Value) -> Self {
-        Self { root, changes: None, moment: None }
+        Self { root, changes: None, moment: None, ahead: None, ran_ahead_us: 0 }
     }
 
     /// The value of a template over the names.
@@ -91,7 +96,13 @@ impl Scope {
 
     /// The same names for a branch that runs beside others; what it adds is noted for [`Scope::merge`].
     pub(super) fn fork(&self) -> Self {
-        Self { root: self.root.clone(), changes: Some(Changes::default()), moment: self.moment.clone() }
+        Self {
+            root: self.root.clone(),
+            changes: Some(Changes::default()),
+            moment: self.moment.clone(),
+            ahead: None,
+            ran_ahead_us: 0,
+        }
     }
 
     /// Takes over what a branch added.

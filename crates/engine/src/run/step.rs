@@ -160,10 +160,11 @@ impl Run {
             let error = ActionError::new(ErrorKind::Interrupted, message);
             return self.failed(step, key, error, 0, scope, context).await;
         }
-        let error = match self.tries(step, key, began, scope, context).await? {
+        let tried = self.tries(step, key, began, scope, context).await?;
+        let took = self.took_us(began).max(std::mem::take(&mut scope.ran_ahead_us));
+        let error = match tried {
             Ok(result) => {
                 let result = self.journal.hidden(result);
-                let took = self.took_us(began);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.has_effect(step));
                 scope.set_step(&step.id, result.clone(), None);
@@ -173,7 +174,7 @@ impl Run {
             }
             Err(error) => error,
         };
-        self.failed(step, key, error, self.took_us(began), scope, context).await
+        self.failed(step, key, error, took, scope, context).await
     }
 
     /// Tries a step until it succeeds or its policy gives up.

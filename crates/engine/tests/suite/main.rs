@@ -14,6 +14,7 @@ mod calls;
 mod checking;
 mod clock_steps;
 mod code;
+mod code_ahead;
 mod corpus;
 mod durability;
 mod events;

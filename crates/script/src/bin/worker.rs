@@ -27,7 +27,7 @@ fn misbehave(way: &str) -> io::Result<()> {
         _ => write(&message(HELLO, &[b""]))?,
     }
     read()?;
-    let answer = message(DONE, &[b"1", b""]);
+    let answer = message(DONE, &[b"1", b"", &[0; 8]]);
     match way {
         "dies when called" => Ok(()),
         "is silent when called" => wait(),
@@ -38,8 +38,8 @@ fn misbehave(way: &str) -> io::Result<()> {
         "answers half and waits" => write(&answer[..answer.len() / 2]).and_then(|()| wait()),
         "answers twice" => write(&[answer.clone(), answer].concat()),
         "answers what was not asked" => write(&message(HELLO, &[b""])),
-        "answers no JSON" => write(&message(DONE, &[b"{]", b""])),
-        "writes no JSON" => write(&message(DONE, &[b"1", b"{]"])),
+        "answers no JSON" => write(&message(DONE, &[b"{]", b"", &[0; 8]])),
+        "writes no JSON" => write(&message(DONE, &[b"1", b"{]", &[0; 8]])),
         "logs at no level" => write(&message(LINE, &[b"\x09", b"a"])),
         "logs without end" => loop {
             write(&message(LINE, &[b"\x01", b"a"]))?;

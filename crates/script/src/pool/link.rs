@@ -14,10 +14,8 @@ use super::keeper::{Order, Replace};
 use crate::call::LogLine;
 use crate::error::Error;
 use crate::module::Digest;
-use crate::protocol::{Inbox, Lines, Message, Nonce, Tag};
+use crate::protocol::{Inbox, Lines, MAX_MODULES, Message, Nonce, Tag};
 
-/// How many modules are remembered as known to a worker; what it has dropped, it says.
-const KNOWN: usize = 64;
 /// How much is read at once.
 const CHUNK: usize = 16 * 1024;
 
@@ -28,7 +26,11 @@ pub(super) struct Link {
     registered: Option<Registered>,
     chunk: Box<[u8]>,
     keeper: Sender<Order>,
+    /// What has not gone out yet.
+    outbox: Vec<u8>,
     inbox: Inbox,
+    /// How many answers are still to come.
+    awaited: usize,
     lines: Lines,
     chance: Chance,
     known: VecDeque<Digest>,
@@ -83,10 +85,13 @@ impl Link {
             registered: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
             keeper,
+            outbox: Vec::new(),
             inbox: Inbox::default(),
+            // Its greeting.
+            awaited: 1,
             lines: Lines::default(),
             chance: Chance::default(),
-            known: VecDeque::with_capacity(KNOWN),
+            known: VecDeque::with_capacity(MAX_MODULES),
             is_ready: false,
             has_rested: false,
             runs: 0,
@@ -101,7 +106,7 @@ impl Link {
         if self.is_ready {
             return Ok(());
         }
-        let message = self.converse(&[], Instant::now() + within).await?;
+        let message = self.answer(Instant::now() + within).await?;
         self.greeted(&message)
     }
 
@@ -129,36 +134,78 @@ impl Link {
         }
     }
 
-    /// Sends a message and waits for the answer until `until`. If the future is dropped, the worker is of no use any more.
-    pub(super) async fn exchange(&mut self, bytes: &[u8], until: Instant) -> Result<Message, Broken> {
-        self.runs += 1;
+    /// Sends messages that ask for so many answers, as far as they can be sent at once; the rest goes out while the first
+    /// answer is waited for. What asks for more than one answer has to be short: a worker that answers does not read.
+    pub(super) fn send(&mut self, bytes: &[u8], answers: usize) -> Result<(), Broken> {
+        self.runs = self.runs.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
+        self.awaited = answers;
         let rest = send(&self.socket, bytes)?;
-        self.converse(rest, until).await
+        self.outbox = rest.to_vec();
+        Ok(())
     }
 
-    /// Sends the rest of a message and waits for the answer.
-    async fn converse(&mut self, mut rest: &[u8], until: Instant) -> Result<Message, Broken> {
+    /// Waits for the next answer until `until`. If the future is dropped, the worker is of no use any more.
+    pub(super) async fn answer(&mut self, until: Instant) -> Result<Message, Broken> {
+        if let Some(message) = self.take_in()? {
+            return Ok(message);
+        }
+        tokio::time::timeout_at(until.into(), self.converse()).await.map_err(|_| Broken::Late)?
+    }
+
+    /// Sends a message and waits for the answer until `until`.
+    pub(super) async fn exchange(&mut self, bytes: &[u8], until: Instant) -> Result<Message, Broken> {
+        self.send(bytes, 1)?;
+        self.answer(until).await
+    }
+
+    /// Sends the rest, and waits for an answer.
+    async fn converse(&mut self) -> Result<Message, Broken> {
         self.register()?;
-        let Self { registered, chunk, inbox, lines, .. } = self;
-        let stream = &registered.as_ref().ok_or(Broken::Ended)?.stream;
-        let talk = async {
-            while !rest.is_empty() {
+        loop {
+            let stream = &self.registered.as_ref().ok_or(Broken::Ended)?.stream;
+            if self.outbox.is_empty() {
+                stream.readable().await.map_err(|_| Broken::Ended)?;
+                let received = stream.try_read(&mut self.chunk);
+                self.received(received)?;
+                if let Some(message) = self.take_in()? {
+                    return Ok(message);
+                }
+            } else {
                 stream.writable().await.map_err(|_| Broken::Ended)?;
-                match stream.try_write(rest) {
-                    Ok(written) => rest = &rest[written..],
+                match stream.try_write(&self.outbox) {
+                    Ok(written) => drop(self.outbox.drain(..written)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     Err(_) => return Err(Broken::Ended),
                 }
             }
-            loop {
-                stream.readable().await.map_err(|_| Broken::Ended)?;
-                let received = stream.try_read(chunk).map(|count| &chunk[..count]);
-                if let Some(message) = receive(inbox, lines, received)? {
-                    return Ok(message);
-                }
+        }
+    }
+
+    /// Takes in what was received.
+    fn received(&mut self, received: std::io::Result<usize>) -> Result<(), Broken> {
+        match received {
+            Ok(0) => return Err(Broken::Ended),
+            Ok(count) => self.inbox.push(&self.chunk[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(_) => return Err(Broken::Ended),
+        }
+        Ok(())
+    }
+
+    /// The next answer, if it is all here. Lines of the log come before it; behind the last one comes nothing.
+    fn take_in(&mut self) -> Result<Option<Message>, Broken> {
+        while let Some(message) = self.inbox.next().map_err(|_| Broken::Garbled)? {
+            if message.tag == Tag::Line {
+                self.lines.take_in(&message).map_err(|_| Broken::Garbled)?;
+                continue;
             }
-        };
-        tokio::time::timeout_at(until.into(), talk).await.map_err(|_| Broken::Late)?
+            self.awaited = self.awaited.checked_sub(1).ok_or(Broken::Garbled)?;
+            if self.awaited == 0 && !self.inbox.is_empty() {
+                return Err(Broken::Garbled);
+            }
+            return Ok(Some(message));
+        }
+        Ok(None)
     }
 
     /// Has the runtime that this is called from wait for the socket.
@@ -174,8 +221,9 @@ impl Link {
 
     /// As [`Link::exchange`], for a thread that may block.
     pub(super) fn exchange_blocking(&mut self, bytes: &[u8], until: Instant) -> Result<Message, Broken> {
-        self.runs += 1;
-        let mut rest = send(&self.socket, bytes)?;
+        self.send(bytes, 1)?;
+        let outbox = std::mem::take(&mut self.outbox);
+        let mut rest = &outbox[..];
         while !rest.is_empty() {
             self.wait(PollFlags::OUT, until)?;
             rest = send(&self.socket, rest)?;
@@ -185,12 +233,12 @@ impl Link {
 
     fn answer_blocking(&mut self, until: Instant) -> Result<Message, Broken> {
         loop {
-            self.wait(PollFlags::IN, until)?;
-            let Self { socket, chunk, inbox, lines, .. } = self;
-            let received = socket.read(chunk).map(|count| &chunk[..count]);
-            if let Some(message) = receive(inbox, lines, received)? {
+            if let Some(message) = self.take_in()? {
                 return Ok(message);
             }
+            self.wait(PollFlags::IN, until)?;
+            let received = self.socket.read(&mut self.chunk);
+            self.received(received)?;
         }
     }
 
@@ -225,10 +273,15 @@ impl Link {
             return;
         }
         self.known.retain(|known| *known != digest);
-        if self.known.len() == KNOWN {
+        if self.known.len() == MAX_MODULES {
             self.known.pop_front();
         }
         self.known.push_back(digest);
+    }
+
+    /// Notes that the worker may not have a module.
+    pub(super) fn forgets(&mut self, digest: Digest) {
+        self.known.retain(|known| *known != digest);
     }
 
     /// Whether the process is still there.
@@ -290,49 +343,23 @@ fn send<'bytes>(mut socket: &UnixStream, bytes: &'bytes [u8]) -> Result<&'bytes 
     Ok(rest)
 }
 
-/// The answer that what was received completes. One is asked for at a time, so nothing may come behind it; lines of
-/// the log come before it.
-fn receive(
-    inbox: &mut Inbox,
-    lines: &mut Lines,
-    received: std::io::Result<&[u8]>,
-) -> Result<Option<Message>, Broken> {
-    match received {
-        Ok([]) => return Err(Broken::Ended),
-        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
-            return Ok(None);
-        }
-        Err(_) => return Err(Broken::Ended),
-        Ok(bytes) => inbox.push(bytes),
-    }
-    while let Some(message) = inbox.next().map_err(|_| Broken::Garbled)? {
-        if message.tag == Tag::Line {
-            lines.take_in(&message).map_err(|_| Broken::Garbled)?;
-        } else if inbox.is_empty() {
-            return Ok(Some(message));
-        } else {
-            return Err(Broken::Garbled);
-        }
-    }
-    Ok(None)
-}
-
 /// Random bytes, fetched for many runs at once.
 struct Chance {
-    drawn: [u8; 16 * 64],
+    /// Apart, so that who holds a worker is not large.
+    drawn: Box<[u8; 16 * 64]>,
     used: usize,
 }
 
 impl Default for Chance {
     fn default() -> Self {
-        Self { drawn: [0; 16 * 64], used: 16 * 64 }
+        Self { drawn: Box::new([0; 16 * 64]), used: 16 * 64 }
     }
 }
 
 impl Chance {
     fn draw(&mut self) -> Result<[u8; 16], getrandom::Error> {
         if self.used == self.drawn.len() {
-            getrandom::fill(&mut self.drawn)?;
+            getrandom::fill(&mut self.drawn[..])?;
             self.used = 0;
         }
         let mut bytes = [0; 16];

@@ -1,29 +1,31 @@
 //! The pool: who may run, on which worker, and what becomes of a worker afterwards.
 //!
-//! A run borrows a worker for itself and speaks with it from its own task: no hop to another thread. Runs wait in a
-//! bounded queue, first come first served. A worker that overran, died or said what no worker says is killed by
+//! A run, or a sequence of them, borrows a worker for itself and speaks with it from its own task: no hop to another
+//! thread. Runs wait in a bounded queue, first come first served. A worker that overran, died or said what no worker says is killed by
 //! dropping it, and another is started in its place at once.
 
 mod checking;
 mod keeper;
 mod link;
 mod sent;
+mod sequence;
 mod settings;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::call::{Call, Outcome};
+use crate::call::{Call, Member, Outcome};
 use crate::error::Error;
-use crate::module::Module;
-use crate::protocol::{Answer, Tag, encode};
+use crate::module::{Digest, Module};
+use crate::protocol::{Tag, encode};
 
 use keeper::Keeper;
 use link::{Broken, Link};
-use sent::{Ended, Sent, too_large};
+use sent::too_large;
+pub use sequence::Sequence;
 pub use settings::PoolSettings;
 
 /// How long after its deadline a run that has not ended by itself is killed. What asks the interrupt handler needs
@@ -42,7 +44,7 @@ struct Shared {
     /// Workers with nothing to do, the one used last at the end.
     idle: Mutex<Vec<Link>>,
     /// One for each run at a time.
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
     waiting: AtomicUsize,
     checks: checking::Gate,
     keeper: Keeper,
@@ -56,7 +58,7 @@ impl Pool {
         let workers = settings.workers;
         let shared = Arc::new_cyclic(|weak| Shared {
             idle: Mutex::new(Vec::with_capacity(workers)),
-            slots: Semaphore::new(workers),
+            slots: Arc::new(Semaphore::new(workers)),
             waiting: AtomicUsize::new(0),
             checks: checking::Gate::new(workers),
             keeper: Keeper::new(weak.clone(), settings.clone()),
@@ -70,22 +72,20 @@ impl Pool {
     /// # Errors
     /// The code threw, overran or ran out of memory; its worker ended; no worker was to be had.
     pub async fn run(&self, call: Call<'_>) -> Result<Outcome, Error> {
-        let sent = Sent::new(&call)?;
-        let _slot = self.slot().await?;
-        loop {
-            let mut link = self.shared.worker(Some(call.module)).await?;
-            match self.shared.run_on(&mut link, &call, &sent).await {
-                Ok(Some(ended)) => return self.shared.after(link, &call, ended),
-                // It has died in its rest, so nothing has run.
-                Ok(None) => {}
-                Err(error) => {
-                    if matches!(error, Error::TooLarge { .. }) {
-                        self.shared.put_back(link);
-                    }
-                    return Err(error);
-                }
-            }
-        }
+        let (outcome, _) = self.run_sequence(&[Member { call, earlier: &[] }]).await?;
+        Ok(outcome)
+    }
+
+    /// Runs the first of several modules as [`Pool::run`] does. The others run behind it on the same worker, each as if it
+    /// were the only one: as many of them as can be sent together ([`Sequence::left`]).
+    ///
+    /// # Errors
+    /// As there, of the first.
+    pub async fn run_sequence(&self, members: &[Member<'_>]) -> Result<(Outcome, Sequence), Error> {
+        let mut sequence = Sequence::begin(&self.shared, members).await?;
+        let first = sequence.next().await?;
+        let first = first.ok_or_else(|| Broken::Garbled.into_error(Vec::new()))?;
+        Ok((first, sequence))
     }
 
     /// Sends bytes to a worker and back: what a run costs at the least.
@@ -94,7 +94,7 @@ impl Pool {
     /// No worker was to be had, or it ended.
     #[doc(hidden)]
     pub async fn echo(&self, bytes: &[u8]) -> Result<usize, Error> {
-        let _slot = self.slot().await?;
+        let _slot = self.shared.slot().await?;
         let mut link = self.shared.worker(None).await?;
         let limits = &self.shared.settings;
         let broken = |broken: Broken| broken.into_error(Vec::new());
@@ -105,23 +105,16 @@ impl Pool {
         Ok(answer.parts.first().map_or(0, bytes::Bytes::len))
     }
 
+    /// How long runs that are sent together may take before no more of them is begun.
+    #[must_use]
+    pub fn together(&self) -> Duration {
+        self.shared.settings.together
+    }
+
     /// How many worker processes there are with nothing to do.
     #[must_use]
     pub fn idle_workers(&self) -> usize {
         self.shared.idle().len()
-    }
-
-    /// The place of one run. Whoever comes first has it first.
-    async fn slot(&self) -> Result<SemaphorePermit<'_>, Error> {
-        let shared = &self.shared;
-        if let Ok(permit) = shared.slots.try_acquire() {
-            return Ok(permit);
-        }
-        let queue = Queued::enter(shared)?;
-        let waited = shared.settings.wait_at_most;
-        let permit = tokio::time::timeout(waited, shared.slots.acquire()).await;
-        drop(queue);
-        permit.ok().and_then(Result::ok).ok_or(Error::Waited { waited })
     }
 }
 
@@ -148,8 +141,20 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The place of one run. Whoever comes first has it first.
+    async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
+        if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let queue = Queued::enter(self)?;
+        let waited = self.settings.wait_at_most;
+        let permit = tokio::time::timeout(waited, Arc::clone(&self.slots).acquire_owned()).await;
+        drop(queue);
+        permit.ok().and_then(Result::ok).ok_or(Error::Waited { waited })
+    }
+
     /// A worker: one that rests, or a new one.
-    async fn worker(&self, module: Option<&Module>) -> Result<Link, Error> {
+    async fn worker(&self, module: Option<Digest>) -> Result<Link, Error> {
         match self.resting(module) {
             Some(link) => Ok(link),
             None => self.keeper.start().await.map_err(Error::Start),
@@ -157,9 +162,9 @@ impl Shared {
     }
 
     /// A worker that rests: one that knows the module if there is one, else the one used last.
-    fn resting(&self, module: Option<&Module>) -> Option<Link> {
+    fn resting(&self, module: Option<Digest>) -> Option<Link> {
         let mut idle = self.idle();
-        let known = module.and_then(|module| idle.iter().rposition(|link| link.knows(module.digest())));
+        let known = module.and_then(|module| idle.iter().rposition(|link| link.knows(module)));
         let index = known.or_else(|| idle.len().checked_sub(1))?;
         Some(idle.remove(index))
     }
@@ -183,46 +188,5 @@ impl Shared {
     fn sweep(&self) {
         let over: Vec<Link> = self.idle().extract_if(.., |link| link.is_stale(&self.settings)).collect();
         over.into_iter().for_each(|mut link| link.retire());
-    }
-
-    /// Runs a call on a worker; nothing if the worker, which had rested, was not there any more.
-    async fn run_on(&self, link: &mut Link, call: &Call<'_>, sent: &Sent) -> Result<Option<Ended>, Error> {
-        let greeted = link.greeting(self.settings.start_within).await;
-        greeted.map_err(|broken| broken.into_error(Vec::new()))?;
-        let nonce = link.nonce().map_err(|error| Error::Start(error.to_string()))?;
-        let digest = call.module.digest();
-        let started = Instant::now();
-        let until = started + call.deadline + GRACE;
-        let mut knows = link.knows(digest);
-        loop {
-            let bytes = sent.encode(call, nonce, knows)?;
-            let message = match link.exchange(&bytes, until).await {
-                Err(Broken::Unsent) if link.has_rested() => return Ok(None),
-                other => other,
-            };
-            let took = started.elapsed();
-            let answer = message.and_then(|message| Answer::try_from(message).map_err(|_| Broken::Garbled));
-            match answer {
-                // It has made room for other modules since.
-                Ok(Answer::Unknown) if knows => knows = false,
-                answer => {
-                    link.learned(digest);
-                    return Ok(Some(Ended { answer, nonce, took, logs: link.take_logs() }));
-                }
-            }
-        }
-    }
-
-    /// What a run that has ended means to the caller, and to its worker.
-    fn after(&self, link: Link, call: &Call<'_>, ended: Ended) -> Result<Outcome, Error> {
-        let read = ended.read(call, self.settings.memory);
-        let is_lost = matches!(
-            read,
-            Err(Error::Worker { .. } | Error::Start(_) | Error::Overrun { .. } | Error::OutOfMemory { .. })
-        );
-        if !is_lost {
-            self.put_back(link);
-        }
-        read
     }
 }

@@ -3,38 +3,69 @@
 use std::time::Duration;
 
 use super::link::Broken;
-use crate::call::{Call, Kind, LogLine, Outcome, Shape, StateChange, StateWrite};
+use crate::call::{Kind, LogLine, Member, Outcome, Shape, StateChange, StateWrite};
 use crate::error::{Error, Failure, Frame};
-use crate::module::{MAX_SOURCE, Origin};
+use crate::module::{Digest, MAX_SOURCE, Module};
 use crate::protocol::{
-    Answer, Done, Fault, FaultKind, Head, MAX_MESSAGE, Nonce, Place, Sender, Tag, Unreadable, encode, restore,
+    Answer, Done, Fault, FaultKind, Head, MAX_MESSAGE, Nonce, Place, Sender, Tag, Unreadable, encode,
+    encode_earlier, restore,
 };
 use model::Value;
 
-/// A call in the form in which it is sent.
+/// A call in the form in which it is sent, with what is needed to read its answer.
 pub(super) struct Sent {
+    module: Module,
+    kind: Kind,
+    pub(super) deadline: Duration,
     context: String,
     argument: String,
+    earlier: Vec<u8>,
     files: Vec<bytes::Bytes>,
+    nonce: Nonce,
+    /// Whether the text of the module is sent too.
+    pub(super) has_source: bool,
 }
 
 impl Sent {
-    pub(super) fn new(call: &Call<'_>) -> Result<Self, Error> {
+    pub(super) fn new(member: &Member<'_>) -> Result<Self, Error> {
+        let call = &member.call;
         if call.module.source().len() > MAX_SOURCE {
             return Err(Error::TooLarge { what: "the code", limit: MAX_SOURCE });
         }
         let mut sender = Sender::default();
         let argument = sender.take(&["argument"], call.argument);
-        let context = sender.context(&call.context);
-        Ok(Self { context, argument, files: sender.files })
+        let context = sender.context(&call.context, member.earlier);
+        Ok(Self {
+            module: call.module.clone(),
+            kind: call.kind,
+            deadline: call.deadline,
+            context,
+            argument,
+            earlier: encode_earlier(member.earlier.iter().map(|(_, place)| *place)),
+            files: sender.files,
+            nonce: Nonce::default(),
+            has_source: true,
+        })
     }
 
-    pub(super) fn encode(&self, call: &Call<'_>, nonce: Nonce, knows: bool) -> Result<Vec<u8>, Error> {
-        let head = Head { digest: call.module.digest(), kind: call.kind, deadline: call.deadline, nonce };
-        let head = head.encode();
-        let source = if knows { "" } else { call.module.source() };
-        let mut parts: Vec<&[u8]> =
-            vec![&head, source.as_bytes(), self.context.as_bytes(), self.argument.as_bytes()];
+    pub(super) fn digest(&self) -> Digest {
+        self.module.digest()
+    }
+
+    /// About how many bytes it takes on its way.
+    pub(super) fn weight(&self) -> usize {
+        let files: usize = self.files.iter().map(bytes::Bytes::len).sum();
+        self.module.source().len() + self.context.len() + self.argument.len() + files + 128
+    }
+
+    /// As bytes, with the module's text if it has one to send.
+    pub(super) fn encode(&mut self, nonce: Nonce, follows: Option<Duration>) -> Result<Vec<u8>, Error> {
+        self.nonce = nonce;
+        let head =
+            Head { digest: self.digest(), kind: self.kind, deadline: self.deadline, nonce, follows }.encode();
+        let source = if self.has_source { self.module.source() } else { "" };
+        let (context, argument) = (self.context.as_bytes(), self.argument.as_bytes());
+        let mut parts: Vec<&[u8]> = vec![&head, source.as_bytes(), context, argument, &self.earlier];
         parts.extend(self.files.iter().map(AsRef::<[u8]>::as_ref));
         encode(Tag::Call, &parts).map_err(|_| too_large("what the code is given"))
     }
@@ -47,7 +78,6 @@ pub(super) fn too_large(what: &'static str) -> Error {
 /// What came of a run.
 pub(super) struct Ended {
     pub(super) answer: Result<Answer, Broken>,
-    pub(super) nonce: Nonce,
     /// From when the worker had the call until it had answered, or until its end was ordered.
     pub(super) took: Duration,
     pub(super) logs: Vec<LogLine>,
@@ -55,26 +85,26 @@ pub(super) struct Ended {
 
 impl Ended {
     /// What it says, in the caller's terms.
-    pub(super) fn read(self, call: &Call<'_>, memory: usize) -> Result<Outcome, Error> {
-        let Self { answer, nonce, took, logs } = self;
-        let deadline = call.deadline;
+    pub(super) fn read(self, sent: &Sent, memory: usize) -> Result<Outcome, Error> {
+        let Self { answer, took, logs } = self;
+        let deadline = sent.deadline;
         match answer {
-            Ok(Answer::Done(done)) => outcome(call, nonce, done, logs),
+            Ok(Answer::Done(done)) => outcome(sent, done, logs),
             Ok(Answer::Failed(fault)) => Err(match fault.kind {
                 FaultKind::Overrun => Error::Overrun { deadline, took, logs },
                 FaultKind::OutOfMemory => Error::OutOfMemory { limit: memory, logs },
                 FaultKind::TooLarge => too_large("what the code returned"),
-                FaultKind::Thrown => thrown(call, fault, logs),
+                FaultKind::Thrown => thrown(sent, fault, logs),
             }),
             Err(Broken::Late) => Err(Error::Overrun { deadline, took, logs }),
             Err(broken) => Err(broken.into_error(logs)),
-            Ok(Answer::Unknown) => Err(Broken::Garbled.into_error(logs)),
+            Ok(Answer::Unknown | Answer::Skipped) => Err(Broken::Garbled.into_error(logs)),
         }
     }
 }
 
-fn outcome(call: &Call<'_>, nonce: Nonce, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error> {
-    let read = |text: &[u8]| restore(text, nonce, &done.files);
+fn outcome(sent: &Sent, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error> {
+    let read = |text: &[u8]| restore(text, sent.nonce, &done.files);
     let write = |write: &crate::protocol::Write| {
         let change = match &write.value {
             None => StateChange::Delete,
@@ -89,8 +119,8 @@ fn outcome(call: &Call<'_>, nonce: Nonce, done: Done, logs: Vec<LogLine>) -> Res
     };
     match (state, value) {
         (Ok(state), Ok(value)) => {
-            let (value, shape) = unwrap(call.kind, value);
-            Ok(Outcome { value, shape, logs, state })
+            let (value, shape) = unwrap(sent.kind, value);
+            Ok(Outcome { value, shape, logs, state, took: done.took })
         }
         (Err(why), _) | (_, Err(why)) => Err(unreadable(why, logs)),
     }
@@ -107,7 +137,8 @@ fn unreadable(why: Unreadable, logs: Vec<LogLine>) -> Error {
     Error::Thrown(Box::new(Failure { message: message.to_owned(), at: None, frames: Vec::new(), logs }))
 }
 
-/// Takes `{data}` off a step's result.
+/// Takes `{data}` off a step's result. Runs that follow in a sequence do the same themselves: see `resultOf` in
+/// `work/js/run.js`.
 fn unwrap(kind: Kind, value: Option<Value>) -> (Value, Shape) {
     let Some(value) = value else { return (Value::Null, Shape::Nothing) };
     if kind == Kind::Trigger {
@@ -130,8 +161,8 @@ fn unwrap(kind: Kind, value: Option<Value>) -> (Value, Shape) {
     (value, shape)
 }
 
-fn thrown(call: &Call<'_>, fault: Fault, logs: Vec<LogLine>) -> Error {
-    let origin: &Origin = call.module.origin();
+fn thrown(sent: &Sent, fault: Fault, logs: Vec<LogLine>) -> Error {
+    let origin = sent.module.origin();
     let place = |place: Place| Frame { at: origin.place(place.at), function: place.function };
     let frames: Vec<Frame> = fault.places.into_iter().map(place).collect();
     let at = frames.first().map(|frame| frame.at);

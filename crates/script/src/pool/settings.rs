@@ -16,6 +16,8 @@ pub struct PoolSettings {
     pub queue: usize,
     /// How long a run waits for a worker at the most.
     pub wait_at_most: Duration,
+    /// How long runs that were sent together may take before no more of them is begun: others wait for the worker, too.
+    pub together: Duration,
     /// How many runs a worker does in its life.
     pub runs_per_worker: u32,
     /// How long a worker lives.
@@ -40,6 +42,7 @@ impl PoolSettings {
             workers: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
             queue: 1_000,
             wait_at_most: Duration::from_secs(30),
+            together: Duration::from_millis(20),
             runs_per_worker: 1_000,
             age: Duration::from_secs(600),
             idle: Duration::from_secs(60),

@@ -1,5 +1,7 @@
 //! What a worker answers to a call.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,8 @@ pub(crate) enum Answer {
     Failed(Fault),
     /// The text of the module is wanted.
     Unknown,
+    /// It was not begun, since one before it gave no result.
+    Skipped,
 }
 
 /// A result, not yet read: what is in it was written by the author's code.
@@ -21,6 +25,8 @@ pub(crate) struct Done {
     /// The result as JSON; empty for nothing.
     pub(crate) result: Bytes,
     pub(crate) writes: Vec<Write>,
+    /// How long it took.
+    pub(crate) took: Duration,
     /// The bytes that the result and the writes refer to.
     pub(crate) files: Vec<Bytes>,
 }
@@ -63,13 +69,15 @@ impl Answer {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, TooLong> {
         match self {
             Self::Unknown => encode(Tag::Unknown, &[]),
+            Self::Skipped => encode(Tag::Skipped, &[]),
             Self::Failed(fault) => encode(Tag::Failed, &[&serde_json::to_vec(fault).map_err(|_| TooLong)?]),
             Self::Done(done) => {
                 let writes = match &done.writes {
                     none if none.is_empty() => Vec::new(),
                     some => serde_json::to_vec(some).map_err(|_| TooLong)?,
                 };
-                let mut parts: Vec<&[u8]> = vec![&done.result, &writes];
+                let took = u64::try_from(done.took.as_micros()).unwrap_or(u64::MAX).to_le_bytes();
+                let mut parts: Vec<&[u8]> = vec![&done.result, &writes, &took];
                 parts.extend(done.files.iter().map(AsRef::<[u8]>::as_ref));
                 encode(Tag::Done, &parts)
             }
@@ -83,17 +91,20 @@ impl TryFrom<Message> for Answer {
     fn try_from(mut message: Message) -> Result<Self, Malformed> {
         match message.tag {
             Tag::Unknown if message.parts.is_empty() => Ok(Self::Unknown),
+            Tag::Skipped if message.parts.is_empty() => Ok(Self::Skipped),
             Tag::Failed if message.parts.len() == 1 => {
                 serde_json::from_slice(&message.parts[0]).map(Self::Failed).map_err(|_| Malformed)
             }
-            Tag::Done if message.parts.len() >= 2 => {
-                let files = message.parts.split_off(2);
+            Tag::Done if message.parts.len() >= 3 => {
+                let files = message.parts.split_off(3);
+                let took = message.parts[2][..].try_into().map_err(|_| Malformed)?;
+                let took = Duration::from_micros(u64::from_le_bytes(took));
                 let writes = match &message.parts[1] {
                     nothing if nothing.is_empty() => Vec::new(),
                     text => serde_json::from_slice(text).map_err(|_| Malformed)?,
                 };
                 let result = message.parts.swap_remove(0);
-                Ok(Self::Done(Done { result, writes, files }))
+                Ok(Self::Done(Done { result, writes, took, files }))
             }
             _ => Err(Malformed),
         }

@@ -15,6 +15,9 @@ pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) deadline: Duration,
     pub(crate) nonce: Nonce,
+    /// Whether it belongs to the calls right before it: it is begun only if each of them gave a result, and within this
+    /// time from when the first of them was.
+    pub(crate) follows: Option<Duration>,
 }
 
 /// A call, as a worker reads it.
@@ -27,36 +30,44 @@ pub(crate) struct Request {
     pub(crate) context: Bytes,
     /// The second parameter.
     pub(crate) argument: Bytes,
+    /// Which calls before it in the sequence left what it reads, in the order in which its context names them.
+    pub(crate) earlier: Vec<usize>,
     /// The bytes of the files in both.
     pub(crate) files: Vec<Bytes>,
 }
 
-const LENGTH: usize = 32 + 1 + 4 + 16;
+const LENGTH: usize = 32 + 1 + 4 + 4 + 16;
+/// The bits of the byte behind the digest.
+const IS_TRIGGER: u8 = 1;
+const FOLLOWS: u8 = 2;
 
 impl Head {
     /// The head as bytes.
     pub(crate) fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..32].copy_from_slice(&self.digest.0);
-        bytes[32] = u8::from(self.kind == Kind::Trigger);
-        let deadline = u32::try_from(self.deadline.as_millis()).unwrap_or(u32::MAX);
-        bytes[33..37].copy_from_slice(&deadline.to_le_bytes());
-        bytes[37..].copy_from_slice(&self.nonce.0);
+        bytes[32] = if self.kind == Kind::Trigger { IS_TRIGGER } else { 0 };
+        bytes[32] |= if self.follows.is_some() { FOLLOWS } else { 0 };
+        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX).to_le_bytes();
+        bytes[33..37].copy_from_slice(&ms(self.deadline));
+        bytes[37..41].copy_from_slice(&ms(self.follows.unwrap_or_default()));
+        bytes[41..].copy_from_slice(&self.nonce.0);
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
-        let kind = match bytes[32] {
-            0 => Kind::Step,
-            1 => Kind::Trigger,
-            _ => return None,
-        };
+        let bits = bytes[32];
+        let time = |ms: [u8; 4]| Duration::from_millis(u32::from_le_bytes(ms).into());
+        if bits > IS_TRIGGER | FOLLOWS {
+            return None;
+        }
         Some(Self {
             digest: Digest(bytes[..32].try_into().ok()?),
-            kind,
-            deadline: Duration::from_millis(u32::from_le_bytes(bytes[33..37].try_into().ok()?).into()),
-            nonce: Nonce(bytes[37..].try_into().ok()?),
+            kind: if bits & IS_TRIGGER == 0 { Kind::Step } else { Kind::Trigger },
+            follows: if bits & FOLLOWS == 0 { None } else { Some(time(bytes[37..41].try_into().ok()?)) },
+            deadline: time(bytes[33..37].try_into().ok()?),
+            nonce: Nonce(bytes[41..].try_into().ok()?),
         })
     }
 }
@@ -65,13 +76,28 @@ impl TryFrom<Message> for Request {
     type Error = Malformed;
 
     fn try_from(mut message: Message) -> Result<Self, Malformed> {
-        if message.parts.len() < 4 {
+        if message.parts.len() < 5 {
             return Err(Malformed);
         }
-        let files = message.parts.split_off(4);
-        let [head, source, context, argument] =
-            <[Bytes; 4]>::try_from(message.parts).map_err(|_| Malformed)?;
+        let files = message.parts.split_off(5);
+        let [head, source, context, argument, earlier] =
+            <[Bytes; 5]>::try_from(message.parts).map_err(|_| Malformed)?;
         let head = Head::decode(&head).ok_or(Malformed)?;
-        Ok(Self { head, source: Some(source).filter(|source| !source.is_empty()), context, argument, files })
+        let source = Some(source).filter(|source| !source.is_empty());
+        Ok(Self { head, source, context, argument, earlier: decode_earlier(&earlier)?, files })
+    }
+}
+
+/// Places in a sequence as bytes.
+pub(crate) fn encode_earlier(places: impl IntoIterator<Item = usize>) -> Vec<u8> {
+    places.into_iter().flat_map(|place| u16::try_from(place).unwrap_or(u16::MAX).to_le_bytes()).collect()
+}
+
+fn decode_earlier(bytes: &[u8]) -> Result<Vec<usize>, Malformed> {
+    let (places, rest) = bytes.as_chunks::<2>();
+    if rest.is_empty() {
+        Ok(places.iter().map(|place| u16::from_le_bytes(*place).into()).collect())
+    } else {
+        Err(Malformed)
     }
 }

@@ -14,12 +14,15 @@ mod value;
 use bytes::{Buf, Bytes, BytesMut};
 
 pub(crate) use answer::{Answer, Done, Fault, FaultKind, Place, Write};
-pub(crate) use call::{Head, Request};
+pub(crate) use call::{Head, Request, encode_earlier};
 pub(crate) use line::{Lines, MAX_LINE, MAX_LINES, MAX_LOG, encode_line};
 pub(crate) use value::{Nonce, Sender, Unreadable, restore};
 
 /// The longest message, in bytes, each way (threat model, section 4.5).
 pub(crate) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
+/// How many modules a worker knows at the same time, each with a context of its own (about half a megabyte). The pool
+/// counts along, so that it seldom leaves out a text that is wanted.
+pub(crate) const MAX_MODULES: usize = 16;
 /// The most parts of a message: a few, and the files.
 const MAX_PARTS: usize = 4096;
 /// Length, tag and count.
@@ -49,6 +52,8 @@ pub(crate) enum Tag {
     Checked = 9,
     /// A line of the log of the run that goes on.
     Line = 10,
+    /// A call that follows others was not begun: one before it gave no result, or they took too long together.
+    Skipped = 11,
 }
 
 /// A message, taken apart.
@@ -69,7 +74,7 @@ pub(crate) struct TooLong;
 
 impl Tag {
     fn of(byte: u8) -> Option<Self> {
-        const ALL: [Tag; 10] = [
+        const ALL: [Tag; 11] = [
             Tag::Hello,
             Tag::Refused,
             Tag::Call,
@@ -80,6 +85,7 @@ impl Tag {
             Tag::Unknown,
             Tag::Checked,
             Tag::Line,
+            Tag::Skipped,
         ];
         ALL.into_iter().find(|tag| *tag as u8 == byte)
     }

@@ -20,7 +20,7 @@ const LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
 const BYTES: &str = "application/octet-stream";
 
 /// What marks the texts of one call that stand for something else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nonce(pub(crate) [u8; 16]);
 
 impl Nonce {
@@ -50,38 +50,51 @@ pub(crate) struct Sender {
 impl Sender {
     /// `value` as JSON, its files taken out; `root` is how paths into it begin.
     pub(crate) fn take(&mut self, root: &[&str], value: &Value) -> String {
+        if !holds_file(value) {
+            return value.to_json();
+        }
         let mut path = root.iter().map(|key| json!(key)).collect();
         self.strip(value, &mut path).map_or_else(|| value.to_json(), |stripped| stripped.to_json())
     }
 
-    /// What a worker makes `context` of, as JSON. To be called last: it says where the files of everything belong.
-    pub(crate) fn context(&mut self, context: &Context<'_>) -> String {
-        let mut absent = Vec::new();
+    /// What a worker makes `context` of, as JSON, with the keys of the second parameter that results of `earlier` runs
+    /// belong to. To be called last: it says where the files of everything belong.
+    pub(crate) fn context(&mut self, context: &Context<'_>, earlier: &[(Arc<str>, usize)]) -> String {
+        let mut absent: Vec<&str> = Vec::new();
         let mut state = String::from("{");
         for (key, value) in context.state {
             match value {
-                None => absent.push(&**key),
+                None => absent.push(key),
                 Some(value) => {
                     let separator = if state.len() > 1 { "," } else { "" };
                     let value = self.take(&["state", key], value);
-                    let _ = write!(state, "{separator}{}:{value}", json!(&**key));
+                    let _ = write!(state, "{separator}{}:{value}", quoted(&**key));
                 }
             }
         }
         let config_vars = self.take(&["configVars"], context.config_vars);
-        let unread = if self.unread.is_empty() {
-            String::new()
-        } else {
-            format!(r#","unread":{}"#, json!(self.unread))
-        };
-        format!(
-            r#"{{"configVars":{config_vars},"executionId":{},"stepId":{},"startedAt":{},"state":{state}}},"absent":{},"files":{}{unread}}}"#,
-            json!(context.execution_id),
-            json!(context.step_id),
-            json!(context.started_at),
-            json!(absent),
-            json!(self.paths),
-        )
+        let mut head = format!(
+            r#"{{"configVars":{config_vars},"executionId":{},"stepId":{},"startedAt":{},"state":{state}}}"#,
+            quoted(context.execution_id),
+            quoted(context.step_id),
+            quoted(context.started_at),
+        );
+        // What is seldom there is left out where it is not.
+        if !absent.is_empty() {
+            let _ = write!(head, r#","absent":{}"#, quoted(absent));
+        }
+        if !self.paths.is_empty() {
+            let _ = write!(head, r#","files":{}"#, quoted(&self.paths));
+        }
+        if !self.unread.is_empty() {
+            let _ = write!(head, r#","unread":{}"#, quoted(&self.unread));
+        }
+        if !earlier.is_empty() {
+            let keys: Vec<&str> = earlier.iter().map(|(key, _)| &**key).collect();
+            let _ = write!(head, r#","earlier":{}"#, quoted(keys));
+        }
+        head.push('}');
+        head
     }
 
     /// The bytes of a file. Blocks where they are kept outside of memory.
@@ -129,6 +142,21 @@ impl Sender {
             _ => None,
         }
     }
+}
+
+/// Whether there is a file somewhere in it: most values have none, and are not looked at any closer.
+fn holds_file(value: &Value) -> bool {
+    match value {
+        Value::File(_) => true,
+        Value::List(list) => list.0.iter().any(holds_file),
+        Value::Map(map) => map.iter().any(|(_, item)| holds_file(item)),
+        _ => false,
+    }
+}
+
+/// As JSON. What is given is made of texts, numbers and lists of them, which are always JSON.
+fn quoted(given: impl serde::Serialize) -> String {
+    serde_json::to_string(&given).unwrap_or_default()
 }
 
 /// A file without its bytes.

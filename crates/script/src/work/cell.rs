@@ -10,6 +10,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use rquickjs::context::intrinsic::{
     Date, Eval, Json, MapSet, Promise as Promises, Proxy, RegExp, RegExpCompiler, TypedArrays,
 };
@@ -21,7 +22,7 @@ use super::host;
 use super::memory::Memory;
 use super::prepare::{LINES_BEFORE, Prepared};
 use crate::call::Kind;
-use crate::protocol::{Answer, Done, Fault, FaultKind, Request};
+use crate::protocol::{Fault, FaultKind, Request, Write};
 
 /// The stack of the engine, in bytes; the process has several times that.
 const MAX_STACK: usize = 1024 * 1024;
@@ -53,8 +54,18 @@ struct Parts {
 
 /// How a run ended.
 pub(super) enum Run {
-    Clean(Done),
+    Clean(Given),
     Faulty(Fault),
+}
+
+/// What a run gave.
+pub(super) struct Given {
+    /// As JSON; empty for nothing.
+    pub(super) result: Bytes,
+    pub(super) writes: Vec<Write>,
+    pub(super) files: Vec<Bytes>,
+    /// Whether texts of the result stand for something else.
+    pub(super) has_marked: bool,
 }
 
 impl Run {
@@ -66,13 +77,6 @@ impl Run {
     /// Whether the process is not to run anything any more.
     pub(super) fn is_fatal(&self) -> bool {
         matches!(self, Self::Faulty(fault) if matches!(fault.kind, FaultKind::Overrun | FaultKind::OutOfMemory))
-    }
-
-    pub(super) fn into_answer(self) -> Answer {
-        match self {
-            Self::Clean(done) => Answer::Done(done),
-            Self::Faulty(fault) => Answer::Failed(fault),
-        }
     }
 }
 
@@ -139,16 +143,16 @@ impl Cell {
         })
     }
 
-    /// Evaluates the module anew and calls its function.
-    pub(super) fn run(&mut self, request: Request, until: Instant) -> Run {
+    /// Evaluates the module anew and calls its function. `earlier` is what runs before it have left for it.
+    pub(super) fn run(&mut self, request: &Request, earlier: &[Bytes], until: Instant) -> Run {
         self.runs += 1;
         self.desk.begin(until, request.head.nonce);
-        let ended = self.call(&request);
+        let ended = self.call(request, earlier);
         let Self { parts, context, desk, .. } = self;
         match ended {
             Ok(result) if !desk.is_over() => {
-                let Left { writes, files } = desk.end();
-                Run::Clean(Done { result: result.into(), writes, files })
+                let Left { writes, files, has_marked } = desk.end();
+                Run::Clean(Given { result: result.into(), writes, files, has_marked })
             }
             // It may have caught what it was stopped by.
             Ok(_) | Err(Stop::Thrown) => Run::Faulty(
@@ -162,9 +166,9 @@ impl Cell {
         }
     }
 
-    fn call(&self, request: &Request) -> Result<Vec<u8>, Stop> {
+    fn call(&self, request: &Request, earlier: &[Bytes]) -> Result<Vec<u8>, Stop> {
         let Self { parts, context, .. } = self;
-        let returned = context.with(|ctx| Self::begin(&ctx, parts.clone(), request))?;
+        let returned = context.with(|ctx| Self::begin(&ctx, parts.clone(), request, earlier))?;
         self.drain()?;
         let text = context.with(|ctx| Self::collect(&ctx, parts.clone(), returned))?;
         // What getters and `toJSON` of the result have left to do is part of the run too.
@@ -173,14 +177,20 @@ impl Cell {
     }
 
     /// Calls the module's function; what it returns may be a promise.
-    fn begin(ctx: &Ctx<'_>, parts: Parts, request: &Request) -> Result<Persistent<Value<'static>>, Stop> {
+    fn begin(
+        ctx: &Ctx<'_>,
+        parts: Parts,
+        request: &Request,
+        earlier: &[Bytes],
+    ) -> Result<Persistent<Value<'static>>, Stop> {
         let head = ctx.json_parse(&request.context[..])?;
         let argument = ctx.json_parse(&request.argument[..])?;
         let files = host::buffers(ctx, &request.files)?;
+        let earlier = host::results(ctx, earlier)?;
         let factory = parts.factory.restore(ctx)?;
         let is_trigger = request.head.kind == Kind::Trigger;
         let returned: Value<'_> =
-            parts.run.restore(ctx)?.call((factory, is_trigger, head, argument, files))?;
+            parts.run.restore(ctx)?.call((factory, is_trigger, head, argument, files, earlier))?;
         Ok(Persistent::save(ctx, returned))
     }
 

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::cell::Cell;
+use bytes::Bytes;
+
+use super::cell::{Cell, Run};
 use super::failure;
 use super::memory::Memory;
 use super::prepare;
+use super::sequence::Sequence;
 use crate::module::Digest;
-use crate::protocol::{Answer, Request};
+use crate::protocol::{Answer, Done, MAX_MODULES, Request};
 
-/// How many modules are known at the same time, each with a context of its own (about half a megabyte).
-const MAX_CELLS: usize = 16;
 /// How many runs a cell serves: what the engine keeps of each run, it keeps until the end of the context.
 const MAX_RUNS: u32 = 1_000;
 
@@ -19,6 +20,7 @@ const MAX_RUNS: u32 = 1_000;
 pub(super) struct Cells {
     memory: Memory,
     known: Vec<Known>,
+    sequence: Sequence,
 }
 
 /// A module with its cell, if it has one at the time.
@@ -30,35 +32,53 @@ struct Known {
 
 impl Cells {
     pub(super) fn new(memory: usize) -> Self {
-        Self { memory: Memory::from_now(memory), known: Vec::with_capacity(MAX_CELLS + 1) }
+        let known = Vec::with_capacity(MAX_MODULES + 1);
+        Self { memory: Memory::from_now(memory), known, sequence: Sequence::default() }
     }
 
     /// Runs what is asked for; says besides whether this worker is good for another run.
-    pub(super) fn run(&mut self, request: Request) -> (Answer, bool) {
-        let until = Instant::now() + request.head.deadline;
-        let Some(mut known) = self.find(&request) else { return (Answer::Unknown, true) };
+    pub(super) fn run(&mut self, request: &Request) -> (Answer, bool) {
+        let began = Instant::now();
+        let Some(earlier) = self.sequence.begin(request, began) else { return (Answer::Skipped, true) };
+        let run = self.run_after(request, &earlier, began);
+        self.sequence.end(run.as_ref());
+        let goes_on = run.as_ref().is_none_or(|run| !run.is_fatal());
+        let answer = match run {
+            None => Answer::Unknown,
+            Some(Run::Faulty(fault)) => Answer::Failed(fault),
+            Some(Run::Clean(given)) => {
+                let (result, writes, files) = (given.result, given.writes, given.files);
+                Answer::Done(Done { result, writes, took: began.elapsed(), files })
+            }
+        };
+        (answer, goes_on)
+    }
+
+    /// Runs a call; none if its module is not known.
+    fn run_after(&mut self, request: &Request, earlier: &[Bytes], began: Instant) -> Option<Run> {
+        let until = began + request.head.deadline;
+        let mut known = self.find(request)?;
         let cell = match known.cell.take() {
             Some(cell) => Ok(cell),
             None => prepare::prepare(&known.source)
                 .map_err(failure::syntax)
                 .and_then(|prepared| Cell::new(&prepared, self.memory, until)),
         };
-        let (answer, goes_on) = match cell {
-            Err(fault) => (Answer::Failed(fault), true),
+        let run = match cell {
+            Err(fault) => Run::Faulty(fault),
             Ok(mut cell) => {
-                let run = cell.run(request, until);
+                let run = cell.run(request, earlier, until);
                 if run.is_clean() && cell.runs() < MAX_RUNS && !cell.has_grown() {
                     known.cell = Some(cell);
                 } else if run.is_fatal() {
                     // Freeing it may take longer than the end of the process, which is near.
                     std::mem::forget(cell);
                 }
-                let goes_on = !run.is_fatal();
-                (run.into_answer(), goes_on)
+                run
             }
         };
         self.known.push(known);
-        (answer, goes_on)
+        Some(run)
     }
 
     /// The module of a request, taken out of the list.
@@ -73,7 +93,7 @@ impl Cells {
 
     /// Lets the module go that was not used for longest, if there are too many. After an answer, not before it.
     pub(super) fn tidy(&mut self) {
-        if self.known.len() > MAX_CELLS {
+        if self.known.len() > MAX_MODULES {
             self.known.remove(0);
         }
     }
@@ -82,8 +102,6 @@ impl Cells {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use bytes::Bytes;
 
     use super::*;
     use crate::call::Kind;
@@ -98,18 +116,21 @@ mod tests {
             kind: Kind::Step,
             deadline: Duration::from_secs(60),
             nonce: Nonce([0; 16]),
+            follows: None,
         };
         let source = is_sent.then(|| Bytes::from_static(text.as_bytes()));
         let context = Bytes::from_static(CONTEXT.as_bytes());
-        Request { head, source, context, argument: Bytes::from_static(b"{}"), files: Vec::new() }
+        let argument = Bytes::from_static(b"{}");
+        Request { head, source, context, argument, earlier: Vec::new(), files: Vec::new() }
     }
 
     /// The result of a run, and how many its cell has served; none where there is no cell any more.
     fn run(cells: &mut Cells, request: Request) -> (String, Option<u32>) {
-        let result = match cells.run(request).0 {
+        let result = match cells.run(&request).0 {
             Answer::Done(done) => String::from_utf8_lossy(&done.result).into_owned(),
             Answer::Failed(fault) => fault.message,
             Answer::Unknown => "unknown".to_owned(),
+            Answer::Skipped => "skipped".to_owned(),
         };
         (result, cells.known.last().and_then(|known| known.cell.as_ref()).map(Cell::runs))
     }

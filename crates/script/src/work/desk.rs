@@ -26,12 +26,15 @@ pub(super) struct Desk {
     writes: RefCell<Vec<Write>>,
     files: RefCell<Vec<Bytes>>,
     kept: Cell<usize>,
+    has_marked: Cell<bool>,
 }
 
 /// What a run has left on the desk.
 pub(super) struct Left {
     pub(super) writes: Vec<Write>,
     pub(super) files: Vec<Bytes>,
+    /// Whether some texts of the result stand for something else.
+    pub(super) has_marked: bool,
 }
 
 impl Desk {
@@ -89,7 +92,7 @@ impl Desk {
         self.lines.set(0);
         self.logged.set(0);
         self.kept.set(0);
-        Left { writes: self.writes.take(), files: self.files.take() }
+        Left { writes: self.writes.take(), files: self.files.take(), has_marked: self.has_marked.take() }
     }
 
     /// Takes a line into the log, cut to its length; nothing once the log is full.
@@ -136,11 +139,13 @@ impl Desk {
             return None;
         }
         files.push(bytes.into());
+        self.has_marked.set(true);
         Some(format!("{}f{}", self.mark.borrow(), files.len() - 1))
     }
 
     /// The text that stands for an integer that is no double.
     pub(super) fn integer(&self, digits: &str) -> String {
+        self.has_marked.set(true);
         format!("{}n{digits}", self.mark.borrow())
     }
 

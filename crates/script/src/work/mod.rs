@@ -12,6 +12,7 @@ mod failure;
 mod host;
 mod memory;
 mod prepare;
+mod sequence;
 mod wire;
 
 use std::io;
@@ -59,7 +60,7 @@ fn handle(cells: &mut Cells, message: Message) -> io::Result<(Vec<u8>, bool)> {
     match message.tag {
         Tag::Call => {
             let request = Request::try_from(message).map_err(|_| strange())?;
-            let (answer, goes_on) = cells.run(request);
+            let (answer, goes_on) = cells.run(&request);
             let bytes = answer.encode().or_else(|_| Answer::Failed(failure::too_large()).encode());
             Ok((bytes.map_err(|_| strange())?, goes_on))
         }

@@ -8,6 +8,7 @@ mod globals;
 mod hostile;
 mod isolation;
 mod memory;
+mod sequences;
 mod support;
 mod values;
 mod workers;

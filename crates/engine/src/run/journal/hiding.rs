@@ -19,7 +19,8 @@ impl Journal {
         self.reads_secrets.store(true, Ordering::Relaxed);
     }
 
-    fn has_nothing_to_hide(&self) -> bool {
+    /// Whether what steps give is what others read, since it can hold no secret.
+    pub(crate) fn has_nothing_to_hide(&self) -> bool {
         !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_idle()
     }
 

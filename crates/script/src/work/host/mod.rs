@@ -13,7 +13,7 @@ use std::rc::Rc;
 use ::bytes::Bytes;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
-use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Module, Object, Result};
+use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Module, Object, Result, Value};
 
 use super::desk::Desk;
 use crate::call::Level;
@@ -106,4 +106,16 @@ pub(super) fn buffers<'js>(ctx: &Ctx<'js>, files: &[Bytes]) -> Result<Option<Vec
         return Ok(None);
     }
     files.iter().map(|file| ArrayBuffer::new_copy(ctx.clone(), file)).collect::<Result<_>>().map(Some)
+}
+
+/// The results of runs before this one; none if it reads none.
+pub(super) fn results<'js>(ctx: &Ctx<'js>, earlier: &[Bytes]) -> Result<Option<Vec<Value<'js>>>> {
+    if earlier.is_empty() {
+        return Ok(None);
+    }
+    let parse = |text: &Bytes| match &text[..] {
+        [] => Ok(Value::new_null(ctx.clone())),
+        text => ctx.json_parse(text),
+    };
+    earlier.iter().map(parse).collect::<Result<_>>().map(Some)
 }

@@ -23,12 +23,29 @@ const refuse = (head, argument) => {
   }
 };
 
+// A step's result, of what its code returned as JSON: the same as `pool/sent.rs` makes of it.
+const resultOf = (returned) => {
+  if (typeof returned !== "object" || returned === null || Array.isArray(returned)) return returned;
+  const { statusCode } = returned;
+  const hasStatus = Number.isInteger(statusCode) && statusCode >= -(2 ** 63) && statusCode < 2 ** 63;
+  const isResponse = hasStatus || (Object.hasOwn(returned, "body") && !Object.hasOwn(returned, "data"));
+  return !isResponse && Object.hasOwn(returned, "data") ? returned.data : returned;
+};
+
+// Puts the results of runs right before this one where they belong: the keys are there already, in their order.
+const fill = (keys, argument, earlier) => {
+  keys.forEach((key, index) => {
+    argument[key] = { results: resultOf(earlier[index]), error: null };
+  });
+};
+
 const nothingExported = "the code exports no function: begin it with `export default async (context, stepResults) => {`";
 const nothingForTrigger = "the code exports no function: begin it with `export default async (context, payload) => {`";
 
-const run = (factory, isTrigger, head, argument, files) => {
+const run = (factory, isTrigger, head, argument, files, earlier) => {
   if (files !== undefined) attach(head, argument, files);
   if (head.unread !== undefined) refuse(head, argument);
+  if (earlier !== undefined) fill(head.earlier, argument, earlier);
   const context = contextOf(head);
   const module = { exports: {} };
   const untouched = module.exports;

@@ -1,0 +1,185 @@
+//! Calls on one worker, sent together and answered one by one: without a way to the worker and back for each.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::link::{Broken, Link};
+use super::sent::{Ended, Sent};
+use super::{GRACE, Shared};
+use crate::call::{Member, Outcome};
+use crate::error::Error;
+use crate::module::Digest;
+use crate::protocol::Answer;
+
+/// Runs under way on a worker. Dropping it before its end kills the worker.
+#[must_use = "runs that nobody waits for are killed"]
+pub struct Sequence {
+    shared: Arc<Shared>,
+    running: Option<Box<Running>>,
+}
+
+/// What a sequence holds until its end.
+struct Running {
+    link: Link,
+    /// The calls that are not answered, the next one first.
+    sent: VecDeque<Sent>,
+    has_answered: bool,
+    /// How long they may take together before no more of them is begun.
+    together: Duration,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Sequence {
+    /// The most runs that are sent together.
+    pub const MAX_CALLS: usize = 64;
+    /// The most bytes that are sent together: what a socket takes at once, since a worker that answers does not read.
+    pub const MAX_BYTES: usize = 64 * 1024;
+    /// Sends as many of the members as can be sent together, at least the first.
+    pub(super) async fn begin(shared: &Arc<Shared>, members: &[Member<'_>]) -> Result<Self, Error> {
+        let (mut sent, mut bytes) = (VecDeque::with_capacity(members.len().min(Self::MAX_CALLS)), 0);
+        for member in members.iter().take(Self::MAX_CALLS) {
+            let call = match Sent::new(member) {
+                Ok(call) => call,
+                Err(error) if sent.is_empty() => return Err(error),
+                Err(_) => break,
+            };
+            bytes += call.weight();
+            if bytes > Self::MAX_BYTES && !sent.is_empty() {
+                break;
+            }
+            sent.push_back(call);
+        }
+        let slot = shared.slot().await?;
+        let first = sent.front().map(Sent::digest);
+        loop {
+            let mut link = shared.worker(first).await?;
+            let greeted = link.greeting(shared.settings.start_within).await;
+            greeted.map_err(|broken| broken.into_error(Vec::new()))?;
+            match send(&mut link, &mut sent, shared.settings.together) {
+                Ok(Ok(())) => {
+                    let together = shared.settings.together;
+                    let running = Running { link, sent, has_answered: false, together, _slot: slot };
+                    return Ok(Self { shared: Arc::clone(shared), running: Some(Box::new(running)) });
+                }
+                // It has died in its rest, so nothing has run.
+                Ok(Err(Broken::Unsent)) if link.has_rested() => {}
+                Ok(Err(broken)) => return Err(broken.into_error(Vec::new())),
+                Err(error) => {
+                    shared.put_back(link);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// How many runs have not been answered for.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.running.as_ref().map_or(0, |running| running.sent.len())
+    }
+
+    /// What came of the next run; `None` where it was not begun, or there is none. The worker begins no run after one that
+    /// gave no result, nor once they have taken some time together. After an error, and after `None`, there is no next.
+    /// If the future is dropped, so is the sequence to be.
+    ///
+    /// # Errors
+    /// As those of [`super::Pool::run`].
+    pub async fn next(&mut self) -> Result<Option<Outcome>, Error> {
+        let Some(mut running) = self.running.take() else { return Ok(None) };
+        let started = Instant::now();
+        let until = started + running.sent.front().map_or(GRACE, |call| call.deadline + GRACE);
+        let answer = running.answer(until).await?;
+        let Some(call) = running.sent.pop_front() else { return Ok(None) };
+        let took = started.elapsed();
+        running.has_answered = true;
+        let logs = running.link.take_logs();
+        if matches!(answer, Ok(Answer::Unknown | Answer::Skipped)) {
+            running.link.forgets(call.digest());
+            self.shared.leave(running, until).await;
+            return Ok(None);
+        }
+        let read = Ended { answer, took, logs }.read(&call, self.shared.settings.memory);
+        match &read {
+            Ok(_) if !running.sent.is_empty() => self.running = Some(running),
+            // A worker of which nobody knows what it does any more, or that has ended.
+            Err(
+                Error::Worker { .. } | Error::Start(_) | Error::Overrun { .. } | Error::OutOfMemory { .. },
+            ) => {}
+            Ok(_) | Err(_) => self.shared.leave(running, until).await,
+        }
+        read.map(Some)
+    }
+}
+
+impl Running {
+    /// The answer to the next call. The first is sent again, with those behind it, if the worker wants the text of its
+    /// module.
+    async fn answer(&mut self, until: Instant) -> Result<Result<Answer, Broken>, Error> {
+        loop {
+            let message = self.link.answer(until).await;
+            let answer = message.and_then(|message| Answer::try_from(message).map_err(|_| Broken::Garbled));
+            let first = self.sent.front().filter(|_| !self.has_answered);
+            match (answer, first) {
+                // It has made room for other modules since.
+                (Ok(Answer::Unknown), Some(call)) if !call.has_source => {
+                    self.link.forgets(call.digest());
+                    let again = match self.skipped(1, until).await {
+                        Ok(()) => send(&mut self.link, &mut self.sent, self.together)?,
+                        broken => broken,
+                    };
+                    if let Err(broken) = again {
+                        return Ok(Err(broken));
+                    }
+                }
+                (Ok(Answer::Unknown | Answer::Skipped), Some(_)) => return Ok(Err(Broken::Garbled)),
+                (answer, _) => return Ok(answer),
+            }
+        }
+    }
+
+    /// Takes the answers to the calls from that place on, none of which was begun since one before them gave no result.
+    async fn skipped(&mut self, from: usize, until: Instant) -> Result<(), Broken> {
+        for call in self.sent.iter().skip(from) {
+            let message = self.link.answer(until).await?;
+            if Answer::try_from(message) != Ok(Answer::Skipped) {
+                return Err(Broken::Garbled);
+            }
+            self.link.forgets(call.digest());
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Takes a worker back after the last of its runs that was begun.
+    async fn leave(&self, mut running: Box<Running>, until: Instant) {
+        if running.skipped(0, until).await.is_ok() {
+            self.put_back(running.link);
+        }
+    }
+}
+
+/// Sends calls, with the texts of the modules that the worker does not know.
+fn send(
+    link: &mut Link,
+    calls: &mut VecDeque<Sent>,
+    together: Duration,
+) -> Result<Result<(), Broken>, Error> {
+    let mut bytes = Vec::new();
+    for (place, call) in calls.iter_mut().enumerate() {
+        let nonce = link.nonce().map_err(|error| Error::Start(error.to_string()))?;
+        let digest: Digest = call.digest();
+        call.has_source = !link.knows(digest);
+        let encoded = call.encode(nonce, (place > 0).then_some(together))?;
+        if bytes.is_empty() {
+            bytes = encoded
+        } else {
+            bytes.extend_from_slice(&encoded)
+        }
+        link.learned(digest);
+    }
+    Ok(link.send(&bytes, calls.len()))
+}

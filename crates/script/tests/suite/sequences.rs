@@ -1,0 +1,245 @@
+//! Runs that are sent together: each is as if it were sent alone, but for what it reads of those before it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Value;
+use pretty_assertions::assert_eq;
+use script::{Call, Context, Error, Kind, Member, Module, Origin, Outcome, Pool, PoolSettings, Sequence};
+
+use crate::support::{json, result, settings};
+
+/// A pool of one worker, which is in no hurry with what it is sent together.
+fn pool() -> Pool {
+    Pool::new(PoolSettings { together: Duration::from_secs(60), ..settings(1) })
+}
+
+/// A run in a sequence.
+#[derive(Clone)]
+struct Step {
+    module: Module,
+    argument: Value,
+    earlier: Vec<(Arc<str>, usize)>,
+    deadline: Duration,
+}
+
+/// A run of this code that reads nothing.
+fn step(code: &str) -> Step {
+    let module = Module::new(code, Origin::start_of("code"));
+    Step { module, argument: json("{}"), earlier: Vec::new(), deadline: Duration::from_secs(20) }
+}
+
+impl Step {
+    /// The same, with this argument, in which the results of runs before it belong to these keys.
+    fn given(mut self, argument: &str, earlier: &[(&str, usize)]) -> Self {
+        self.argument = json(argument);
+        self.earlier = earlier.iter().map(|(key, place)| (Arc::from(*key), *place)).collect();
+        self
+    }
+
+    fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+}
+
+async fn begin(pool: &Pool, steps: &[Step]) -> Result<(Outcome, Sequence), Error> {
+    let config_vars = json("{}");
+    let members = steps.iter().map(|step| {
+        let context = Context {
+            config_vars: &config_vars,
+            execution_id: "exec1",
+            step_id: Some("step"),
+            started_at: "2026-11-21T15:00:00Z",
+            state: &[],
+        };
+        let (module, argument, deadline) = (&step.module, &step.argument, step.deadline);
+        Member {
+            call: Call { module, kind: Kind::Step, context, argument, deadline },
+            earlier: &step.earlier,
+        }
+    });
+    pool.run_sequence(&members.collect::<Vec<_>>()).await
+}
+
+/// What each run gave, or its error, or that it was not begun.
+async fn all(pool: &Pool, steps: &[Step]) -> Vec<String> {
+    let say = |ran: Result<Option<Outcome>, Error>| match ran {
+        Ok(Some(outcome)) => outcome.value.to_json(),
+        Ok(None) => "not begun".to_owned(),
+        Err(error) => format!("error: {error}"),
+    };
+    let (first, mut rest) = match begin(pool, steps).await {
+        Ok((first, rest)) => (Ok(Some(first)), Some(rest)),
+        Err(error) => (Err(error), None),
+    };
+    let mut said = vec![say(first)];
+    while let Some(sequence) = rest.as_mut().filter(|sequence| sequence.left() > 0) {
+        said.push(say(sequence.next().await));
+    }
+    said
+}
+
+const SHOW: &str = "export default (context, results) => ({ data: JSON.stringify(results) })";
+
+#[tokio::test]
+async fn a_run_reads_the_results_of_those_before_it_as_if_it_were_sent_alone() {
+    let pool = pool();
+    let returned = [
+        "({ data: { a: [1, 2.5, -0, 1e300], b: null, '1': 'x\\u{1F600}' } })",
+        "({ data: undefined, a: 1 })",
+        "({ data: 1, statusCode: 200 })",
+        "({ data: 1, statusCode: '200' })",
+        "({ data: 1, statusCode: 2 ** 63 })",
+        "({ data: 1, body: 'x' })",
+        "({ body: 'x' })",
+        "[{ data: 1 }]",
+        "'text'",
+        "undefined",
+        "null",
+        "({ data: null })",
+        "JSON.parse('{\"data\": {\"__proto__\": {\"a\": 1}}}')",
+        "'\\ud83d'",
+    ];
+    for returned in returned {
+        let code = format!("export default () => {returned}");
+        let alone = result(&pool, &code).await;
+        let argument = r#"{"before":1,"one":null,"trigger":2}"#;
+        let steps = [step(&code), step(SHOW).given(argument, &[("one", 0)])];
+        let seen = all(&pool, &steps).await;
+        let shown = format!(r#"{{"before":1,"one":{{"results":{alone},"error":null}},"trigger":2}}"#);
+        let expected = all(&pool, &[step(SHOW).given(&shown, &[])]).await.remove(0);
+        assert_eq!(seen, [alone, expected], "{returned}");
+    }
+}
+
+#[tokio::test]
+async fn runs_of_a_sequence_see_nothing_else_of_each_other() {
+    let pool = pool();
+    let code = "let runs = 0;
+const seen = new Set();
+export default (context, results) => {
+  runs += 1;
+  seen.add(context);
+  try { globalThis.left = 1 } catch {}
+  try { Object.prototype.left = 1 } catch {}
+  results.left = 1;
+  return { data: [runs, seen.size, typeof left, results.left, Object.keys(results)] };
+}";
+    let expected = r#"[1,1,"undefined",1,["left"]]"#;
+    assert_eq!(all(&pool, &vec![step(code); 40]).await, vec![expected; 40]);
+    // What a run makes of a result, the next one that reads it does not see.
+    let spoil = "export default (context, { one }) => { one.results.list.push(2); return one.results }";
+    let read = [("one", 0)];
+    let steps = [
+        step("export default () => ({ data: { list: [1] } })"),
+        step(spoil).given(r#"{"one":null}"#, &read),
+        step(spoil).given(r#"{"one":null}"#, &read),
+    ];
+    assert_eq!(all(&pool, &steps).await, [r#"{"list":[1]}"#, r#"{"list":[1,2]}"#, r#"{"list":[1,2]}"#]);
+}
+
+#[tokio::test]
+async fn an_error_is_the_last_of_its_sequence_and_the_worker_goes_on() {
+    let pool = pool();
+    let good = step("export default () => 1");
+    let bad = step("export default () => {\n  throw new Error('no');\n}");
+    let (first, mut rest) = begin(&pool, &[good.clone(), bad, good.clone(), good]).await.expect("it runs");
+    assert_eq!(first.value.to_json(), "1");
+    let error = rest.next().await.expect_err("it throws");
+    assert_eq!((error.to_string().as_str(), error.at().map(|at| at.line)), ("no", Some(2)));
+    assert_eq!((rest.left(), rest.next().await.expect("there is no next")), (0, None));
+    assert_eq!(pool.idle_workers(), 1);
+    assert_eq!(result(&pool, "export default () => 2").await, "2");
+}
+
+#[tokio::test]
+async fn each_run_has_a_deadline_of_its_own() {
+    let pool = pool();
+    let good = step("export default () => 1");
+    // One that is asked, and one that asks nobody.
+    for endless in
+        ["for (;;) {}", "new Array(2 ** 31).join('x'.repeat(9)).length; [].concat(...Array(2 ** 30))"]
+    {
+        let endless = format!("export default () => {{ {endless} }}");
+        let endless = step(&endless).within(Duration::from_millis(30));
+        let (first, mut rest) = begin(&pool, &[good.clone(), endless, good.clone()]).await.expect("it runs");
+        assert_eq!(first.value.to_json(), "1");
+        let error = rest.next().await.expect_err("it ends");
+        let is_stopped = matches!(error, Error::Overrun { .. } | Error::OutOfMemory { .. });
+        assert!(is_stopped || matches!(error, Error::Thrown(_)), "{error}");
+        assert_eq!(rest.next().await.expect("there is no next"), None);
+        assert_eq!(result(&pool, "export default () => 2").await, "2");
+    }
+}
+
+#[tokio::test]
+async fn lines_of_the_log_belong_to_the_run_that_wrote_them() {
+    let pool = pool();
+    let code = "export default ({ logger }, results) => { logger.info(`this is ${results.name}`); return 1 }";
+    let steps = ["a", "b", "c"].map(|name| step(code).given(&format!(r#"{{"name":"{name}"}}"#), &[]));
+    let (first, mut rest) = begin(&pool, &steps).await.expect("it runs");
+    let mut logs = vec![first.logs];
+    while let Some(outcome) = rest.next().await.expect("it runs") {
+        logs.push(outcome.logs);
+    }
+    let said: Vec<&str> = logs.iter().flatten().map(|line| line.message.as_str()).collect();
+    assert_eq!((logs.len(), said), (3, vec!["this is a", "this is b", "this is c"]));
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_not_handed_on() {
+    let pool = pool();
+    for returned in ["new Uint8Array([1])", "({ data: 2n ** 60n })"] {
+        let code = format!("export default () => {returned}");
+        let steps =
+            [step(&code), step("export default () => 1"), step(SHOW).given(r#"{"one":null}"#, &[("one", 0)])];
+        let seen = all(&pool, &steps).await;
+        assert_eq!(seen[1..], ["1", "not begun"], "{returned}");
+        assert_eq!(pool.idle_workers(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_sequence_ends_when_it_has_taken_its_time() {
+    let pool = Pool::new(PoolSettings { together: Duration::from_millis(1), ..settings(1) });
+    let slow =
+        "export default () => { const until = Date.now() + 5; while (Date.now() < until) {} return 1 }";
+    let good = step("export default () => 1");
+    assert_eq!(all(&pool, &[step(slow), good.clone(), good]).await, ["1", "not begun"]);
+    assert_eq!(pool.idle_workers(), 1);
+}
+
+#[tokio::test]
+async fn as_many_modules_as_there_are_may_follow_one_another() {
+    let pool = pool();
+    let steps: Vec<Step> = (0..40).map(|number| step(&format!("export default () => {number}"))).collect();
+    let expected: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    // A worker keeps fewer of them, so it asks for their texts again.
+    assert_eq!(all(&pool, &steps).await, expected);
+    let again: Vec<Step> = steps[30..].iter().chain(&steps[..1]).cloned().collect();
+    assert_eq!(all(&pool, &again).await, [&expected[30..], &expected[..1]].concat());
+}
+
+#[tokio::test]
+async fn what_is_long_is_not_sent_together() {
+    let pool = pool();
+    let long = format!("\"{}\"", "x".repeat(40 * 1024));
+    let steps = vec![step("export default (context, text) => text.length").given(&long, &[]); 3];
+    let (first, rest) = begin(&pool, &steps).await.expect("it runs");
+    assert_eq!((first.value.to_json().as_str(), rest.left()), ("40960", 0));
+    let (_, rest) = begin(&pool, &vec![step("export default () => 1"); 100]).await.expect("it runs");
+    assert_eq!(rest.left(), Sequence::MAX_CALLS - 1);
+}
+
+#[tokio::test]
+async fn a_sequence_that_nobody_waits_for_gives_its_place_to_others() {
+    let pool = pool();
+    let good = step("export default () => 1");
+    let endless = step("export default () => { for (;;) {} }");
+    for _ in 0..3 {
+        let (_, rest) = begin(&pool, &[good.clone(), endless.clone()]).await.expect("it runs");
+        drop(rest);
+        assert_eq!(result(&pool, "export default () => 2").await, "2");
+    }
+}
