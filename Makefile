@@ -114,7 +114,7 @@ reference: ## Write docs/src/reference anew
 comma := ,
 PEER_NAMES := $(subst $(comma), ,$(PEERS))
 
-bench: $(PEER_NAMES:%=$(TARGET)/peers/%/node_modules) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red, …)
+bench: $(PEER_NAMES:%=$(TARGET)/peers/%/node_modules) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red, PEERS=n8n, …)
 	$(CARGO) build --release --locked -p cli -p bench --bin cogwork --bin bench
 	$(TARGET)/release/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
@@ -122,6 +122,8 @@ $(TARGET)/peers/%/node_modules: bench/peers/%/package.json # Other engines, for 
 	@command -v npm >/dev/null || { echo 'other engines need Node.js 20 or later with npm' >&2; exit 1; }
 	@mkdir -p $(TARGET)/peers/$* && cp $< $(TARGET)/peers/$*
 	npm install --prefix $(TARGET)/peers/$* --ignore-scripts --no-audit --no-fund --loglevel=error
+	@# The one package that is to be compiled, or fetched as compiled.
+	@test ! -d $@/sqlite3 || npm rebuild --prefix $(TARGET)/peers/$* --loglevel=error sqlite3
 	@touch $@
 
 audit: ## Check licences, banned crates and sources of all dependencies (installs cargo-deny)

@@ -21,7 +21,7 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
   --seconds N    how long each measurement takes (3)
   --quick        one second each, and no project of 10,000 automations
   --peers NAMES  other engines for the group `peers`, with commas between them, which
-                 `make bench PEERS=…` installs (node-red)
+                 `make bench PEERS=…` installs (node-red, n8n)
   --json FILE    writes the figures there, too";
 
 /// What makes this program a worker of the pool that is measured.
@@ -122,7 +122,7 @@ fn number<N: std::str::FromStr>(option: &str, text: &str) -> Result<N, Error> {
 }
 
 fn peers(names: &str) -> Result<Vec<Peer>, Error> {
-    let unknown = |name: &str| Error::Usage(format!("there is no peer `{name}`; there is node-red"));
+    let unknown = |name: &str| Error::Usage(format!("there is no peer `{name}`; there are node-red and n8n"));
     names.split(',').map(|name| Peer::of(name).ok_or_else(|| unknown(name))).collect()
 }
 

@@ -1,20 +1,21 @@
 //! Other engines, installed beside this program by `make bench PEERS=…`, with what they need to do the same work.
 
+mod n8n;
+mod node_red;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::Error;
 use crate::driver::{Connection, request};
 use crate::process::{Process, Processors};
-use crate::project::{FIB, scratch};
+use crate::project::scratch;
 
 /// Where a peer is asked to work.
-pub(crate) const PATH: &str = "/measured";
+pub(crate) const PATH: &str = "/webhook/measured";
 /// How long one may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often it is looked whether it does.
@@ -25,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum Peer {
     /// Node-RED: one process, whose function nodes run in it, and which keeps nothing.
     NodeRed,
+    /// n8n: one process, with another for the code of its nodes, and a SQLite database of what has run.
+    N8n,
 }
 
 /// What is asked of each.
@@ -52,15 +55,18 @@ impl Workload {
 }
 
 impl Peer {
+    const ALL: [Self; 2] = [Self::NodeRed, Self::N8n];
+
     /// The one of this name.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        (name == Self::NodeRed.name()).then_some(Self::NodeRed)
+        Self::ALL.into_iter().find(|peer| peer.name() == name)
     }
 
     /// Its name, which is that of its package.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::NodeRed => "node-red",
+            Self::N8n => "n8n",
         }
     }
 
@@ -73,7 +79,8 @@ impl Peer {
         let folder = scratch()?;
         let address = free_address()?;
         let mut command = match self {
-            Self::NodeRed => node_red(&self.installed()?, folder.path(), address, workload)?,
+            Self::NodeRed => node_red::command(&self.installed()?, folder.path(), address, workload)?,
+            Self::N8n => n8n::command(&self.installed()?, folder.path(), address, workload)?,
         };
         let process = processors.start(&mut command)?;
         let (asked, until) = (request("POST", PATH, b"{}"), Instant::now() + PATIENCE);
@@ -111,58 +118,11 @@ async fn answers(address: SocketAddr, asked: &[u8]) -> bool {
     connection.ask(asked).await.is_ok_and(|answer| answer.status == 200)
 }
 
-/// Node-RED without its editor, with one flow.
-fn node_red(
-    installed: &Path,
-    folder: &Path,
-    address: SocketAddr,
-    workload: Workload,
-) -> Result<Command, Error> {
-    let settings = json!({
-        "uiPort": address.port(),
-        "uiHost": address.ip().to_string(),
-        "httpAdminRoot": false,
-        "flowFile": "flows.json",
-        "logging": { "console": { "level": "off" } },
-    });
-    let write = |name: &str, text: String| {
-        let file = folder.join(name);
-        std::fs::write(&file, text).map_err(Error::io(file.display()))
-    };
-    write("settings.js", format!("module.exports = {settings};\n"))?;
-    write("flows.json", flows(workload).to_string())?;
-    let mut command = Command::new("node");
-    command.arg(installed.join("node_modules/node-red/red.js"));
-    command.arg("--settings").arg(folder.join("settings.js")).arg("--userDir").arg(folder);
-    Ok(command)
-}
-
-/// The nodes of a flow, one behind the other.
-fn flows(workload: Workload) -> Value {
-    let (count, code) = match workload {
-        Workload::Asynchronous => (1, "msg.order = msg.payload.orderId;\nreturn msg;".to_owned()),
-        Workload::ThreeSteps => (3, "msg.total = (msg.total ?? 0) + 1;\nreturn msg;".to_owned()),
-        Workload::FortyFibs => (40, format!("{FIB}\nmsg.payload = {{ value: fib(10) }};\nreturn msg;")),
-    };
-    let name = |number: usize| format!("step{number}");
-    // An answer that comes at once stands beside the steps, any other behind them.
-    let (first, last) = match workload {
-        Workload::Asynchronous => (json!([["answer", name(0)]]), json!([[]])),
-        _ => (json!([[name(0)]]), json!([["answer"]])),
-    };
-    let mut nodes = vec![
-        json!({"id": "flow", "type": "tab", "label": "measured", "disabled": false}),
-        json!({"id": "in", "type": "http in", "z": "flow", "url": PATH, "method": "post", "upload": false, "wires": first}),
-        json!({"id": "answer", "type": "http response", "z": "flow", "statusCode": "200", "headers": {}, "wires": []}),
-    ];
-    nodes.extend((0..count).map(|number| {
-        let wires = if number + 1 < count { json!([[name(number + 1)]]) } else { last.clone() };
-        json!({
-            "id": name(number), "type": "function", "z": "flow", "func": code, "outputs": 1, "timeout": 0, "noerr": 0,
-            "initialize": "", "finalize": "", "libs": [], "wires": wires,
-        })
-    }));
-    nodes.into()
+/// Writes a file into the folder that a peer works in.
+fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
+    let file = folder.join(name);
+    std::fs::write(&file, text).map_err(Error::io(file.display()))?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -170,21 +130,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_wire_of_a_flow_leads_to_a_node() {
-        for workload in Workload::ALL {
-            let nodes = flows(workload);
-            let nodes = nodes.as_array().expect("a list");
-            let ids: Vec<&Value> = nodes.iter().map(|node| &node["id"]).collect();
-            let wires = nodes.iter().filter_map(|node| node["wires"].as_array()).flatten();
-            for wire in wires.filter_map(Value::as_array).flatten() {
-                assert!(ids.contains(&wire), "{wire} in {workload:?}");
-            }
-        }
-    }
-
-    #[test]
     fn a_peer_goes_by_the_name_of_its_package() {
         assert_eq!(Peer::of("node-red"), Some(Peer::NodeRed));
+        assert_eq!(Peer::of("n8n"), Some(Peer::N8n));
         assert_eq!(Peer::of("red"), None);
     }
 }

@@ -1,0 +1,109 @@
+//! n8n, and the workflows that do the work in it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Workload, write};
+use crate::Error;
+use crate::project::FIB;
+
+/// The workflow's id, and the last part of the address of its webhook.
+const ID: &str = "measured";
+
+/// n8n with one workflow, as it comes but for what it would tell or ask others on the network.
+pub(super) fn command(
+    installed: &Path,
+    folder: &Path,
+    address: SocketAddr,
+    workload: Workload,
+) -> Result<Command, Error> {
+    let file = write(folder, "workflow.json", &json!([workflow(workload)]).to_string())?;
+    let n8n = |arguments: &[&str]| {
+        let mut command = Command::new("node");
+        command.arg(installed.join("node_modules/n8n/bin/n8n")).args(arguments);
+        command.env("N8N_USER_FOLDER", folder).env("HOME", folder);
+        command.env("N8N_LISTEN_ADDRESS", address.ip().to_string());
+        command.env("N8N_PORT", address.port().to_string());
+        // It listens for the process that runs code; by default at a port that another may have.
+        command.env("N8N_RUNNERS_BROKER_PORT", "0");
+        let quiet = ["N8N_DIAGNOSTICS_ENABLED", "N8N_VERSION_NOTIFICATIONS_ENABLED", "N8N_TEMPLATES_ENABLED"];
+        command.envs(quiet.map(|name| (name, "false")));
+        command
+    };
+    let input = format!("--input={}", file.display());
+    let id = format!("--id={ID}");
+    for arguments in [["import:workflow", &input], ["publish:workflow", &id]] {
+        let mut command = n8n(&arguments);
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !status.map_err(Error::io("node"))?.success() {
+            return Err(Error::Server(format!("n8n has refused `{}`", arguments[0])));
+        }
+    }
+    Ok(n8n(&["start"]))
+}
+
+/// A webhook, and the nodes behind it.
+fn workflow(workload: Workload) -> Value {
+    let (count, answer) = match workload {
+        Workload::Asynchronous => (1, "onReceived"),
+        Workload::ThreeSteps => (3, "lastNode"),
+        Workload::FortyFibs => (40, "lastNode"),
+    };
+    let name = |number: usize| format!("step{number}");
+    let mut nodes = vec![json!({
+        "id": "in", "name": "in", "type": "n8n-nodes-base.webhook", "typeVersion": 2, "position": [0, 0], "webhookId": ID,
+        "parameters": {"httpMethod": "POST", "path": ID, "responseMode": answer, "options": {}},
+    })];
+    let mut connections = serde_json::Map::new();
+    let mut before = "in".to_owned();
+    for number in 0..count {
+        let (kind, version, parameters) = node(workload);
+        let id = name(number);
+        nodes.push(json!({
+            "id": id, "name": id, "type": kind, "typeVersion": version, "position": [200 * (number + 1), 0],
+            "parameters": parameters,
+        }));
+        let to = json!({"main": [[{"node": id, "type": "main", "index": 0}]]});
+        connections.insert(std::mem::replace(&mut before, id), to);
+    }
+    json!({
+        "id": ID, "name": ID, "active": false, "nodes": nodes, "connections": connections,
+        "settings": {"executionOrder": "v1"}, "pinData": {},
+    })
+}
+
+/// The kind of a node, its version, and what it does.
+fn node(workload: Workload) -> (&'static str, f64, Value) {
+    let (field, kind, value) = match workload {
+        Workload::Asynchronous => ("order", "string", "={{ $json.body.orderId }}"),
+        Workload::ThreeSteps => ("total", "number", "={{ ($json.total ?? 0) + 1 }}"),
+        Workload::FortyFibs => {
+            let code = format!("{FIB}\nreturn [{{ json: {{ value: fib(10) }} }}];");
+            return ("n8n-nodes-base.code", 2.0, json!({"jsCode": code}));
+        }
+    };
+    let assignment = json!({"id": field, "name": field, "value": value, "type": kind});
+    ("n8n-nodes-base.set", 3.4, json!({"assignments": {"assignments": [assignment]}, "options": {}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_of_a_workflow_follow_one_another() {
+        for workload in Workload::ALL {
+            let workflow = workflow(workload);
+            let mut names = workflow["nodes"].as_array().expect("a list").iter().map(|node| &node["name"]);
+            let mut before = names.next().expect("a webhook");
+            for name in names {
+                let key = before.as_str().expect("a name");
+                assert_eq!(&workflow["connections"][key]["main"][0][0]["node"], name, "{workload:?}");
+                before = name;
+            }
+        }
+    }
+}
