@@ -29,7 +29,8 @@ pub(super) struct Link {
     /// What has not gone out yet.
     outbox: Vec<u8>,
     inbox: Inbox,
-    /// How many answers are still to come.
+    /// How many answers were asked for, and how many are still to come.
+    asked: usize,
     awaited: usize,
     lines: Lines,
     chance: Chance,
@@ -88,6 +89,7 @@ impl Link {
             outbox: Vec::new(),
             inbox: Inbox::default(),
             // Its greeting.
+            asked: 1,
             awaited: 1,
             lines: Lines::default(),
             chance: Chance::default(),
@@ -138,7 +140,7 @@ impl Link {
     /// answer is waited for. What asks for more than one answer has to be short: a worker that answers does not read.
     pub(super) fn send(&mut self, bytes: &[u8], answers: usize) -> Result<(), Broken> {
         self.runs = self.runs.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
-        self.awaited = answers;
+        (self.asked, self.awaited) = (answers, answers);
         let rest = send(&self.socket, bytes)?;
         self.outbox = rest.to_vec();
         Ok(())
@@ -148,6 +150,14 @@ impl Link {
     pub(super) async fn answer(&mut self, until: Instant) -> Result<Message, Broken> {
         if let Some(message) = self.take_in()? {
             return Ok(message);
+        }
+        // One of several may be there: then there is no need to wait, nor for a timer.
+        if self.awaited < self.asked {
+            let received = self.socket.read(&mut self.chunk);
+            self.received(received)?;
+            if let Some(message) = self.take_in()? {
+                return Ok(message);
+            }
         }
         tokio::time::timeout_at(until.into(), self.converse()).await.map_err(|_| Broken::Late)?
     }
