@@ -14,6 +14,7 @@ use bytes::Bytes;
 use rquickjs::context::intrinsic::{
     Date, Eval, Json, MapSet, Promise as Promises, Proxy, RegExp, RegExpCompiler, TypedArrays,
 };
+use rquickjs::promise::PromiseHookType;
 use rquickjs::{Context, Ctx, Function, Module, Object, Persistent, Runtime, Value};
 
 use super::desk::{Desk, Left};
@@ -105,6 +106,12 @@ impl Cell {
         let desk = Rc::new(Desk::new(memory));
         let asked = Rc::clone(&desk);
         runtime.set_interrupt_handler(Some(Box::new(move || asked.is_over())));
+        let own = Rc::clone(&desk);
+        runtime.set_promise_hook(Some(Box::new(move |ctx, kind, _, _| {
+            if kind == PromiseHookType::After {
+                host::note_thrown_by_job(&ctx, &own);
+            }
+        })));
         desk.until(until);
         type Language = (Date, Eval, RegExpCompiler, RegExp, Json, Proxy, MapSet, TypedArrays, Promises);
         let context = Context::custom::<Language>(&runtime).map_err(broken)?;

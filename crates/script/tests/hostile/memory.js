@@ -87,3 +87,18 @@ $X
 //: const w = new WeakMap(); for (;;) w.set({}, new Array(1000));
 //: for (;;) { const ring = []; ring.push(ring, new Array(10000).fill(1)); }
 $X
+
+//# memory built-in functions that are refused memory where no function of the code's own is on the stack
+return $X
+//: Promise.resolve(2 ** 28).then(String.prototype.repeat.bind("x")).then(() => "went on", () => "went on");
+//: Promise.resolve({ then: String.prototype.repeat.bind("x", 2 ** 28) }).catch(() => "went on");
+//: (Promise.resolve(2 ** 28).then(String.prototype.repeat.bind("x")), "went on");
+//: Promise.reject(2 ** 28).catch(String.prototype.repeat.bind("x")).finally(() => {}).catch(() => "went on");
+
+//# memory|error|fine an iterator's `return` that is refused memory while its loop is left by an error
+const endless = { next: () => ({ value: 1, done: false }), return: String.prototype.repeat.bind("x", 2 ** 28) };
+endless[Symbol.iterator] = () => endless;
+try { $X } catch { return "went on" }
+//: new Map(endless)
+//: for (const one of endless) throw one;
+//: Iterator.from(endless).forEach((one) => { throw one });

@@ -2,7 +2,10 @@
 //!
 //! The engine refuses memory by throwing an error that code may catch, and what is left after that nobody should rely on.
 //! So the first refusal is noted where no code can prevent it: QuickJS calls `Error.prepareStackTrace` for whatever is thrown
-//! through a frame of JavaScript, the first of which is below the first `catch`. The code itself never sees that hook.
+//! through a frame of JavaScript, the first of which is below the first `catch`. The code itself never sees that hook. What
+//! a built-in function throws in a job of a promise goes through no such frame: handlers get one around them (`js/harden.js`),
+//! and calls of another's `then` are looked at besides. What is left are built-in functions whose errors the engine itself drops: an iterator's `return`, when its loop is left by
+//! another error.
 
 use std::rc::Rc;
 
@@ -52,6 +55,32 @@ fn is_refusal<'js>(ctx: &Ctx<'js>, desk: &Desk, function: &Function<'js>, thrown
             desk.has_used_much()
         }
     }
+}
+
+/// Notes a refusal that a promise is about to be rejected with: what a built-in function throws that the engine itself has
+/// called goes through no frame of JavaScript. Called behind each call of the `then` of something that is no promise.
+pub(in crate::work) fn note_thrown_by_job(ctx: &Ctx<'_>, desk: &Desk) {
+    if !ctx.has_exception() {
+        return;
+    }
+    let thrown = ctx.catch();
+    let is_refusal = match thrown.as_object().filter(|thrown| thrown.is_error()) {
+        None => thrown.is_null() && desk.has_used_much(),
+        Some(error) => {
+            let text = |key: &str| error.get::<_, String>(key);
+            match (text("name"), text("message")) {
+                (Ok(name), Ok(message)) => name == "InternalError" && message.starts_with(REFUSED),
+                _ => {
+                    drop(ctx.catch());
+                    desk.has_used_much()
+                }
+            }
+        }
+    };
+    if is_refusal {
+        desk.refused();
+    }
+    let _ = ctx.throw(thrown);
 }
 
 /// Gives an error its stack as QuickJS writes it. Where the stack of the engine is full no function can be called, but then

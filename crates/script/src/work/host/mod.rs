@@ -18,6 +18,7 @@ use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Module, Object, Result, Va
 use super::desk::Desk;
 use crate::call::Level;
 
+pub(super) use errors::note_thrown_by_job;
 pub(super) use text::well_formed;
 
 /// The world: one function of the natives, made of files that read well by themselves.

@@ -51,6 +51,18 @@ const allowOwn = (prototype, keys) => {
   }
 };
 
+// What a built-in function throws as the handler of a promise, the engine hands on without a frame of JavaScript that the
+// host would see it go through. So each handler has one around it.
+const { then: engineThen } = Promise.prototype;
+const applyTo = Reflect.apply;
+const framed = (handler) => (typeof handler === "function" ? (value) => handler(value) : handler);
+const promises = {
+  then(onFulfilled, onRejected) {
+    return applyTo(engineThen, this, [framed(onFulfilled), framed(onRejected)]);
+  },
+};
+define(Promise.prototype, "then", promises.then);
+
 const freezeAll = (roots) => {
   const seen = new Set();
   const queue = [...roots];
