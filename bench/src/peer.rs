@@ -115,7 +115,9 @@ fn free_address() -> Result<SocketAddr, Error> {
 
 async fn answers(address: SocketAddr, asked: &[u8]) -> bool {
     let Ok(mut connection) = Connection::open(address).await else { return false };
-    connection.ask(asked).await.is_ok_and(|answer| answer.status == 200)
+    // n8n says with the same status that it does not work yet.
+    let works = |body: &[u8]| !body.starts_with(b"n8n is starting up");
+    connection.ask(asked).await.is_ok_and(|answer| answer.status == 200 && works(answer.body))
 }
 
 /// Writes a file into the folder that a peer works in.
