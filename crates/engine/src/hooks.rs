@@ -112,7 +112,7 @@ impl Engine {
         if let Some(challenge) = &webhook.challenge
             && let Some(asked) = trigger::challenge::asked(challenge, &request)
         {
-            let answer = self.answer_challenge(mounted, webhook, challenge, &asked, &request).await;
+            let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
             self.capture_aside(mounted, &request, Aside::Challenge, answer.as_ref().err());
             return answer;
         }
@@ -122,7 +122,8 @@ impl Engine {
         }
         if self.is_listening(mounted)
             && let Some(answer) =
-                self.capture(mounted, webhook, &request, self.judge(mounted, webhook, &request)).await
+                Box::pin(self.capture(mounted, webhook, &request, self.judge(mounted, webhook, &request)))
+                    .await
         {
             return answer;
         }
@@ -204,7 +205,10 @@ impl Engine {
         }
         let now = services.clock.now();
         let id = services.intake.next_id(now);
-        self.decide(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
+        if webhook.code.is_some() {
+            let Received { payload, results } = &mut received;
+            Box::pin(self.decide(&mounted.deployed, id, payload, results)).await?;
+        }
         let answer = received.payload.decided.as_ref().and_then(|decided| decided.response.clone());
         let sendings = names.iter().map(|name| store::Sending {
             key: name.key,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
@@ -45,8 +45,19 @@ pub struct Redactor(Arc<RwLock<Known>>);
 struct Known {
     secrets: VecDeque<Secret>,
     texts: HashSet<Secret>,
-    /// Finds every form of every secret; `None` while there is none.
-    search: Option<Arc<AhoCorasick>>,
+    /// Finds every form of every secret; `None` while there is none. Made when it is first needed: secrets come in groups.
+    search: OnceLock<Option<Arc<AhoCorasick>>>,
+}
+
+impl Known {
+    fn make_search(&self) -> Option<Arc<AhoCorasick>> {
+        let forms: Vec<String> = self.secrets.iter().flat_map(|secret| forms(secret.expose())).collect();
+        if forms.is_empty() {
+            return None;
+        }
+        // It can only fail for more patterns than there are.
+        AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms).ok().map(Arc::new)
+    }
 }
 
 impl std::fmt::Debug for Redactor {
@@ -75,16 +86,13 @@ impl Redactor {
         {
             known.texts.remove(&oldest);
         }
-        let forms: Vec<String> = known.secrets.iter().flat_map(|secret| forms(secret.expose())).collect();
-        // It can only fail for more patterns than there are.
-        known.search =
-            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms).ok().map(Arc::new);
+        known.search = OnceLock::new();
     }
 
     /// Whether nothing is hidden.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.search().is_none()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).secrets.is_empty()
     }
 
     /// The text without secrets.
@@ -131,7 +139,8 @@ impl Redactor {
     }
 
     fn search(&self) -> Option<Arc<AhoCorasick>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).search.clone()
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.search.get_or_init(|| known.make_search()).clone()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod data;
 mod json;
+mod map;
 mod query;
 mod shelf;
 
@@ -13,10 +14,9 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 pub use data::{Content, Data, Files, InMemory, Kept, MOST_WHOLE, NewFile, NotWhole, PIECE, damaged};
 pub use json::{JsonError, JsonLimits};
+pub use map::Map;
 pub(crate) use query::{NotAValue, from_expression};
 pub use shelf::{Shelf, naming, reading_from};
 
@@ -47,13 +47,6 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct List(pub Vec<Value>);
 
-/// The entries of a [`Value::Map`], in the order they were written.
-#[derive(Clone, Debug, Default)]
-pub struct Map {
-    entries: IndexMap<Arc<str>, Value>,
-    folds_case: bool,
-}
-
 /// Bytes with what is known of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -79,100 +72,6 @@ impl File {
     pub fn loaded(&self, most: usize) -> Result<Self, NotWhole> {
         let data = Data::Here(self.data.whole(most)?);
         Ok(Self { content_type: self.content_type.clone(), filename: self.filename.clone(), data })
-    }
-}
-
-impl Map {
-    /// An empty map.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// An empty map with room for `capacity` entries.
-    #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self { entries: IndexMap::with_capacity(capacity), folds_case: false }
-    }
-
-    /// A map whose keys are lower-case and whose look-up ignores case, as HTTP header names do.
-    #[must_use]
-    pub fn headers() -> Self {
-        Self { entries: IndexMap::new(), folds_case: true }
-    }
-
-    /// The value under `key`.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        match self.entries.get(key) {
-            None if self.folds_case => self.entries.get(key.to_ascii_lowercase().as_str()),
-            found => found,
-        }
-    }
-
-    /// The value under `key`, to change.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.entries.get_mut(key)
-    }
-
-    /// Puts `value` under `key`, in the place of what was there.
-    pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Option<Value> {
-        self.entries.insert(key.into(), value.into())
-    }
-
-    /// Takes the entry under `key` out, keeping the order of the others.
-    pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.entries.shift_remove(key)
-    }
-
-    /// The entries, in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Arc<str>, &Value)> + ExactSizeIterator {
-        self.entries.iter()
-    }
-
-    /// The keys, in order.
-    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
-        self.entries.keys().map(AsRef::as_ref)
-    }
-
-    /// How many entries there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether there is no entry.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Whether there is an entry under `key`.
-    #[must_use]
-    pub fn contains_key(&self, key: &str) -> bool {
-        self.get(key).is_some()
-    }
-}
-
-impl PartialEq for Map {
-    fn eq(&self, other: &Self) -> bool {
-        self.entries == other.entries
-    }
-}
-
-impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(iter: I) -> Self {
-        let entries = iter.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        Self { entries, folds_case: false }
-    }
-}
-
-impl IntoIterator for Map {
-    type Item = (Arc<str>, Value);
-    type IntoIter = indexmap::map::IntoIter<Arc<str>, Value>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Credentials of senders stay out of what is stored of a request.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::automation::WebhookTrigger;
@@ -16,7 +17,10 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
     for (name, value) in &mut payload.headers {
         let masked = match redact::is_credential_header(name) {
             true => redact::MASK.to_owned(),
-            false => redactor.text(value).into_owned(),
+            false => match redactor.text(value) {
+                Cow::Borrowed(_) => continue,
+                Cow::Owned(masked) => masked,
+            },
         };
         if masked != *value {
             value.clone_from(&masked);

@@ -279,8 +279,7 @@ impl Journal {
     pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: bool) {
         let mut state = self.state();
         state.effects += u64::from(effect);
-        state.tries.remove(step);
-        state.interrupted.remove(step);
+        state.leave(step);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         state.failing.insert(step.to_owned(), error.clone());
@@ -292,9 +291,10 @@ impl Journal {
     pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: bool) {
         let mut state = self.state();
         state.effects += u64::from(effect);
-        state.tries.remove(step);
-        state.failing.remove(step);
-        state.interrupted.remove(step);
+        state.leave(step);
+        if !state.failing.is_empty() {
+            state.failing.remove(step);
+        }
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         if self.ordered {
@@ -414,6 +414,16 @@ impl Journal {
 }
 
 impl State {
+    /// Forgets the tries of a step. Most have none, and looking for them costs more than to see that there are none.
+    fn leave(&mut self, step: &str) {
+        if !self.tries.is_empty() {
+            self.tries.remove(step);
+        }
+        if !self.interrupted.is_empty() {
+            self.interrupted.remove(step);
+        }
+    }
+
     /// Takes an event that is committed with the next commit. Where the clock was set since the one before, that stands
     /// before it: so what lasts a certain time can be told from the log whatever the clock does.
     fn record(&mut self, clock: &dyn Clock, event: Event) {

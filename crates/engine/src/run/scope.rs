@@ -1,6 +1,6 @@
 //! The names in force while steps run.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use model::action::{ActionError, ErrorKind};
 use model::expression::{EvaluationError, Expression, Moment};
@@ -132,9 +132,12 @@ impl Scope {
 
     /// Sets `steps.<id>`.
     pub(super) fn set_step(&mut self, id: &Arc<str>, results: Value, error: Option<&ActionError>) {
+        // A step needs them each time; what shares their texts copies nothing.
+        static NAMES: LazyLock<[Arc<str>; 2]> = LazyLock::new(|| ["results".into(), "error".into()]);
+        let [in_results, in_error] = &*NAMES;
         let mut entry = Map::with_capacity(2);
-        entry.insert("results", results);
-        entry.insert("error", error.map(ActionError::to_value));
+        entry.insert(in_results.clone(), results);
+        entry.insert(in_error.clone(), error.map(ActionError::to_value));
         self.put("steps", id.clone(), Value::from(entry));
     }
 

@@ -23,8 +23,9 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         match &step.verb {
-            Verb::Action(call) => self.action(step, call, key, attempt, scope, context).await,
-            Verb::Code(code) => self.code(step, code, key, scope, context).await,
+            // What is large is apart, so that a small step moves little.
+            Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, context)).await,
+            Verb::Code(code) => Box::pin(self.code(step, code, key, scope, context)).await,
             Verb::Set(values) => self.set(values, scope),
             Verb::If(branch) => {
                 let taken = holds(&branch.condition, scope)?;
@@ -39,7 +40,7 @@ impl Run {
             Verb::Repeat(repeat) => self.repeat(step, repeat, scope, context).await,
             Verb::Parallel(branches) => self.parallel(branches, scope, context).await,
             Verb::Group(block) => self.block(block, scope, context).await,
-            Verb::Call(call) => self.call(step, call, key, attempt, scope, context).await,
+            Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, context)).await,
             Verb::Wait(wait) => self.wait(wait, key, scope, context).await,
             Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, context).await,
             Verb::Respond(respond) => self.respond(respond, scope).await,

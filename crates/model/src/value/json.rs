@@ -336,16 +336,17 @@ impl<'de> Visitor<'de> for Stored {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
-            if key == FILE_KEY {
+        while let Some(Name(key)) = access.next_key()? {
+            if *key == *FILE_KEY {
                 let file: StoredFile<'_> = access.next_value()?;
                 return Ok(Value::from(file.into_file()?));
             }
             let value = access.next_value::<Value>()?;
-            if key == HEADERS_KEY {
+            if *key == *HEADERS_KEY {
                 match value {
                     Value::Map(headers) => {
-                        let headers = Map { folds_case: true, ..Arc::unwrap_or_clone(headers) };
+                        let mut headers = Arc::unwrap_or_clone(headers);
+                        headers.folds_case = true;
                         return Ok(Value::from(headers));
                     }
                     // No mark has anything else: it was stored before there was this one.
@@ -353,10 +354,28 @@ impl<'de> Visitor<'de> for Stored {
                 };
                 continue;
             }
-            let key = if looks_like_mark(&key) { &key[1..] } else { &key };
-            map.insert(key, value);
+            map.insert(if looks_like_mark(&key) { key[1..].into() } else { key }, value);
         }
         Ok(Value::from(map))
+    }
+}
+
+/// A key of a map, read without a text in between.
+struct Name(Arc<str>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Key;
+        impl Visitor<'_> for Key {
+            type Value = Name;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a key")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Name, E> {
+                Ok(Name(text.into()))
+            }
+        }
+        deserializer.deserialize_str(Key)
     }
 }
 
@@ -401,7 +420,7 @@ impl<'de> Visitor<'de> for Plain<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(key) = access.next_key::<String>()? {
+        while let Some(Name(key)) = access.next_key()? {
             self.count()?;
             map.insert(key, access.next_value_seed(self.deeper()?)?);
         }

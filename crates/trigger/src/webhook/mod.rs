@@ -149,7 +149,7 @@ fn kept(request: Request, query_parameters: Map) -> WebhookPayload {
         path_fragment: fields::path_fragment(&request.fragment),
         query_parameters,
         raw_query: request.raw_query,
-        headers: fold(&request.headers),
+        headers: fold(request.headers),
         body: File { content_type: content_type.into(), filename: None, data: request.body },
         method: request.method,
         decided: None,
@@ -224,19 +224,19 @@ fn values(headers: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
 }
 
 /// Folds headers into one value a name.
-fn fold(headers: &[(String, Vec<u8>)]) -> BTreeMap<String, String> {
+fn fold(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
     // A sender may declare further headers to be the connection's own (RFC 9110, section 7.6.1).
-    let connection = values(headers, "connection").join(",").to_ascii_lowercase();
+    let connection = values(&headers, "connection").join(",").to_ascii_lowercase();
     let declared: Vec<&str> = connection.split(',').map(str::trim).collect();
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in headers {
-        let name = name.to_ascii_lowercase();
+    for (mut name, value) in headers {
+        name.make_ascii_lowercase();
         if CONNECTION_LEVEL.contains(&name.as_str()) || declared.contains(&name.as_str()) {
             continue;
         }
         // The pairs of a cookie are joined as one header of them would be (RFC 9113, section 8.2.3).
         let glue = if name == "cookie" { "; " } else { ", " };
-        let value = text(value);
+        let value = String::from_utf8(value).unwrap_or_else(|error| text(error.as_bytes()));
         folded
             .entry(name)
             .and_modify(|before| {
