@@ -11,6 +11,7 @@ pub struct Map {
     entries: Vec<(Arc<str>, Value)>,
     /// Where each key stands, in a map of more than [`FEW`]. It is hashed with a key of the process, so that nobody can
     /// send names that meet.
+    #[expect(clippy::box_collection, reason = "most maps have none, and a map is to be small")]
     places: Option<Box<HashMap<Arc<str>, usize>>>,
     pub(super) folds_case: bool,
 }
