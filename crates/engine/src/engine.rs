@@ -176,6 +176,9 @@ impl Engine {
     /// There is no such execution, the store failed, or the engine stops before the end.
     pub async fn wait(&self, id: ExecutionId) -> Result<Outcome, Error> {
         loop {
+            let moved = self.services.intake.moved();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
             if let Some(mut progress) = self.services.intake.watch(id) {
                 let ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked).await;
                 match ended.map(|progress| progress.outcome.clone()) {
@@ -187,8 +190,9 @@ impl Engine {
             let events = self.services.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
             match events.last() {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
-                _ if self.services.closing.is_cancelled() => return Err(Error::Closing),
-                _ => tokio::task::yield_now().await,
+                _ if !self.services.accepting() => return Err(Error::Closing),
+                // It is on its way into memory, or to rest.
+                _ => self.services.after_a_move(moved).await,
             }
         }
     }

@@ -11,6 +11,8 @@ mod error;
 mod lasting;
 mod locks;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod spelling;
 mod told;
 

@@ -142,7 +142,8 @@ impl Services {
         reload
     }
 
-    fn take(&self, catalog: Arc<Catalog>, reload: &Reload) {
+    /// Puts a snapshot in force.
+    pub(crate) fn take(&self, catalog: Arc<Catalog>, reload: &Reload) {
         self.catalog.store(catalog);
         self.hooks.forget(&reload.removed);
         self.refusals.forget(&reload.removed);

@@ -10,6 +10,8 @@ mod sqlite;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(feature = "memory")]
+pub mod memory;
 
 pub use contract::{
     Accept, Accepted, Address, Already, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics,
@@ -17,6 +19,8 @@ pub use contract::{
     Sending, Sent, StateEntry, StateRow, StateWrite, Store, Subscription, Wait, Watermark,
 };
 pub use error::Error;
+#[cfg(feature = "memory")]
+pub use memory::{Memory, MemoryStore};
 pub use sqlite::{Backup, Durability, Options, SqliteStore};
 #[cfg(any(test, feature = "failpoints"))]
 pub use sqlite::{CommitFault, Failpoints};

@@ -1,4 +1,4 @@
-//! The behaviour suite, run on SQLite.
+//! The behaviour suite, run on each kind of store.
 
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store::conformance::{Place, RULES};
-use store::{Options, SqliteStore, Store};
+use store::{Memory, Options, SqliteStore, Store};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -19,12 +19,31 @@ impl Place for Directory {
     }
 }
 
+#[derive(Default)]
+struct InMemory(Memory);
+
+#[async_trait]
+impl Place for InMemory {
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(self.0.open())
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_keeps_every_rule() {
+    keeps_every_rule(|| Directory(tempfile::tempdir().expect("a directory"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_in_memory_keeps_every_rule() {
+    keeps_every_rule(InMemory::default).await;
+}
+
+async fn keeps_every_rule<P: Place + 'static>(place: fn() -> P) {
     let mut running = JoinSet::new();
     for (text, rule) in RULES {
         running.spawn(async move {
-            let place = Directory(tempfile::tempdir().expect("a directory"));
+            let place = place();
             let kept = tokio::spawn(async move { rule(&place).await }).await;
             kept.err().map(|error| format!("not kept: {text}: {error}"))
         });

@@ -31,36 +31,51 @@ pub(super) struct Place {
     gated: Option<(AutomationId, String)>,
     /// It has not ended, but waits: for its turn among others of its key, or at rest.
     waits: Option<Waits>,
+    /// It goes on in another process.
+    is_left: bool,
+    /// It was to end when it was carried on.
+    knows_its_end: bool,
 }
 
 /// What an execution waits for that is not in memory.
 enum Waits {
+    /// Behind all that waits for a slot.
+    Slot,
     Turn,
     Rest(Rest),
 }
 
 impl Place {
     pub(super) fn new(services: Arc<Services>, run: Arc<Run>) -> Self {
-        Self { services, run, gated: None, waits: None }
+        Self { services, run, gated: None, waits: None, is_left: false, knows_its_end: false }
     }
 
     /// Carries the execution on to its end, or to where nothing but pauses is left of it.
     pub(super) async fn carry_on(&mut self) {
-        if let Carried::Rests(rest) = self.run.execute(self.gated.is_some()).await {
-            self.waits = Some(Waits::Rest(rest));
+        self.knows_its_end = self.run.cancelled.token.is_cancelled();
+        match self.run.execute(self.gated.is_some()).await {
+            Carried::Ended => {}
+            Carried::Rests(rest) => self.waits = Some(Waits::Rest(rest)),
+            Carried::Left => self.is_left = true,
         }
     }
 
     /// Takes a place at the gate of its concurrency key, if it has one. False if it has to wait.
     pub(super) fn enter(&mut self) -> bool {
+        let (id, automation) = (self.run.journal.id(), &self.run.deployed.automation.id);
+        let comes_late = self.services.intake.state().comes_late(automation, id);
         let Some(Concurrency { limit, key, policy }) = self.concurrency() else { return true };
+        if comes_late && !self.run.cancelled.token.is_cancelled() {
+            // One of those that were accepted before the process began may have had the place.
+            self.waits = Some(Waits::Slot);
+            return false;
+        }
         let key = match key.map(|template| self.run.concurrency_key(&template)) {
             None => String::new(),
             Some(Ok(key)) => key,
             // Evaluated again where the failure is recorded.
             Some(Err(_)) => return true,
         };
-        let id = self.run.journal.id();
         let name = (self.run.deployed.automation.id.clone(), key);
         let mut state = self.services.intake.state();
         let gate = state.gates.entry(name.clone()).or_default();
@@ -69,7 +84,11 @@ impl Place {
             self.gated = Some(name);
             return true;
         }
-        if gate.holders.len() >= limit as usize && !self.run.cancelled.token.is_cancelled() {
+        if gate.holders.len() >= limit as usize {
+            if self.run.cancelled.token.is_cancelled() {
+                // It only ends, and has no place that another could get of it.
+                return true;
+            }
             match policy {
                 ConcurrencyPolicy::Skip => {
                     drop(state);
@@ -113,6 +132,9 @@ impl super::Intake {
     /// Gives back the place of an execution that cannot be read back, or has ended meanwhile.
     pub(super) fn give_up_place(&self, id: ExecutionId) {
         let mut state = self.state();
+        for before in state.before.values_mut() {
+            before.remove(&id);
+        }
         let held = state.gates.iter().find(|(_, gate)| gate.holders.contains(&id));
         if let Some(name) = held.map(|(name, _)| name.clone()) {
             state.leave_gate(&name, id);
@@ -123,6 +145,18 @@ impl super::Intake {
 }
 
 impl super::State {
+    /// An execution comes to the gate of its Automation. True where others of another process have not come yet that
+    /// were accepted before it.
+    fn comes_late(&mut self, automation: &AutomationId, id: ExecutionId) -> bool {
+        let Some(before) = self.before.get_mut(automation) else { return false };
+        let is_one_of_them = before.remove(&id);
+        if before.is_empty() {
+            self.before.remove(automation);
+            return false;
+        }
+        !is_one_of_them
+    }
+
     /// Gives the place of an execution to the next one that waits for it.
     fn leave_gate(&mut self, name: &(AutomationId, String), id: ExecutionId) {
         let Some(gate) = self.gates.get_mut(name) else { return };
@@ -142,7 +176,10 @@ impl Drop for Place {
         let id = self.run.journal.id();
         let intake = &self.services.intake;
         let mut state = intake.state();
-        state.live.remove(&id);
+        if state.live.get(&id).is_some_and(|live| Arc::ptr_eq(live, &self.run)) {
+            // Where it waits, its turn may have come again before.
+            state.live.remove(&id);
+        }
         if let Some(waits) = self.waits.take() {
             if self.run.progress.receiver_count() > 0 {
                 // Whoever waits for it goes on waiting, on the channel that it will have when it goes on.
@@ -151,14 +188,21 @@ impl Drop for Place {
             }
             drop(state);
             match waits {
+                Waits::Slot => intake.enqueue(Queued::new(id, self.run.journal.ahead())),
                 Waits::Turn => {}
                 Waits::Rest(rest) => self.services.lay_to_rest(id, rest),
             }
             intake.moved.notify_waiters();
-            if self.run.cancelled.token.is_cancelled() {
-                // Somebody ended it on its way there.
+            if self.run.cancelled.token.is_cancelled() && !self.knows_its_end {
+                // Somebody ended it on its way there. One that knew it rests in its closing steps.
                 intake.cancel(&self.services, id, &self.run.cancelled.reason());
             }
+            return;
+        }
+        if self.is_left {
+            // Its place is still its own: nobody comes in between, nor is anybody told that it has ended.
+            drop(state);
+            intake.moved.notify_waiters();
             return;
         }
         if let Some(name) = self.gated.take() {

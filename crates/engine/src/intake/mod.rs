@@ -79,6 +79,8 @@ struct State {
     /// Executions of each schedule that have not ended.
     scheduled: HashMap<AutomationId, usize>,
     gates: HashMap<(AutomationId, String), Gate>,
+    /// Executions of another process that have not come to the gates of their Automations yet: nobody passes them by.
+    before: HashMap<AutomationId, HashSet<ExecutionId>>,
     /// Definitions known to be stored.
     stored: HashSet<DefinitionHash>,
     old: HashMap<DefinitionHash, Arc<Deployed>>,

@@ -126,22 +126,32 @@ impl Services {
     pub(crate) async fn read_back(&self) -> Result<usize, Error> {
         let mut after = None;
         let mut count = 0;
+        // Those that had begun go on first: one of them may have a place that another waits for.
+        let mut begun = Vec::new();
         loop {
             let page = self.store.unfinished(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             count += page.len();
+            let catalog = self.catalog.load();
             let mut state = self.intake.state();
             for row in page {
                 state.count_scheduled(&row.automation, &row.origin);
+                let known = catalog.get(&row.automation).map(|found| &found.automation);
+                let known = known.filter(|automation| automation.definition == row.definition);
+                if known.is_none_or(|automation| automation.concurrency.is_some()) {
+                    state.before.entry(row.automation.clone()).or_default().insert(row.id);
+                }
                 let came_from = match row.status {
                     // It keeps a place among others, or waits for the end of another that may have ended since.
                     Status::Waiting => CameFrom::Rest,
                     _ => CameFrom::AnotherProcess,
                 };
-                state.backlog.push_back(Queued { id: row.id, came_from, ahead: self.intake.first_ahead });
+                let queued = Queued { id: row.id, came_from, ahead: self.intake.first_ahead };
+                if row.events > 1 { begun.push(queued) } else { state.backlog.push_back(queued) }
             }
         }
+        begun.into_iter().rev().for_each(|queued| self.intake.state().backlog.push_front(queued));
         count += self.read_back_resting().await?;
         if count > 0 {
             self.intake.wake.notify_one();
@@ -158,6 +168,10 @@ impl Services {
                 permit = self.next_slot() => permit,
             };
             let Some(permit) = permit else { return };
+            if !self.accepting() {
+                // Where the store is lost, what begins now could leave nothing behind.
+                return;
+            }
             let next = self.intake.state().backlog.pop_front();
             if let Some(queued) = next {
                 let running = self.clone().load_and_run(queued, Some(permit), None);

@@ -31,7 +31,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use code::{level, to_action_error};
-use journal::Due;
 pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
 pub(crate) use moment::Secret;
 use scope::Scope;
@@ -196,7 +195,7 @@ impl Run {
         }
         loop {
             let paused = match self.journal.retry_at() {
-                Some(next_at) => self.pause_until(Due::After(next_at), None).await,
+                Some(next_at) => self.pause_before_try("", next_at, None).await,
                 None => Ok(()),
             };
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
@@ -225,6 +224,10 @@ impl Run {
         let undos = self.undos();
         let automation = &self.deployed.automation;
         if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
+            if self.journal.closing().is_none() {
+                // What was cut off beside the failure pauses no more, and must not wake what closes.
+                self.abandon(|_| true);
+            }
             self.journal.close(&error);
         }
         self.undo(undos, &error).await?;
@@ -317,7 +320,10 @@ impl Run {
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
         let Some(block) = &self.deployed.automation.finally else { return Ok(outcome) };
         if let Outcome::Cancelled { reason } = &outcome {
-            // The next process, if there is one, must not go on with the main steps.
+            // The next process, if there is one, must not go on with the main steps, and nothing of them pauses.
+            if self.journal.cancelling().is_none() {
+                self.abandon(|_| true);
+            }
             self.journal.cancel(reason);
             self.journal.commit().await?;
         }

@@ -53,6 +53,20 @@ impl Run {
         self.sleep_until(due, context).await
     }
 
+    /// Comes back when it is time for the next try of a step, or of the whole execution where `key` is empty.
+    pub(super) async fn pause_before_try(
+        &self,
+        key: &str,
+        due: Steady,
+        context: Option<&Context>,
+    ) -> Result<(), Exit> {
+        let paused = self.pause_until(Due::After(due), context).await;
+        if matches!(paused, Err(Exit::Resting)) {
+            self.journal.rests_before_try(key, due);
+        }
+        paused
+    }
+
     /// How long a pause goes on from now; nothing where it is over.
     fn left(&self, due: Due) -> Duration {
         match due {

@@ -10,7 +10,6 @@ use model::execution::{Event, StepOutcome};
 use model::expression::Moment;
 use model::value::Value;
 
-use super::journal::Due;
 use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, expression_error, journal};
@@ -188,15 +187,15 @@ impl Run {
     ) -> Result<Result<Value, ActionError>, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
-            self.pause_until(Due::After(next_at), Some(context)).await?;
+            self.pause_before_try(key, next_at, Some(context)).await?;
             began = self.services.clock.steady_now();
         }
-        if step.timeout.is_some() && spans_pauses(step) {
-            // A pause inside may outlive this process, the time limit must not begin anew after it.
-            began = self.journal.dated(key).map_or(began, |(_, steady)| steady.min(began));
-            self.journal.date(key, began.shown(self.services.clock.ahead()), None);
-        }
         loop {
+            if step.timeout.is_some() && spans_pauses(step) {
+                // A pause inside may outlive this process, the time limit of the try must not begin anew after it.
+                began = self.journal.dated(key).map_or(began, |(_, steady)| steady.min(began));
+                self.journal.date(key, began.shown(self.services.clock.ahead()), None);
+            }
             let inner = context.inner(began, step.timeout);
             let error = match self.verb(step, key, tries.failed + 1, scope, &inner).await {
                 Ok(result) => return Ok(Ok(result)),
@@ -210,6 +209,7 @@ impl Run {
                 }
                 Err(exit) => {
                     if let Some(outcome) = exit.leaves() {
+                        self.abandon_inside(step, key);
                         self.journal.step_finished(key, self.took_us(began), outcome, false);
                     }
                     return Err(exit);
@@ -229,7 +229,7 @@ impl Run {
             );
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
             self.journal.commit().await?;
-            self.pause_until(Due::After(due), Some(context)).await?;
+            self.pause_before_try(key, due, Some(context)).await?;
             began = self.services.clock.steady_now();
             tries.failed = failed;
         }
@@ -389,9 +389,11 @@ impl Run {
         }
     }
 
-    /// Ends what pauses inside a step of which a try has failed.
+    /// Ends what pauses in a step of which a try has failed: another try pauses anew.
     fn abandon_inside(&self, step: &Step, key: &str) {
-        if !step.verb.lists().is_empty() {
+        if step.verb.lists().is_empty() {
+            self.abandon(|other| other == key);
+        } else {
             let inside = journal::Inside::of_all(&self.deployed.automation);
             self.abandon(inside.of(key));
         }

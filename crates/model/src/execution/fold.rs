@@ -57,6 +57,8 @@ pub struct StepState {
     pub waiting: Option<Waiting>,
     /// How it ended, if it did.
     pub outcome: Option<StepOutcome>,
+    /// Whether it failed and a list has been tried again since in which it may stand, so that it may begin again.
+    may_reopen: bool,
 }
 
 /// A pause.
@@ -137,6 +139,11 @@ impl Execution {
                 *state =
                     StepState { failed_attempts: attempt, retry_at: Some(next_at), ..StepState::default() };
                 self.interruptions = 0;
+                // Which steps are inside it, the log does not say: what failed there may begin again.
+                for state in self.steps.values_mut() {
+                    state.may_reopen =
+                        matches!(state.outcome, Some(StepOutcome::Failed { handled: None, .. }));
+                }
             }
             Event::StepFailed { step, error, .. } => {
                 let state = open(&mut self.steps, step).map_err(illegal)?;
@@ -145,7 +152,7 @@ impl Execution {
             }
             Event::StepFinished { step, outcome, .. } => {
                 let state = self.steps.entry(step).or_default();
-                if state.outcome.is_some() {
+                if state.outcome.is_some() && !state.may_reopen {
                     return Err(illegal("a step finishes once"));
                 }
                 *state = StepState { outcome: Some(outcome), ..StepState::default() };
@@ -196,5 +203,8 @@ impl Execution {
 /// The state of a step that something more happens to: it must not have ended.
 fn open(steps: &mut HashMap<String, StepState>, step: String) -> Result<&mut StepState, &'static str> {
     let state = steps.entry(step).or_default();
+    if state.may_reopen {
+        *state = StepState::default();
+    }
     if state.outcome.is_some() { Err("a finished step never runs again") } else { Ok(state) }
 }

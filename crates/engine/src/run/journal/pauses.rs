@@ -21,6 +21,8 @@ pub(super) struct Pauses {
     changed: bool,
     /// Whether nothing but pauses is left, so that the execution is not held in memory.
     rests: bool,
+    /// The tries that steps have come to and that are not due yet.
+    tries_ahead: Vec<(String, Steady)>,
     /// While it rests: the tries that are due, by step; of the whole execution without one.
     tries: Vec<(String, Steady)>,
     /// Whether it keeps a place among others of its concurrency key while it rests.
@@ -187,6 +189,16 @@ impl Pauses {
         Taken::New
     }
 
+    /// When the last of the open pauses ends; nothing where that is not known of each.
+    fn last_end(&self, ahead: SignedDuration) -> Option<Steady> {
+        let steady = |end: Due| match end {
+            Due::At(at) => Steady::of(at, ahead),
+            Due::After(after) => after,
+        };
+        let ends = self.open.values().map(|pause| pause.ends().map(steady).min());
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     pub(super) fn is_changed(&self) -> bool {
         self.changed
     }
@@ -312,7 +324,16 @@ impl Journal {
     /// How long the execution has paused: that does not count against its time limit.
     pub(crate) fn paused(&self, now: Steady) -> Duration {
         let state = self.state();
-        state.pauses.total + state.pauses.since.map(|since| now.since(since)).unwrap_or_default()
+        let pauses = &state.pauses;
+        // One whose time is over pauses no more, though nobody has looked at it yet because of what runs beside it.
+        let end = pauses.last_end(state.ahead).map_or(now, |last| last.min(now));
+        pauses.total + pauses.since.map(|since| end.since(since)).unwrap_or_default()
+    }
+
+    /// Notes that a step has come to where nothing is left of it but the time before its next try; of the whole execution
+    /// where the name is empty.
+    pub(crate) fn rests_before_try(&self, step: &str, due: Steady) {
+        self.state().pauses.tries_ahead.push((step.to_owned(), due));
     }
 
     /// Notes that nothing but pauses is left. `holds` says whether it keeps a place among others.
@@ -324,11 +345,8 @@ impl Journal {
         // Whether a child has ended meanwhile is looked at after a restart, so it is read back then.
         state.pauses.holds = holds || !children.is_empty();
         state.pauses.changed = true;
-        let now = self.clock.steady_now();
-        let tries = state.tries.iter().filter_map(|(step, tries)| Some((step.clone(), tries.next_at?)));
-        let tries = tries.chain(state.retry_at.map(|at| (String::new(), at)));
-        // Those that have begun are behind it.
-        let tries: Vec<(String, Steady)> = tries.filter(|(_, at)| *at > now).collect();
+        // One may be due already, because of what ran beside it: then it goes on at once.
+        let tries = std::mem::take(&mut state.pauses.tries_ahead);
         let ends = state.pauses.open.values().flat_map(Pause::ends);
         let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
         state.pauses.tries = tries;

@@ -142,8 +142,11 @@ impl Replay<'_> {
                 let dated = Dated { at: *at, steady: scale.steady(*at), read: read.clone() };
                 state.dated.insert(step.clone(), dated);
             }
-            Event::StepRetry { step, attempt, next_at, .. } => {
+            Event::StepRetry { at, step, attempt, next_at, .. } => {
+                let at = scale.steady(*at);
                 state.interrupted.remove(step);
+                state.pauses.end(step, at);
+                self.abandon(state, step, at);
                 state
                     .tries
                     .insert(step.clone(), Tries { failed: *attempt, next_at: Some(scale.steady(*next_at)) });
@@ -180,8 +183,14 @@ impl Replay<'_> {
             }
             Event::Signalled { step, signal, .. } => self.pauses.came(step, signal),
             Event::Responded { response, .. } => state.response = Some(response.clone()),
-            Event::Failing { error, .. } => state.closing = Some(error.clone()),
-            Event::Cancelling { reason, .. } => state.cancelling = Some(reason.clone()),
+            Event::Failing { at, error } => {
+                state.closing = Some(error.clone());
+                state.pauses.end_all(|_| true, scale.steady(*at));
+            }
+            Event::Cancelling { at, reason } => {
+                state.cancelling = Some(reason.clone());
+                state.pauses.end_all(|_| true, scale.steady(*at));
+            }
             Event::Retried { attempt, next_at, .. } => {
                 state.retry(*attempt, scale.steady(*next_at));
                 state.interruptions = 0;

@@ -1,0 +1,102 @@
+//! What answers in the place of actions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use model::action::{ActionError, ErrorKind};
+use model::value::Value;
+
+use super::program::Program;
+use super::world::{Answer, Effect, World};
+use crate::clock::{Clock as _, ManualClock};
+use crate::doubles::{Asked, Doubles};
+
+/// How long a call takes that has no answer: longer than most limits around it. Actions have limits of their own.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// Answers `http.request`; everything else runs itself.
+pub(super) struct Desk {
+    pub(super) world: Arc<World>,
+    pub(super) clock: ManualClock,
+    pub(super) program: Arc<Program>,
+}
+
+/// Takes note of a call that is cut off.
+struct UnderWay {
+    world: Arc<World>,
+    id: model::ExecutionId,
+    key: String,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.world.cut_off(self.id, &self.key);
+    }
+}
+
+impl Doubles for Desk {
+    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+        if asked.called.name() != "http.request" {
+            return None;
+        }
+        let url = asked.inputs.get("url").and_then(Value::as_str)?.to_owned();
+        let id: model::ExecutionId = url.split('/').nth(3)?.parse().ok()?;
+        let effect = Effect {
+            automation: asked.automation.as_str().to_owned(),
+            id,
+            key: asked.key.to_owned(),
+            saw: asked.inputs.get("body").cloned().unwrap_or_default(),
+            once: url.ends_with("/once"),
+            limit: self.program.limits.get(asked.automation.as_str()).copied(),
+        };
+        let (world, clock, key) = (self.world.clone(), self.clock.clone(), effect.key.clone());
+        let call = async move {
+            let Some(answer) = world.begins(&effect) else {
+                return std::future::pending().await;
+            };
+            let _under_way = UnderWay { world: world.clone(), id, key: key.clone() };
+            let result = match answer {
+                Answer::Result(value) => Ok(value),
+                Answer::Takes(seconds, value) => {
+                    clock.sleep_for(Duration::from_secs(seconds)).await;
+                    Ok(value)
+                }
+                Answer::Fails => {
+                    tokio::task::yield_now().await;
+                    Err(ActionError::new(ErrorKind::Failed, "the simulation lets it fail"))
+                }
+                Answer::GivesUp => {
+                    clock.sleep_for(PATIENCE).await;
+                    Err(ActionError::new(ErrorKind::Timeout, "the simulation has it give up"))
+                }
+            };
+            match world.ends(id, &key, result.is_ok()) {
+                Some(()) => result,
+                None => std::future::pending().await,
+            }
+        };
+        Some(call.boxed())
+    }
+
+    fn secret(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn trusts_senders(&self) -> bool {
+        true
+    }
+
+    fn live(&self) -> Option<Box<dyn Send>> {
+        None
+    }
+
+    fn elsewhere(&self) -> Box<dyn Send> {
+        Box::new(())
+    }
+}

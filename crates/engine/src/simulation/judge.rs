@@ -1,0 +1,102 @@
+//! What must hold in the end, seen from outside.
+
+use std::collections::HashMap;
+
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use model::execution::{Event, Execution, ExecutionId, Origin, StepOutcome};
+use model::value::Value;
+use store::{ExecutionFilter, ExecutionRow, Page, Store as _};
+
+use super::program::Program;
+use super::world::World;
+
+/// An hour, in seconds: how far the instants of the schedule are apart.
+const HOUR: i64 = 3600;
+
+/// Says what does not hold.
+pub(super) fn judge(world: &World, program: &Program) -> Result<(), String> {
+    let rows = rows(world);
+    let mut children: HashMap<(ExecutionId, String), usize> = HashMap::new();
+    let mut retries: HashMap<ExecutionId, usize> = HashMap::new();
+    let mut ticks = Vec::new();
+    let mut increments = 0_u64;
+    for row in &rows {
+        let events = world.events(row.id);
+        let ended = Execution::fold(row.id, events.clone())
+            .map_err(|error| format!("execution {}: {error}", world.state().number(row.id)))?;
+        let ended = ended.outcome;
+        let ended = ended.ok_or_else(|| format!("{} has not ended", row.id))?;
+        if row.status != ended.status() {
+            return Err(format!(
+                "{} is listed as {:?}, its log says {:?}",
+                row.id,
+                row.status,
+                ended.status()
+            ));
+        }
+        if let Some(told) = world.state().told.get(&row.id).filter(|told| **told != ended) {
+            return Err(format!(
+                "somebody was told that {} ended as {told:?}, its log says {ended:?}",
+                row.id
+            ));
+        }
+        match &row.origin {
+            Origin::Call { execution, step, .. } => {
+                *children.entry((*execution, step.clone())).or_default() += 1
+            }
+            Origin::Schedule { instant } => ticks.push(*instant),
+            _ => {}
+        }
+        for event in &events {
+            match event {
+                Event::StepRetry { .. } | Event::Retried { .. } => *retries.entry(row.id).or_default() += 1,
+                Event::StepFinished { step, outcome: StepOutcome::Succeeded { .. }, .. } => {
+                    let id = step.split('[').next().unwrap_or_default();
+                    increments += u64::from(program.increments.iter().any(|known| known == id));
+                }
+                _ => {}
+            }
+        }
+    }
+    for id in &world.state().accepted {
+        if !rows.iter().any(|row| row.id == *id) {
+            return Err(format!("{id} was accepted and is not there"));
+        }
+    }
+    for ((parent, step), count) in children {
+        let most = 1 + retries.get(&parent).copied().unwrap_or_default();
+        if count > most {
+            return Err(format!("`{step}` called {count} times, and was to {most} times at most"));
+        }
+    }
+    check_ticks(ticks)?;
+    check_count(world, increments)
+}
+
+/// Each instant of the schedule came once, and none was left out between the first and the last.
+fn check_ticks(mut ticks: Vec<Timestamp>) -> Result<(), String> {
+    ticks.sort_unstable();
+    match ticks.windows(2).find(|pair| pair[1].as_second() - pair[0].as_second() != HOUR) {
+        Some(pair) => Err(format!("after the instant {} comes {}", pair[0], pair[1])),
+        None => Ok(()),
+    }
+}
+
+/// What was counted in the state is what the logs say was counted.
+fn check_count(world: &World, increments: u64) -> Result<(), String> {
+    let count = world.memory.open().read_state("automation:main", "n").now_or_never();
+    let count = count.and_then(Result::ok).flatten().map_or(Value::from(0), |entry| entry.value);
+    if count == Value::from(increments) {
+        Ok(())
+    } else {
+        Err(format!("the state counts {}, the logs {increments}", count.to_json()))
+    }
+}
+
+pub(super) fn rows(world: &World) -> Vec<ExecutionRow> {
+    let page = Page { before: None, limit: 1000 };
+    let (store, filter) = (world.memory.open(), ExecutionFilter::default());
+    let rows = store.executions(&filter, page).now_or_never();
+    rows.expect("nothing waits in memory").expect("it is read")
+}

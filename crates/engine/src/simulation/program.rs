@@ -1,0 +1,141 @@
+//! Automations that chance writes, and what the engine makes of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use connector::{Http, HttpOptions, Registry, Transport};
+use serde_json::{Value, json};
+use store::Address;
+
+use super::chance::Chance;
+use super::writing;
+use crate::catalog::{Catalog, Folder, Look, Reload};
+use crate::reload::{Assembled, Loader};
+
+/// How many seeds run the same program, each in its own way.
+const RUNS: u64 = 25;
+/// The token of the address at which the Automation `main` is started, where it is by a request.
+pub(super) const TOKEN: &str = "live";
+
+/// What starts the Automation `main`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Manual,
+    Async,
+    Sync,
+}
+
+/// Two versions of a few Automations.
+pub(super) struct Program {
+    pub(super) versions: [Version; 2],
+    pub(super) start: Start,
+    pub(super) has_schedule: bool,
+    /// How many executions may run at one time, by Automation.
+    pub(super) limits: HashMap<String, Limit>,
+    /// The steps that count in the state.
+    pub(super) increments: Vec<String>,
+    pub(super) text: String,
+}
+
+/// How many executions may run at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    pub(super) count: usize,
+    /// Whether that is for each value of a key.
+    pub(super) keyed: bool,
+}
+
+/// What is in force.
+pub(super) struct Version {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) reload: Reload,
+}
+
+/// The connectors that come with Cogwork, which take long to read.
+pub(super) static BUILTIN: LazyLock<Arc<Registry>> =
+    LazyLock::new(|| Arc::new(crate::check::builtin().expect("the connectors load")));
+
+/// HTTP that goes nowhere.
+pub(super) fn nowhere() -> Http {
+    let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
+    Http::new(options).expect("HTTP is set up")
+}
+
+/// The program that a seed runs.
+pub(super) fn of(seed: u64) -> Arc<Program> {
+    static LAST: Mutex<Option<(u64, Arc<Program>)>> = Mutex::new(None);
+    let number = seed / RUNS;
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((known, program)) if *known == number => program.clone(),
+        _ => {
+            let program = Arc::new(Program::new(number));
+            *last = Some((number, program.clone()));
+            program
+        }
+    }
+}
+
+impl Program {
+    fn new(number: u64) -> Self {
+        let mut chance = Chance::new(number ^ 0x005e_edf0_0d00);
+        let folder = tempfile::tempdir().expect("a folder");
+        let automations = folder.path().join("automations");
+        std::fs::create_dir(&automations).expect("a folder");
+        let start = chance.pick(&[Start::Manual, Start::Async, Start::Sync]);
+        let mut files = BTreeMap::from([
+            ("main", writing::main(start, &mut chance)),
+            ("child", writing::child(&mut chance)),
+        ]);
+        let has_schedule = chance.one_in(3);
+        if has_schedule {
+            files.insert("clock", writing::clock(&mut chance));
+        }
+        let limits = files.iter().filter_map(|(name, file)| {
+            let concurrency = file.get("concurrency")?;
+            let count = usize::try_from(concurrency["limit"].as_u64()?).ok()?;
+            Some(((*name).to_owned(), Limit { count, keyed: concurrency.get("key").is_some() }))
+        });
+        let limits = limits.collect();
+        let mut increments = Vec::new();
+        files.values().for_each(|file| note_increments(file, &mut increments));
+        let texts: Vec<String> = files.iter().map(|(name, file)| format!("{name}: {file:#}")).collect();
+        let automation = model::AutomationId::parse("main").expect("an id");
+        let address = Address { automation, live: TOKEN.to_owned(), test: "test".to_owned() };
+        let loader = Loader::new(folder.path(), BUILTIN.clone(), vec![address]);
+        let mut read = Folder::new(folder.path());
+        let mut previous = Arc::new(Catalog::empty(BUILTIN.clone()));
+        let versions = [0, 1].map(|version| {
+            for (name, file) in &mut files {
+                if version > 0 {
+                    let steps = file["steps"].as_array_mut().expect("steps");
+                    steps.insert(0, json!({"id": "newer", "set": {"newer": 1}}));
+                }
+                std::fs::write(automations.join(format!("{name}.yaml")), file.to_string())
+                    .expect("it is written");
+            }
+            let assembled = loader.assemble(&previous, &mut read, &Look::Everywhere);
+            let Assembled { catalog, reload, .. } = assembled.expect("something changed");
+            let broken: Vec<String> =
+                catalog.broken().iter().map(|broken| broken.report.render(false)).collect();
+            assert!(broken.is_empty(), "a program that does not load: {texts:?}\n{}", broken.join("\n"));
+            previous = Arc::new(catalog);
+            Version { catalog: previous.clone(), reload }
+        });
+        Self { versions, start, has_schedule, limits, increments, text: texts.join("\n") }
+    }
+}
+
+/// Finds the steps that count in the state.
+fn note_increments(file: &Value, found: &mut Vec<String>) {
+    match file {
+        Value::Object(entries) => {
+            if entries.get("action").is_some_and(|action| action == "state.increment") {
+                found.extend(entries["id"].as_str().map(str::to_owned));
+            }
+            entries.values().for_each(|inner| note_increments(inner, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| note_increments(inner, found)),
+        _ => {}
+    }
+}

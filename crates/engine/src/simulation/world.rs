@@ -1,0 +1,384 @@
+//! What is outside of the engine: chance, the moment of the crash, and the oracle that sees each effect.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use model::execution::{Event, ExecutionId, Outcome, StepOutcome};
+use model::payload::Payload;
+use model::value::Value;
+use store::memory::{Asked, End, Fate, Faults};
+use store::{Memory, Store as _};
+use tokio::sync::Notify;
+
+use super::chance::Chance;
+use super::program::Limit;
+
+/// How often the engine may touch the outside before a simulation counts as one that never comes to rest.
+const MOST_TOUCHES: u32 = 20_000;
+
+/// Everything outside of the engine. It outlives each engine.
+pub(super) struct World {
+    pub(super) memory: Memory,
+    pub(super) crash: Notify,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) chance: Chance,
+    /// How often the engine touched the outside.
+    touches: u32,
+    /// How many more times the engine touches the outside before it crashes, where it does.
+    pub(super) until_crash: Option<u32>,
+    pub(super) crashed: bool,
+    /// Whether commits may fail.
+    pub(super) faulty: bool,
+    /// Which engine this is.
+    pub(super) life: u32,
+    /// What callers were told has been accepted.
+    pub(super) accepted: Vec<ExecutionId>,
+    /// How executions ended, as callers were told.
+    pub(super) told: HashMap<ExecutionId, Outcome>,
+    /// The first thing seen that must not be.
+    pub(super) violation: Option<String>,
+    /// The first execution that each name of what was sent started, and when that was asked for.
+    pub(super) sent: HashMap<String, (ExecutionId, Timestamp)>,
+    effects: u64,
+    /// The tries of steps that must not begin twice: the execution, the step, how many tries its log has.
+    once: HashSet<(ExecutionId, String, usize)>,
+    /// The executions with a limit that had an effect, each with where it has its place among others, and the last life in
+    /// which it had one.
+    placed: BTreeMap<ExecutionId, (Gate, u32)>,
+    /// What came back well in this life, by execution and step.
+    done: HashSet<(ExecutionId, String)>,
+    /// What is under way in this life.
+    under_way: HashSet<(ExecutionId, String)>,
+    /// The executions in the order in which they were seen.
+    numbers: BTreeMap<ExecutionId, usize>,
+    pub(super) trace: Vec<String>,
+}
+
+/// Where executions have their places among others: an Automation, and the value of its key.
+type Gate = (String, String);
+
+/// A call with an effect, as it is seen outside.
+pub(super) struct Effect {
+    pub(super) automation: String,
+    pub(super) id: ExecutionId,
+    /// The step, with the turns of the loops around it.
+    pub(super) key: String,
+    /// What the step before it gave.
+    pub(super) saw: Value,
+    /// Whether a try of it must not begin twice.
+    pub(super) once: bool,
+    pub(super) limit: Option<Limit>,
+}
+
+/// What becomes of a call.
+pub(super) enum Answer {
+    Result(Value),
+    Fails,
+    /// It takes so many seconds, then gives this.
+    Takes(u64, Value),
+    /// It has no answer, and gives up in the end.
+    GivesUp,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Arc<Self> {
+        let state = State {
+            chance: Chance::new(seed),
+            touches: 0,
+            until_crash: None,
+            crashed: false,
+            faulty: false,
+            life: 0,
+            accepted: Vec::new(),
+            told: HashMap::new(),
+            violation: None,
+            sent: HashMap::new(),
+            effects: 0,
+            once: HashSet::new(),
+            placed: BTreeMap::new(),
+            done: HashSet::new(),
+            under_way: HashSet::new(),
+            numbers: BTreeMap::new(),
+            trace: Vec::new(),
+        };
+        Arc::new(Self { memory: Memory::default(), crash: Notify::new(), state: Mutex::new(state) })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another engine begins.
+    pub(super) fn begin_life(&self, until_crash: Option<u32>, faulty: bool) {
+        let mut state = self.state();
+        state.life += 1;
+        state.crashed = false;
+        state.until_crash = until_crash;
+        state.faulty = faulty;
+        state.done.clear();
+        state.under_way.clear();
+        let life = state.life;
+        state.trace.push(format!("life {life}"));
+    }
+
+    pub(super) fn note(&self, what: String) {
+        self.state().trace.push(what);
+    }
+
+    /// What is stored of an execution.
+    pub(super) fn events(&self, id: ExecutionId) -> Vec<Event> {
+        let events = self.memory.open();
+        let events = events.events(id).now_or_never().expect("nothing waits in memory");
+        events.expect("it is read").unwrap_or_default()
+    }
+
+    /// Begins an effect: from here on the outside has seen it. `None` where the engine crashed before.
+    pub(super) fn begins(&self, effect: &Effect) -> Option<Answer> {
+        self.state().touch(self)?;
+        if let Err(violation) = self.check_effect(effect) {
+            let number = self.state().number(effect.id);
+            self.violated(format!("execution {number}: {violation}"));
+            return None;
+        }
+        let mut state = self.state();
+        state.effects += 1;
+        let (count, number) = (state.effects, state.number(effect.id));
+        state.trace.push(format!("effect {number} {}", effect.key));
+        state.under_way.insert((effect.id, effect.key.clone()));
+        let result = Value::from(format!("token-{count}"));
+        Some(match state.chance.below(12) {
+            0 | 1 => Answer::Fails,
+            2 => Answer::Takes(u64::from(state.chance.below(90)), result),
+            3 if state.chance.one_in(4) => Answer::GivesUp,
+            _ => Answer::Result(result),
+        })
+    }
+
+    /// Something was seen that must not be: the engine goes no further.
+    pub(super) fn violated(&self, violation: String) {
+        let mut state = self.state();
+        state.violation.get_or_insert(violation);
+        state.crashed = true;
+        self.crash.notify_one();
+    }
+
+    /// Ends an effect. `None` where the engine crashed before it heard of it.
+    pub(super) fn ends(&self, id: ExecutionId, key: &str, well: bool) -> Option<()> {
+        let mut state = self.state();
+        state.touch(self)?;
+        state.under_way.remove(&(id, key.to_owned()));
+        if well {
+            state.done.insert((id, key.to_owned()));
+        }
+        Some(())
+    }
+
+    /// A call that was cut off.
+    pub(super) fn cut_off(&self, id: ExecutionId, key: &str) {
+        self.state().under_way.remove(&(id, key.to_owned()));
+    }
+
+    /// What must hold whenever an effect begins.
+    fn check_effect(&self, effect: &Effect) -> Result<(), String> {
+        let events = self.events(effect.id);
+        check_log(effect, &events)?;
+        let mut state = self.state();
+        let key = &effect.key;
+        let name = (effect.id, key.clone());
+        if state.done.contains(&name) {
+            return Err(format!("`{key}` begins again although it ended well in this process"));
+        }
+        if state.under_way.contains(&name) {
+            return Err(format!("`{key}` begins while it is under way"));
+        }
+        let is_retry = |event: &&Event| matches!(event, Event::StepRetry { .. } | Event::Retried { .. });
+        let tries = events.iter().filter(is_retry).count();
+        if effect.once && !state.once.insert((effect.id, key.clone(), tries)) {
+            return Err(format!("`{key}` begins again although it was not to after an interruption"));
+        }
+        drop(state);
+        self.check_limit(effect, &events)
+    }
+
+    /// No more executions have their place than may. Those that somebody ended close outside of it, and are left out.
+    fn check_limit(&self, effect: &Effect, events: &[Event]) -> Result<(), String> {
+        let Some(limit) = effect.limit else { return Ok(()) };
+        let gate = (effect.automation.clone(), if limit.keyed { key_of(events) } else { String::new() });
+        {
+            let mut state = self.state();
+            let life = state.life;
+            state.placed.insert(effect.id, (gate.clone(), life));
+        }
+        if is_over(events) {
+            return Ok(());
+        }
+        let others: Vec<(ExecutionId, bool)> = {
+            let state = self.state();
+            let others = state.placed.iter().filter(|(id, (other, _))| **id != effect.id && *other == gate);
+            others.map(|(id, (_, life))| (*id, *life == state.life)).collect()
+        };
+        // Of one that crashed before anything of it was committed nobody can know that it had begun.
+        let is_placed = |(id, is_here): &(ExecutionId, bool)| {
+            let events = self.events(*id);
+            (*is_here || events.len() > 1) && !is_over(&events)
+        };
+        let others = others.iter().filter(|other| is_placed(other)).count();
+        if others >= limit.count {
+            return Err(format!(
+                "{} executions of `{}` at one time, their limit is {}",
+                others + 1,
+                effect.automation,
+                limit.count
+            ));
+        }
+        Ok(())
+    }
+
+    /// Somebody was told that an execution was accepted, and by its answer whether it has decided upon that.
+    pub(super) fn heard(&self, id: ExecutionId, decided: bool) {
+        let events = self.events(id);
+        if events.is_empty() {
+            return self.violated(format!("{id} is acknowledged before it is stored"));
+        }
+        let has = |event: &Event| matches!(event, Event::Responded { .. } | Event::Finished { .. });
+        if decided && !events.iter().any(has) {
+            return self.violated(format!("{id} is answered before its answer is stored"));
+        }
+        self.state().accepted.push(id);
+    }
+}
+
+/// What the log of an execution must say when an effect of it begins.
+fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
+    let key = &effect.key;
+    if events.is_empty() {
+        return Err(format!("`{key}` begins in an execution that is not stored"));
+    }
+    let mut finished: HashMap<&str, &StepOutcome> = HashMap::new();
+    for event in events {
+        match event {
+            Event::StepFinished { step, outcome, .. } => drop(finished.insert(step, outcome)),
+            Event::Finished { .. } => {
+                return Err(format!("`{key}` begins in an execution that has ended"));
+            }
+            _ => {}
+        }
+    }
+    if let Some(StepOutcome::Succeeded { .. } | StepOutcome::Skipped) = finished.get(key.as_str()) {
+        return Err(format!("`{key}` begins again although its end is committed"));
+    }
+    let Some(token) = effect.saw.as_str().filter(|text| text.starts_with("token-")) else { return Ok(()) };
+    let committed = finished.values().any(|outcome| match outcome {
+        StepOutcome::Succeeded { result } => result.as_str() == Some(token),
+        _ => false,
+    });
+    if committed { Ok(()) } else { Err(format!("`{key}` begins with {token}, which is not committed")) }
+}
+
+/// What a caller said under the key by which executions are told apart.
+fn key_of(events: &[Event]) -> String {
+    match events.first() {
+        Some(Event::Started { payload: Payload::Webhook(payload), .. }) => {
+            String::from_utf8_lossy(&payload.body.data.shown()).into_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether an execution has ended, or somebody has ended it.
+fn is_over(events: &[Event]) -> bool {
+    events.iter().any(|event| matches!(event, Event::Finished { .. } | Event::Cancelling { .. }))
+}
+
+impl State {
+    /// The engine touches the outside. `None` where it crashes at that.
+    fn touch(&mut self, world: &World) -> Option<()> {
+        if self.crashed {
+            return None;
+        }
+        self.touches += 1;
+        if self.touches > MOST_TOUCHES {
+            self.violation.get_or_insert_with(|| "it goes round and round".to_owned());
+            self.until_crash = Some(0);
+        }
+        if let Some(left) = &mut self.until_crash {
+            if *left == 0 {
+                self.crashed = true;
+                self.trace.push("crash".to_owned());
+                world.crash.notify_one();
+                return None;
+            }
+            *left -= 1;
+        }
+        Some(())
+    }
+
+    /// The number of an execution, the same whatever its id is.
+    pub(super) fn number(&mut self, id: ExecutionId) -> usize {
+        let next = self.numbers.len();
+        *self.numbers.entry(id).or_insert(next)
+    }
+}
+
+impl Faults for World {
+    fn fate(&self, asked: Asked<'_>) -> Fate {
+        let mut state = self.state();
+        let is_read = matches!(asked, Asked::Read);
+        match asked {
+            Asked::Append(append) => {
+                let number = state.number(append.execution);
+                let events: Vec<String> = append.events.iter().map(word).collect();
+                state.trace.push(format!("append {number} {} {events:?}", append.first));
+            }
+            Asked::Accept(accept) => {
+                for new in &accept.executions {
+                    let number = state.number(new.id);
+                    state.trace.push(format!("accept {number}"));
+                }
+            }
+            Asked::Read | Asked::Write => {}
+        }
+        if state.crashed {
+            return Fate { turns: 0, end: End::Never { written: false } };
+        }
+        let turns = if state.chance.one_in(4) { state.chance.below(4) } else { 0 };
+        let written = state.chance.one_in(2);
+        if state.touch(self).is_none() {
+            return Fate { turns: 0, end: End::Never { written: written && !is_read } };
+        }
+        if state.faulty && !is_read && state.chance.one_in(60) {
+            return Fate { turns, end: End::InDoubt { written } };
+        }
+        if state.faulty && matches!(asked, Asked::Accept(_) | Asked::Append(_)) && state.chance.one_in(30) {
+            return Fate { turns, end: End::Full };
+        }
+        Fate { turns, end: End::Goes }
+    }
+}
+
+/// An event in short.
+fn word(event: &Event) -> String {
+    let (word, step) = match event {
+        Event::Started { .. } => ("started", ""),
+        Event::Resumed { .. } => ("resumed", ""),
+        Event::StepStarted { step, .. } => ("stepStarted", step.as_str()),
+        Event::StepRetry { step, .. } => ("stepRetry", step.as_str()),
+        Event::StepFailed { step, .. } => ("stepFailed", step.as_str()),
+        Event::StepFinished { step, .. } => ("stepFinished", step.as_str()),
+        Event::StepDated { step, .. } => ("stepDated", step.as_str()),
+        Event::Waiting { step, .. } => ("waiting", step.as_str()),
+        Event::Signalled { step, .. } => ("signalled", step.as_str()),
+        Event::Responded { .. } => ("responded", ""),
+        Event::Failing { .. } => ("failing", ""),
+        Event::Cancelling { .. } => ("cancelling", ""),
+        Event::ClockSet { .. } => ("clockSet", ""),
+        Event::Retried { .. } => ("retried", ""),
+        Event::Finished { outcome, .. } => ("finished", outcome.status().word()),
+    };
+    format!("{word} {step}")
+}

@@ -1,0 +1,188 @@
+//! The text of Automations, as chance writes it.
+
+use serde_json::{Value, json};
+
+use super::chance::Chance;
+use super::program::Start;
+
+/// The most steps of a list.
+const MOST_STEPS: u32 = 4;
+/// What a caller says under `k`, in an expression.
+const K: &str = "trigger.results.body.data.k";
+
+/// What the steps of a program are told apart by, and may refer to.
+struct Writer<'a> {
+    chance: &'a mut Chance,
+    count: u32,
+    start: Start,
+    /// Whether it may call the other Automation.
+    calls: bool,
+    /// Whether it has answered the caller: that is done once.
+    answered: bool,
+}
+
+/// The Automation that most of it is about.
+pub(super) fn main(start: Start, chance: &mut Chance) -> Value {
+    let mut writer = Writer { chance, count: 0, start, calls: true, answered: false };
+    let trigger = match start {
+        Start::Manual => json!({"manual": {}}),
+        Start::Async => json!({"webhook": {"verify": "none"}}),
+        Start::Sync => json!({"webhook": {"verify": "none", "mode": "sync"}}),
+    };
+    let mut file = json!({"trigger": trigger, "steps": writer.list(0)});
+    if writer.chance.one_in(3) {
+        file["concurrency"] = writer.concurrency();
+    }
+    if start != Start::Sync && writer.chance.one_in(4) {
+        file["retry"] = json!({"max": 1, "delay": writer.chance.pick(&["1s", "10m"])});
+    }
+    if writer.chance.one_in(3) {
+        file["onError"] = json!([writer.act(None)]);
+    }
+    if writer.chance.one_in(3) {
+        file["finally"] = json!([writer.act(None)]);
+    }
+    file["timeout"] = writer.chance.pick(&["1m", "1h"]).into();
+    file
+}
+
+/// The one that it calls, and that is run by hand.
+pub(super) fn child(chance: &mut Chance) -> Value {
+    let mut writer = Writer { chance, count: 100, start: Start::Manual, calls: false, answered: false };
+    let mut steps = vec![writer.act(None)];
+    if writer.chance.one_in(2) {
+        let pause = writer.chance.pick(&["1s", "20m"]);
+        steps.push(json!({"id": writer.id(), "wait": pause}));
+        steps.push(writer.act(None));
+    }
+    let mut file = json!({"trigger": {"manual": {}}, "steps": steps, "timeout": "1m"});
+    if writer.chance.one_in(3) {
+        file["concurrency"] = json!({"limit": 1});
+    }
+    file
+}
+
+/// The one with a schedule.
+pub(super) fn clock(chance: &mut Chance) -> Value {
+    let mut writer = Writer { chance, count: 200, start: Start::Manual, calls: false, answered: false };
+    let trigger = json!({"schedule": {"cron": "0 * * * *", "misfire": "all", "overlap": "allow"}});
+    json!({"trigger": trigger, "steps": [writer.act(None)], "timeout": "1m"})
+}
+
+impl Writer<'_> {
+    fn id(&mut self) -> String {
+        self.count += 1;
+        format!("s{}", self.count)
+    }
+
+    fn list(&mut self, depth: u32) -> Value {
+        let count = 1 + self.chance.below(MOST_STEPS - depth);
+        let mut steps: Vec<Value> = Vec::new();
+        for _ in 0..count {
+            let before = steps.last().and_then(|step: &Value| Some(step["id"].as_str()?.to_owned()));
+            steps.push(self.step(before.as_deref(), depth));
+        }
+        steps.into()
+    }
+
+    fn step(&mut self, before: Option<&str>, depth: u32) -> Value {
+        let kind = self.chance.below(if depth < 2 { 21 } else { 12 });
+        let id = self.id();
+        match kind {
+            0..=4 => self.act(before),
+            5 => json!({"id": id, "set": {id.as_str(): 1}}),
+            6 => json!({"id": id, "wait": self.chance.pick(&["500ms", "3s", "2h"])}),
+            7 => json!({"id": id, "waitFor": {"event": "go"}, "timeout": self.chance.pick(&["1s", "30m"]),
+                        "onTimeout": self.chance.pick(&["continue", "continue", "fail"])}),
+            8 => json!({"id": id, "action": "state.increment", "with": {"key": "n"}}),
+            9 if self.calls => {
+                let mut step = json!({"id": id, "call": "child", "onError": "continue"});
+                match self.chance.below(3) {
+                    0 => step["async"] = true.into(),
+                    1 => step["retry"] = json!({"max": 1, "delay": "5m", "on": ["all"]}),
+                    _ => {}
+                }
+                step
+            }
+            11 if self.start == Start::Sync && depth == 0 && !self.answered => {
+                self.answered = true;
+                json!({"id": id, "respond": {"status": 201, "body": id}})
+            }
+            9..=11 => json!({"id": id, "action": "events.emit", "with": {"name": "go", "data": 1}}),
+            12 => json!({"id": id, "forEach": [1, 2, 3], "steps": self.list(depth + 1)}),
+            13 => json!({"id": id, "forEach": [1, 2, 3], "concurrency": 2, "steps": self.list(depth + 1)}),
+            14 => json!({"id": id, "repeat": {"max": 2, "delay": self.chance.pick(&["1s", "15m"])},
+                         "steps": self.list(depth + 1)}),
+            15 | 16 => json!({"id": id, "parallel": {"a": self.list(depth + 1), "b": self.list(depth + 1)}}),
+            17 => json!({"id": id, "steps": self.list(depth + 1), "timeout": "50m",
+                         "retry": {"max": 1, "delay": "2s", "on": ["all"]}, "onError": [self.act(None)]}),
+            18 => json!({"id": id, "if": self.condition(), "then": self.list(depth + 1),
+                         "else": self.list(depth + 1)}),
+            19 => json!({"id": id, "switch": "execution.attempt", "cases": {"1": self.list(depth + 1)},
+                         "default": self.list(depth + 1)}),
+            _ => json!({"id": id, "steps": [self.act(None), {"id": self.id(), "fail": "oh"}],
+                        "onError": "continue"}),
+        }
+    }
+
+    fn condition(&self) -> String {
+        match self.start {
+            Start::Manual => "execution.attempt == 1".to_owned(),
+            Start::Async | Start::Sync => format!("{K} == 0"),
+        }
+    }
+
+    fn concurrency(&mut self) -> Value {
+        let limit = self.chance.pick(&[1, 1, 2]);
+        let policies: &[&str] = match self.start {
+            Start::Sync => &["skip", "cancelRunning"],
+            _ => &["queue", "queue", "skip", "cancelRunning"],
+        };
+        let mut concurrency = json!({"limit": limit, "policy": self.chance.pick(policies)});
+        if self.start != Start::Manual && self.chance.one_in(2) {
+            concurrency["key"] = format!("${{{{ {K} }}}}").into();
+        }
+        concurrency
+    }
+
+    /// A step with an effect. It takes along what the one before it gave.
+    fn act(&mut self, before: Option<&str>) -> Value {
+        let id = self.id();
+        let once = self.chance.one_in(6);
+        let mut with = json!({"method": "POST", "url": address(&id, once)});
+        if let Some(before) = before {
+            with["body"] = format!("${{{{ steps.{before}.results }}}}").into();
+        }
+        let mut step = json!({"id": id, "action": "http.request", "with": with});
+        if once {
+            step["onInterrupt"] = "fail".into();
+        }
+        if self.chance.one_in(3) {
+            step["retry"] = json!({"max": self.chance.below(2) + 1, "delay": self.chance.pick(&["1s", "5m"]),
+                                   "on": ["all"]});
+        }
+        if self.chance.one_in(3) {
+            step["timeout"] = "20s".into();
+        }
+        if self.chance.one_in(4) {
+            let id = self.id();
+            step["undo"] = json!([{"id": id, "action": "http.request",
+                "with": {"method": "POST", "url": address(&id, false)}}]);
+        }
+        match self.chance.below(4) {
+            0 => step["onError"] = "continue".into(),
+            1 => {
+                let id = self.id();
+                step["onError"] = json!([{"id": id, "set": {id.as_str(): "${{ error.kind }}"}}]);
+            }
+            _ => {}
+        }
+        step
+    }
+}
+
+/// Where the effect of a step goes, with what the oracle has to know of it.
+fn address(id: &str, once: bool) -> String {
+    let tail = if once { "/once" } else { "" };
+    format!("http://sim/${{{{ execution.id }}}}/{id}{tail}")
+}

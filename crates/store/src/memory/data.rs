@@ -1,0 +1,319 @@
+//! Executions, and what belongs to their acceptance.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use jiff::Timestamp;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, Status};
+
+use crate::Error;
+use crate::contract::{
+    Accept, Accepted, Address, Already, Append, Definition, ExecutionRow, NewExecution, Outcomes, PollEntry,
+    PollStanding, PollWrite, Prune, PruneRule, Sending, Sent, StateEntry, Subscription, Wait, Watermark,
+};
+
+/// The most characters of an error in a list.
+const ERROR_CHARS: usize = 500;
+
+/// All that is kept.
+#[derive(Default)]
+pub(super) struct Data {
+    /// With the number under which each was last put.
+    definitions: HashMap<DefinitionHash, (Definition, u64)>,
+    pub(super) executions: BTreeMap<ExecutionId, Kept>,
+    keys: BTreeSet<(ExecutionId, AutomationId, String)>,
+    owners: HashMap<(AutomationId, String), ExecutionId>,
+    sendings: HashMap<(AutomationId, [u8; 32]), (Sent, Timestamp)>,
+    pub(super) watermarks: BTreeMap<AutomationId, Watermark>,
+    pub(super) addresses: BTreeMap<AutomationId, Address>,
+    pub(super) polls: BTreeMap<AutomationId, Poll>,
+    pub(super) subscriptions: BTreeMap<String, Subscription>,
+    pub(super) state: BTreeMap<(String, String), StateEntry>,
+    /// The version that was given last.
+    pub(super) version: u64,
+    pub(super) secret: Option<[u8; 32]>,
+    /// A number for whatever has to be told apart by its order.
+    sequence: u64,
+    pub(super) writes: u64,
+}
+
+/// An execution.
+pub(super) struct Kept {
+    pub(super) row: ExecutionRow,
+    pub(super) holds: bool,
+    pub(super) events: Vec<Event>,
+    pub(super) logs: Vec<LogLine>,
+    pub(super) waits: Vec<Wait>,
+}
+
+/// A poll.
+pub(super) struct Poll {
+    pub(super) standing: PollStanding,
+    /// What it has seen, with the number of the poll that saw it last.
+    pub(super) keys: HashMap<String, u64>,
+    pub(super) entries: VecDeque<PollEntry>,
+}
+
+pub(super) fn invalid(reason: impl Into<String>) -> Error {
+    Error::Invalid { reason: reason.into() }
+}
+
+impl Data {
+    fn next(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    pub(super) fn put_definition(&mut self, definition: Definition) {
+        let number = self.next();
+        self.definitions.insert(definition.hash, (definition, number));
+    }
+
+    pub(super) fn definition(&self, hash: DefinitionHash) -> Option<Definition> {
+        self.definitions.get(&hash).map(|(definition, _)| definition.clone())
+    }
+
+    pub(super) fn accept(&mut self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+        accept.poll.as_ref().map_or(Ok(()), check_poll)?;
+        // First what becomes of each, then all of it: where one is refused nothing was changed.
+        let mut batch = Batch::default();
+        let mut accepted = Vec::with_capacity(accept.executions.len());
+        for new in &accept.executions {
+            accepted.push(self.judge(new, &mut batch)?);
+        }
+        let taken = accept.executions.iter().zip(&accepted).filter(|(_, one)| **one == Accepted::New);
+        taken.for_each(|(new, _)| self.take(new.clone()));
+        if let Some(watermark) = accept.watermark.clone() {
+            self.watermarks.insert(watermark.automation.clone(), watermark);
+        }
+        accept.poll.clone().into_iter().for_each(|poll| self.put_poll(poll));
+        Ok(accepted)
+    }
+
+    fn judge(&self, new: &NewExecution, batch: &mut Batch) -> Result<Accepted, Error> {
+        let Event::Started { at, automation, definition, .. } = &new.started else {
+            return Err(invalid("the first event of an execution must be `started`"));
+        };
+        if new.sendings.len() > Sending::MAX {
+            return Err(invalid(format!("an execution has at most {} names", Sending::MAX)));
+        }
+        if !self.definitions.contains_key(definition) {
+            return Err(Error::NoSuchDefinition(*definition));
+        }
+        for Sending { key, content, .. } in &new.sendings {
+            let name = (automation.clone(), *key);
+            let before = batch.sendings.get(&name).copied();
+            if let Some(sent) = before.or_else(|| self.sent(automation, *key, *at)) {
+                let differs = sent.differs(*content);
+                let first = sent.execution;
+                return Ok(if differs { Accepted::Mismatch(first) } else { Accepted::Duplicate(first) });
+            }
+        }
+        if let Some(key) = &new.key {
+            let name = (automation.clone(), key.clone());
+            if let Some(first) = batch.owners.get(&name).or_else(|| self.owners.get(&name)) {
+                return Ok(Accepted::Duplicate(*first));
+            }
+            batch.owners.insert(name, new.id);
+        }
+        if self.executions.contains_key(&new.id) || !batch.ids.insert(new.id) {
+            return Err(Error::Exists(new.id));
+        }
+        for Sending { key, content, .. } in &new.sendings {
+            let sent = Sent { execution: new.id, content: *content };
+            batch.sendings.insert((automation.clone(), *key), sent);
+        }
+        Ok(Accepted::New)
+    }
+
+    fn take(&mut self, new: NewExecution) {
+        let Event::Started { at, automation, definition, origin, .. } = &new.started else { return };
+        let mut row = ExecutionRow {
+            id: new.id,
+            automation: automation.clone(),
+            definition: *definition,
+            origin: origin.clone(),
+            status: if new.begins { Status::Running } else { Status::Queued },
+            started_at: *at,
+            finished_at: None,
+            error: None,
+            events: 1,
+        };
+        if let Some(key) = new.key {
+            self.keys.insert((new.id, row.automation.clone(), key.clone()));
+            self.owners.insert((row.automation.clone(), key), new.id);
+        }
+        for Sending { key, content, until } in new.sendings {
+            let sent = Sent { execution: new.id, content };
+            self.sendings.insert((row.automation.clone(), key), (sent, until));
+        }
+        let Already { events: already, logs } = new.already;
+        if let Some(Event::Finished { at, outcome }) = already.last() {
+            row.status = outcome.status();
+            ended(&mut row, *at, outcome);
+        } else if !already.is_empty() {
+            row.status = Status::Running;
+        }
+        row.events += u32::try_from(already.len()).unwrap_or(u32::MAX);
+        let events = std::iter::once(new.started).chain(already).collect();
+        self.executions.insert(new.id, Kept { row, holds: false, events, logs, waits: Vec::new() });
+    }
+
+    pub(super) fn append(&mut self, append: &Append) -> Result<(), Error> {
+        append.waits.as_deref().map_or(Ok(()), check_waits)?;
+        self.check_state(&append.state)?;
+        let id = append.execution;
+        let kept = self.executions.get_mut(&id).ok_or(Error::NoSuchExecution(id))?;
+        if append.first != kept.row.events {
+            return Err(Error::Conflict { execution: id, expected: append.first, found: kept.row.events });
+        }
+        kept.row.status = append.status;
+        kept.holds = append.holds && append.status == Status::Waiting;
+        if !append.status.is_terminal() {
+            (kept.row.finished_at, kept.row.error) = (None, None);
+        } else if let Some(Event::Finished { at, outcome }) = append.events.last() {
+            ended(&mut kept.row, *at, outcome);
+        }
+        kept.row.events += u32::try_from(append.events.len()).unwrap_or(u32::MAX);
+        kept.events.extend(append.events.iter().cloned());
+        kept.logs.extend(append.logs.iter().cloned());
+        if let Some(mut waits) = append.waits.clone() {
+            waits.sort_unstable_by(|one, other| one.step.cmp(&other.step));
+            kept.waits = waits;
+        }
+        if append.status.is_terminal() {
+            kept.waits.clear();
+        }
+        self.put_state(append.state.clone());
+        Ok(())
+    }
+
+    fn put_poll(&mut self, write: PollWrite) {
+        let number = self.next();
+        let poll = self.polls.entry(write.automation).or_insert_with(|| Poll {
+            standing: write.standing.clone(),
+            keys: HashMap::new(),
+            entries: VecDeque::new(),
+        });
+        poll.standing = write.standing;
+        if write.forget {
+            poll.keys.clear();
+        }
+        poll.keys.extend(write.keys.into_iter().map(|key| (key, number)));
+        if poll.keys.len() > PollWrite::MAX_KEYS {
+            let mut by_age: Vec<(u64, String)> =
+                poll.keys.drain().map(|(key, number)| (number, key)).collect();
+            by_age.sort_unstable_by(|one, other| other.cmp(one));
+            by_age.truncate(PollWrite::MAX_KEYS);
+            poll.keys.extend(by_age.into_iter().map(|(number, key)| (key, number)));
+        }
+        poll.entries.extend(write.entry);
+        while poll.entries.len() > PollWrite::MAX_ENTRIES as usize {
+            poll.entries.pop_front();
+        }
+    }
+
+    pub(super) fn sent(&self, automation: &AutomationId, key: [u8; 32], now: Timestamp) -> Option<Sent> {
+        let (sent, until) = self.sendings.get(&(automation.clone(), key))?;
+        (*until > now).then_some(*sent)
+    }
+
+    pub(super) fn prune_sendings(&mut self, before: Timestamp, limit: u32) -> u64 {
+        let over = self.sendings.iter().filter(|(_, (_, until))| *until < before);
+        let over: Vec<_> = over.map(|(name, _)| name.clone()).take(limit as usize).collect();
+        over.iter().filter(|name| self.sendings.remove(name).is_some()).count() as u64
+    }
+
+    pub(super) fn prune(&mut self, filter: &Prune, limit: u32) -> u64 {
+        let fits = |row: &ExecutionRow| {
+            let outcome = match filter.outcome {
+                Outcomes::Any => true,
+                Outcomes::Succeeded => row.status == Status::Succeeded,
+                Outcomes::Other => row.status != Status::Succeeded,
+            };
+            row.status.is_terminal()
+                && outcome
+                && filter.automation.as_ref().is_none_or(|automation| *automation == row.automation)
+                && !filter.except.contains(&row.automation)
+        };
+        let rows = self.executions.values().map(|kept| &kept.row).filter(|row| fits(row));
+        let rows: Vec<&ExecutionRow> = match filter.rule {
+            PruneRule::Oldest => rows.collect(),
+            PruneRule::EndedBefore(at) => {
+                rows.filter(|row| row.finished_at.is_some_and(|ended| ended < at)).collect()
+            }
+            PruneRule::AllButNewest(count) => {
+                let mut newer: HashMap<&AutomationId, u32> = HashMap::new();
+                let newest_first = rows.rev().filter(|row| {
+                    let newer = newer.entry(&row.automation).or_default();
+                    *newer += 1;
+                    *newer > count
+                });
+                newest_first.collect::<Vec<_>>().into_iter().rev().collect()
+            }
+        };
+        let gone: Vec<ExecutionId> = rows.into_iter().take(limit as usize).map(|row| row.id).collect();
+        for id in &gone {
+            self.executions.remove(id);
+        }
+        self.forget_definitions();
+        gone.len() as u64
+    }
+
+    /// Those stay that an execution refers to, and the one that was put last for its Automation.
+    fn forget_definitions(&mut self) {
+        let used: HashSet<DefinitionHash> =
+            self.executions.values().map(|kept| kept.row.definition).collect();
+        let mut last: HashMap<AutomationId, u64> = HashMap::new();
+        for (definition, number) in self.definitions.values() {
+            let newest = last.entry(definition.automation.clone()).or_default();
+            *newest = (*newest).max(*number);
+        }
+        self.definitions.retain(|hash, (definition, number)| {
+            used.contains(hash) || last.get(&definition.automation) == Some(number)
+        });
+    }
+
+    pub(super) fn prune_keys(&mut self, before: Timestamp, limit: u32) -> u64 {
+        let before = ExecutionId::new(before, [0; 10]);
+        let old = self.keys.iter().take_while(|(id, ..)| *id < before);
+        let old = old.filter(|(id, ..)| !self.executions.contains_key(id)).take(limit as usize);
+        let old: Vec<_> = old.cloned().collect();
+        for key in &old {
+            self.keys.remove(key);
+            self.owners.remove(&(key.1.clone(), key.2.clone()));
+        }
+        old.len() as u64
+    }
+}
+
+/// What the list says of how an execution ended.
+fn ended(row: &mut ExecutionRow, at: Timestamp, outcome: &Outcome) {
+    row.finished_at = Some(at);
+    row.error = outcome.message().map(|message| message.chars().take(ERROR_CHARS).collect());
+}
+
+/// What those of a batch take that come before one.
+#[derive(Default)]
+struct Batch {
+    ids: HashSet<ExecutionId>,
+    owners: HashMap<(AutomationId, String), ExecutionId>,
+    sendings: HashMap<(AutomationId, [u8; 32]), Sent>,
+}
+
+fn check_waits(waits: &[Wait]) -> Result<(), Error> {
+    let steps: HashSet<&str> = waits.iter().map(|wait| wait.step.as_str()).collect();
+    if waits.len() > Wait::MAX || steps.len() < waits.len() {
+        return Err(invalid(format!("an execution has at most {} waits, and a step one", Wait::MAX)));
+    }
+    Ok(())
+}
+
+fn check_poll(poll: &PollWrite) -> Result<(), Error> {
+    if poll.keys.len() > PollWrite::MAX_KEYS {
+        return Err(invalid(format!("a poll sees at most {} things", PollWrite::MAX_KEYS)));
+    }
+    match poll.keys.iter().find(|key| key.len() > PollWrite::MAX_KEY_BYTES) {
+        Some(long) => Err(Error::TooLarge { bytes: long.len(), limit: PollWrite::MAX_KEY_BYTES }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,68 @@
+//! Lists of executions.
+
+use std::ops::Bound;
+
+use model::{ExecutionId, Status};
+
+use super::MAX_PAGE;
+use super::data::{Data, Kept};
+use crate::contract::{ExecutionFilter, ExecutionRow, Page, Resting, Wait};
+
+impl Data {
+    pub(super) fn list(&self, filter: &ExecutionFilter, page: Page) -> Vec<ExecutionRow> {
+        let fits = |row: &&ExecutionRow| {
+            filter.automation.as_ref().is_none_or(|automation| *automation == row.automation)
+                && (filter.status.is_empty() || filter.status.contains(&row.status))
+                && filter.since.is_none_or(|since| row.started_at >= since)
+                && filter.until.is_none_or(|until| row.started_at < until)
+                && filter.test.is_none_or(|test| row.origin.is_test() == test)
+        };
+        let before = page.before.map_or(Bound::Unbounded, Bound::Excluded);
+        let rows = self.executions.range((Bound::Unbounded, before)).rev().map(|(_, kept)| &kept.row);
+        rows.filter(fits).take(page.limit.min(MAX_PAGE) as usize).cloned().collect()
+    }
+
+    /// Those after `after`, oldest first.
+    fn after(&self, after: Option<ExecutionId>) -> impl Iterator<Item = &Kept> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.executions.range((after, Bound::Unbounded)).map(|(_, kept)| kept)
+    }
+
+    pub(super) fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Vec<ExecutionRow> {
+        let open = |kept: &&Kept| match kept.row.status {
+            Status::Waiting => kept.holds,
+            status => !status.is_terminal(),
+        };
+        let rows = self.after(after).filter(open).map(|kept| kept.row.clone());
+        rows.take(limit.min(MAX_PAGE) as usize).collect()
+    }
+
+    pub(super) fn unfinished_count(&self) -> u64 {
+        self.executions.values().filter(|kept| !kept.row.status.is_terminal()).count() as u64
+    }
+
+    pub(super) fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Vec<Resting> {
+        let waiting = self.after(after).filter(|kept| kept.row.status == Status::Waiting);
+        let resting = waiting.map(|kept| Resting {
+            execution: kept.row.id,
+            wake_at: kept.waits.iter().filter_map(|wait| wait.until).min(),
+            holds: kept.holds,
+        });
+        resting.take(limit.min(MAX_PAGE) as usize).collect()
+    }
+
+    /// The executions with steps whose waits are such, oldest execution first.
+    pub(super) fn waiting(
+        &self,
+        is_such: impl Fn(&Wait) -> bool,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Vec<(ExecutionId, String)> {
+        let all = self.executions.values().flat_map(|kept| {
+            let such = kept.waits.iter().filter(|wait| is_such(wait));
+            such.map(|wait| (kept.row.id, wait.step.clone()))
+        });
+        let rest = all.filter(|found| after.as_ref().is_none_or(|after| found > after));
+        rest.take(limit.min(MAX_PAGE) as usize).collect()
+    }
+}

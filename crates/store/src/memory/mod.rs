@@ -1,0 +1,327 @@
+//! A store in memory, for tests: it keeps the whole contract, but not beyond the process. What was opened anew on the same
+//! [`Memory`] is what a daemon finds after a crash.
+
+mod data;
+mod faults;
+mod lists;
+mod values;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use data::Data;
+pub use faults::{Asked, End, Fate, Faults};
+use jiff::Timestamp;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+
+use crate::Error;
+use crate::contract::{
+    Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
+    Subscription, Wait, Watermark,
+};
+
+/// The most rows of a page.
+const MAX_PAGE: u32 = 1000;
+
+/// What stores in memory keep. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Memory(Arc<Mutex<Data>>);
+
+impl Memory {
+    /// Opens a store over it.
+    #[must_use]
+    pub fn open(&self) -> MemoryStore {
+        self.open_with(Arc::new(NoFaults))
+    }
+
+    /// Opens a store over it whose reads and writes fare as a test says.
+    #[must_use]
+    pub fn open_with(&self, faults: Arc<dyn Faults>) -> MemoryStore {
+        MemoryStore {
+            memory: self.clone(),
+            faults,
+            closed: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
+        }
+    }
+
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A store in memory.
+pub struct MemoryStore {
+    memory: Memory,
+    faults: Arc<dyn Faults>,
+    closed: AtomicBool,
+    /// Set once a commit is in doubt: nothing is written after it.
+    poisoned: AtomicBool,
+}
+
+impl MemoryStore {
+    async fn read<T>(&self, read: impl FnOnce(&Data) -> T + Send) -> Result<T, Error> {
+        faults::fare(self.faults.fate(Asked::Read), || Ok(())).await?;
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        Ok(read(&self.memory.data()))
+    }
+
+    async fn write<T>(
+        &self,
+        asked: Asked<'_>,
+        write: impl FnOnce(&mut Data) -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
+        let fate = self.faults.fate(asked);
+        let done = faults::fare(fate, || {
+            if self.closed.load(Ordering::Relaxed) {
+                return Err(Error::Closed);
+            }
+            if self.poisoned.load(Ordering::Relaxed) {
+                return Err(Error::Poisoned { reason: faults::REASON.to_owned() });
+            }
+            let mut data = self.memory.data();
+            let done = write(&mut data)?;
+            data.writes += 1;
+            Ok(done)
+        });
+        let done = done.await;
+        if done.as_ref().is_err_and(Error::outcome_unknown) {
+            self.poisoned.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+/// All goes well.
+struct NoFaults;
+
+impl Faults for NoFaults {
+    fn fate(&self, _: Asked<'_>) -> Fate {
+        Fate::GOES
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
+        self.write(Asked::Write, |data| {
+            data.put_definition(definition);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+        self.read(|data| data.definition(hash)).await
+    }
+
+    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+        self.write(Asked::Accept(accept), |data| data.accept(accept)).await
+    }
+
+    async fn append(&self, append: &Append) -> Result<(), Error> {
+        self.write(Asked::Append(append), |data| data.append(append)).await
+    }
+
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        self.read(|data| data.executions.get(&id).map(|kept| kept.events.clone())).await
+    }
+
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        self.read(|data| data.executions.get(&id).map(|kept| kept.row.clone())).await
+    }
+
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
+        self.read(|data| data.list(filter, page)).await
+    }
+
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
+        self.read(|data| {
+            let logs = data.executions.get(&id).map(|kept| kept.logs.iter());
+            let page = logs.into_iter().flatten().skip(after as usize).take(limit.min(MAX_PAGE) as usize);
+            page.cloned().collect()
+        })
+        .await
+    }
+
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
+        self.read(|data| data.unfinished(after, limit)).await
+    }
+
+    async fn unfinished_count(&self) -> Result<u64, Error> {
+        self.read(|data| data.unfinished_count()).await
+    }
+
+    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
+        self.read(|data| data.resting(after, limit)).await
+    }
+
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+        self.read(|data| data.executions.get(&execution).map(|kept| kept.waits.clone()).unwrap_or_default())
+            .await
+    }
+
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error> {
+        self.read(|data| data.waiting(|wait| wait.event.as_deref() == Some(name), after, limit)).await
+    }
+
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
+        self.read(|data| data.waiting(|wait| wait.child == Some(child), None, 1).pop()).await
+    }
+
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
+        self.read(|data| data.state_entry(scope, key)).await
+    }
+
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
+        self.read(|data| keys.iter().map(|key| data.state_entry(scope, key)).collect()).await
+    }
+
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
+        self.read(|data| data.list_state(scope, after, limit)).await
+    }
+
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.write(Asked::Write, |data| {
+            data.check_state(&writes)?;
+            data.put_state(writes);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune_state(before, limit))).await
+    }
+
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.write(Asked::Write, |data| Ok(*data.secret.get_or_insert(fresh))).await
+    }
+
+    async fn addresses(&self) -> Result<Vec<Address>, Error> {
+        self.read(|data| data.addresses.values().cloned().collect()).await
+    }
+
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
+        self.write(Asked::Write, |data| {
+            let addresses = addresses.into_iter();
+            data.addresses.extend(addresses.map(|address| (address.automation.clone(), address)));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
+        self.read(|data| data.watermarks.values().cloned().collect()).await
+    }
+
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+        self.read(|data| {
+            data.polls.iter().map(|(automation, poll)| (automation.clone(), poll.standing.clone())).collect()
+        })
+        .await
+    }
+
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.read(|data| {
+            let poll = data.polls.get(automation);
+            keys.iter().map(|key| poll.is_some_and(|poll| poll.keys.contains_key(key))).collect()
+        })
+        .await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        self.read(|data| {
+            let entries = data.polls.get(automation).map(|poll| poll.entries.iter().rev());
+            entries.into_iter().flatten().take(limit as usize).cloned().collect()
+        })
+        .await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        self.read(|data| data.subscriptions.values().cloned().collect()).await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        self.write(Asked::Write, |data| {
+            data.subscriptions.insert(subscription.id.clone(), subscription);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
+        self.write(Asked::Write, |data| {
+            data.subscriptions.remove(id);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune(&filter, limit))).await
+    }
+
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune_keys(before, limit))).await
+    }
+
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error> {
+        self.read(|data| data.sent(automation, key, now)).await
+    }
+
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(Asked::Write, |data| Ok(data.prune_sendings(before, limit))).await
+    }
+
+    async fn tidy(&self) -> Result<u64, Error> {
+        self.write(Asked::Write, |_| Ok(0)).await
+    }
+
+    fn room(&self) -> Room {
+        self.faults.room()
+    }
+
+    async fn info(&self) -> Result<Info, Error> {
+        let weakened = vec!["it is in memory: nothing is kept beyond the process".to_owned()];
+        let (engine, location) = ("memory".to_owned(), "memory".to_owned());
+        let room = self.room();
+        let (bytes, used, blob_bytes, max_bytes) = (0, 0, 0, None);
+        self.read(|_| Info {
+            engine,
+            location,
+            schema: 1,
+            bytes,
+            used,
+            blob_bytes,
+            max_bytes,
+            room,
+            weakened,
+        })
+        .await
+    }
+
+    fn metrics(&self) -> Metrics {
+        let writes = self.memory.data().writes;
+        Metrics { writes, commits: writes, last_batch: writes.min(1), ..Metrics::default() }
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        self.closed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
