@@ -43,6 +43,9 @@ use crate::services::Services;
 /// The most time that the closing steps (`onError`, `finally`) of an execution that ran out of time have.
 const CLOSING_TIME: std::time::Duration = std::time::Duration::from_secs(300);
 
+/// How long a deadline that was put off is not looked at again.
+const PUT_OFF: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// A live execution.
 pub(crate) struct Run {
     pub(crate) deployed: Arc<Deployed>,
@@ -393,13 +396,16 @@ impl Run {
     /// Comes back when the nearest deadline passes; never where there is none.
     pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
         let Some(context) = context else { return std::future::pending().await };
+        let mut least = std::time::Duration::ZERO;
         loop {
-            let (at, depth) = self.deadline(context);
-            if self.services.clock.steady_now() >= at {
+            let ((at, depth), now) = (self.deadline(context), self.services.clock.steady_now());
+            if now >= at {
                 return Exit::Expired(depth);
             }
-            // Meanwhile a pause beside it may put it off.
-            self.services.clock.sleep_until_steady(at).await;
+            // Meanwhile a pause beside it may put it off for as long as it lasts. With little time left, that must not
+            // become a look at every moment.
+            self.services.clock.sleep_until_steady(at.max(now.after(least))).await;
+            least = PUT_OFF;
         }
     }
 }
