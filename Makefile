@@ -115,8 +115,8 @@ comma := ,
 PEER_NAMES := $(subst $(comma), ,$(PEERS))
 
 bench: $(PEER_NAMES:%=$(TARGET)/peers/%/node_modules) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red, PEERS=n8n, …)
-	$(CARGO) build --release --locked -p cli -p bench --bin cogwork --bin bench
-	$(TARGET)/release/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
+	$(CARGO) build --profile dist --locked -p cli -p bench --bin cogwork --bin bench
+	$(TARGET)/dist/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 $(TARGET)/peers/%/node_modules: bench/peers/%/package.json # Other engines, for comparison: from npm, by name and version.
 	@command -v npm >/dev/null || { echo 'other engines need Node.js 20 or later with npm' >&2; exit 1; }

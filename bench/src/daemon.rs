@@ -128,7 +128,7 @@ fn program() -> Result<PathBuf, Error> {
     if program.is_file() {
         return Ok(program);
     }
-    let command = "cargo build --release -p cli --bin cogwork";
+    let command = "cargo build --profile dist -p cli --bin cogwork";
     Err(Error::Server(format!("there is no `{}`; build it with `{command}`", program.display())))
 }
 
