@@ -286,7 +286,11 @@ impl Run {
                 let message = format!("the execution took longer than its timeout of {timeout}");
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }
-            Err(Exit::Cancelled) => return Ok(Outcome::Cancelled { reason: self.cancelled.reason() }),
+            Err(Exit::Cancelled) => {
+                // Who was first to end it is in the log, whoever asked again since.
+                let first = self.journal.cancelling();
+                return Ok(Outcome::Cancelled { reason: first.unwrap_or_else(|| self.cancelled.reason()) });
+            }
             Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
         };
         let Some(outputs) = &self.deployed.automation.outputs else {

@@ -22,6 +22,7 @@ mod executions;
 mod files;
 mod flow;
 mod forecast;
+mod found;
 mod hiding;
 mod hooks;
 mod intake;

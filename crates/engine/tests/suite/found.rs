@@ -1,0 +1,124 @@
+//! Faults that seeds of the simulation found, each by its rule.
+
+use std::time::Duration;
+
+use engine::{Engine, Notice};
+use model::{Event, ExecutionId};
+
+use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
+
+async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
+    soon(async {
+        while engine.standing(id).await.expect("it is known").turn.is_none() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+async fn rests(engine: &Engine) {
+    soon(async {
+        while engine.status().resting == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_is_cancelled_while_it_waits_its_turn_gives_nobody_a_place() {
+    let mut peer = Peer::new().await;
+    let text = format!("concurrency: {{limit: 1}}\n{}", manual(&call("a", &peer.base, "/a")));
+    let project = Project::with(&text);
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    waits_its_turn(&engine, second).await;
+    let third = start_with(&engine, "{}").await;
+    waits_its_turn(&engine, third).await;
+    assert!(engine.cancel(second, "not needed").await.expect("it is asked"));
+    assert_eq!(end(&engine, second).await, "cancelled: not needed");
+    waits_its_turn(&engine, third).await;
+    assert!(peer.asked_already().is_none(), "the first still has the place");
+    held.answer(200, "1").await;
+    soon(engine.wait(first)).await.expect("it ends");
+    peer.asked().await.answer(200, "1").await;
+    soon(engine.wait(third)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
+    let mut peer = Peer::new().await;
+    let inner = call("a", &peer.base, "/a").replace("\n  ", "\n      ").replacen("  -", "      -", 1);
+    let steps =
+        format!("  - id: all\n    retry: {{max: 1, delay: 5m}}\n    steps:\n{inner}      - wait: 1h\n");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(503, "no").await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(300));
+    peer.asked().await.answer(200, "1").await;
+    rests(&engine).await;
+    crash(engine).await;
+    let engine = project.start().await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(3600));
+    assert_eq!(end(&engine, id).await, "null");
+    assert!(peer.asked_already().is_none(), "what succeeded is not done again");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_rests_in_its_closing_steps_is_cancelled_once() {
+    let text = format!("finally:\n  - wait: 1h\n{}", manual("  - waitFor: {event: never}\n"));
+    let project = Project::with(&text);
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    assert!(engine.cancel(id, "enough").await.expect("it is asked"));
+    let due = engine.clock().now() + Duration::from_secs(3600);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    assert!(engine.cancel(id, "really").await.expect("it is asked"));
+    project.clock.advance(Duration::from_secs(3600));
+    assert_eq!(end(&engine, id).await, "cancelled: enough");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_try_that_came_due_while_another_branch_worked_is_made() {
+    let mut peer = Peer::new().await;
+    let branch = |id: &str, more: &str| {
+        let one = call(id, &peer.base, &format!("/{id}"));
+        let one = one.replace("\n  ", "\n          ").replacen("  -", "          -", 1);
+        format!("        {id}:\n{one}{more}")
+    };
+    let retry = "            retry: {max: 1, delay: 5m}\n";
+    let steps = format!("  - id: both\n    parallel:\n{}{}", branch("a", retry), branch("b", ""));
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let mut notices = engine.subscribe();
+    let (one, two) = (peer.asked().await, peer.asked().await);
+    let (a, b) = if one.line == "POST /a" { (one, two) } else { (two, one) };
+    a.answer(503, "no").await;
+    soon(async {
+        let is_retry = |event: &Event| matches!(event, Event::StepRetry { .. });
+        loop {
+            if let Notice::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come")
+                && events.iter().any(is_retry)
+            {
+                break;
+            }
+        }
+    })
+    .await;
+    project.clock.advance(Duration::from_secs(600));
+    b.answer(200, "1").await;
+    let again = peer.asked().await;
+    assert_eq!(again.line, "POST /a");
+    again.answer(200, "2").await;
+    assert!(!end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
