@@ -18,7 +18,7 @@ use super::gate::Place;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::lasting::lasting;
-use crate::run::{Cancellation, Journal, Progress, Run, Surroundings};
+use crate::run::{Activity, Cancellation, Journal, Progress, Run, Surroundings};
 use crate::services::Services;
 use crate::told::Start;
 
@@ -341,6 +341,7 @@ impl Services {
             undos: Mutex::default(),
             progress,
             cancelled: Cancellation::default(),
+            activity: Activity::default(),
         });
         state.live.insert(id, run.clone());
         drop(state);

@@ -181,6 +181,7 @@ impl Services {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
+                        run.activity.note_came();
                         self.committed(&run.journal).await?;
                         return Ok(new);
                     }

@@ -8,7 +8,7 @@ use model::value::Value;
 
 use super::scope::Scope;
 use super::step::Context;
-use super::{Exit, Run};
+use super::{Activity, Exit, Run};
 use crate::plan::BlockGraph;
 
 impl Run {
@@ -49,7 +49,7 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let mut waiting = graph.waiting_counts();
-        let mut running = Side::new();
+        let mut running = Side::new(&self.activity);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
         let start = |index: usize, mut branch: Scope| {
@@ -59,7 +59,6 @@ impl Run {
                 self.journal.barrier().await?;
                 Ok((index, branch, value))
             }
-            .boxed()
         };
         for index in ready {
             running.push(start(index, scope.fork()));
@@ -87,15 +86,21 @@ pub(super) struct Side<'a, T> {
     /// How many pause, so that they end only when they are taken up again. They keep their places.
     resting: usize,
     parked: bool,
+    activity: &'a Activity,
 }
 
-impl<'a, T> Side<'a, T> {
-    pub(super) fn new() -> Self {
-        Self { running: FuturesUnordered::new(), resting: 0, parked: false }
+impl<'a, T: 'a> Side<'a, T> {
+    pub(super) fn new(activity: &'a Activity) -> Self {
+        Self { running: FuturesUnordered::new(), resting: 0, parked: false, activity }
     }
 
-    pub(super) fn push(&mut self, future: BoxFuture<'a, Result<T, Exit>>) {
-        self.running.push(future);
+    pub(super) fn push(&mut self, future: impl Future<Output = Result<T, Exit>> + Send + 'a) {
+        let busy = self.activity.begin();
+        let way = async move {
+            let _busy = busy;
+            future.await
+        };
+        self.running.push(way.boxed());
     }
 
     /// How many have begun and not ended, those that pause included.
@@ -110,6 +115,7 @@ impl<'a, T> Side<'a, T> {
 
     /// The next one that ends; `None` when all have.
     pub(super) async fn next(&mut self) -> Result<Option<T>, Exit> {
+        let _pausing = self.activity.pause();
         loop {
             match self.running.next().await {
                 None if self.parked => return Err(Exit::Parked),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Block, ForEachStep, RepeatStep, Step};
 use model::value::{Map, Value};
@@ -37,7 +36,7 @@ impl Run {
         }
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
-        let mut running = Side::new();
+        let mut running = Side::new(&self.activity);
         let mut upcoming = items.iter().enumerate();
         loop {
             while running.len() < each.concurrency as usize && !running.parked() {
@@ -45,15 +44,12 @@ impl Run {
                 let mut branch = scope.fork();
                 bind_item(&mut branch, each, index, item);
                 let context = context.turn(index);
-                running.push(
-                    async move {
-                        let value = self.turn(each, &mut branch, &context).await?;
-                        // As in a graph: the other turns may take as long as they like.
-                        self.journal.barrier().await?;
-                        Ok((index, branch, value))
-                    }
-                    .boxed(),
-                );
+                running.push(async move {
+                    let value = self.turn(each, &mut branch, &context).await?;
+                    // As in a graph: the other turns may take as long as they like.
+                    self.journal.barrier().await?;
+                    Ok((index, branch, value))
+                });
             }
             let Some((index, branch, value)) = running.next().await? else { break };
             results[index] = Some((branch, value));
@@ -199,18 +195,15 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut running = Side::new();
+        let mut running = Side::new(&self.activity);
         for (index, (_, block)) in branches.iter().enumerate() {
             let mut branch = scope.fork();
-            running.push(
-                async move {
-                    let value = self.block(block, &mut branch, context).await?;
-                    // As in a graph: the other branches may take as long as they like.
-                    self.journal.barrier().await?;
-                    Ok((index, branch, value))
-                }
-                .boxed(),
-            );
+            running.push(async move {
+                let value = self.block(block, &mut branch, context).await?;
+                // As in a graph: the other branches may take as long as they like.
+                self.journal.barrier().await?;
+                Ok((index, branch, value))
+            });
         }
         let mut ended: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(branches.len()).collect();

@@ -5,6 +5,7 @@
 //! committed; pure steps ride along with the next commit, since doing them again changes nothing.
 
 mod action;
+mod activity;
 mod ahead;
 mod block;
 mod call;
@@ -30,6 +31,7 @@ use model::value::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use activity::Activity;
 pub(crate) use code::{level, to_action_error};
 pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
 pub(crate) use moment::Secret;
@@ -60,6 +62,7 @@ pub(crate) struct Run {
     pub(crate) undos: Mutex<Vec<Undo>>,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
+    pub(crate) activity: Activity,
 }
 
 /// How far an execution has come, for whoever waits.
@@ -156,6 +159,7 @@ impl Run {
     /// Carries the execution to its end, or as far as this process may. `holds` says whether it keeps a place among
     /// others while it rests.
     pub(crate) async fn execute(&self, holds: bool) -> Carried {
+        let _busy = self.activity.begin();
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
             None => self.to_the_end().await,

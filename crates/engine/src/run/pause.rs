@@ -23,6 +23,15 @@ const SLEPT_THROUGH: Duration = Duration::from_secs(2);
 /// The most bytes of an event's name.
 const MAX_EVENT_NAME: usize = 200;
 
+/// What ends a pause.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// Its time alone.
+    OnTime,
+    /// Its time, or that something came, which may not be for it.
+    WhenSomethingComes,
+}
+
 impl Run {
     /// Sleeps on the engine's clock; comes back early where the execution may not go on.
     async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
@@ -48,9 +57,38 @@ impl Run {
             return Ok(());
         }
         if left > SLEPT_THROUGH {
-            return Err(Exit::Resting);
+            return self.pause_beside(Some(due), Ends::OnTime, context).await;
         }
         self.sleep_until(due, context).await
+    }
+
+    /// Comes back when a pause is over; lets the execution rest once all of it pauses.
+    async fn pause_beside(
+        &self,
+        due: Option<Due>,
+        ends: Ends,
+        context: Option<&Context>,
+    ) -> Result<(), Exit> {
+        let (all_pause, came) = (self.activity.all_pause(), self.activity.came());
+        tokio::pin!(all_pause, came);
+        all_pause.as_mut().enable();
+        came.as_mut().enable();
+        let _pausing = self.activity.pause();
+        if self.activity.is_at_rest() {
+            return Err(Exit::Resting);
+        }
+        let over = async {
+            match due {
+                Some(due) => self.sleep_until(due, context).await,
+                None => self.sleep_until(Due::After(Steady::NEVER), context).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = all_pause => Err(Exit::Resting),
+            over = over => over,
+            () = came, if ends == Ends::WhenSomethingComes => Ok(()),
+        }
     }
 
     /// Comes back when it is time for the next try of a step, or of the whole execution where `key` is empty.
@@ -115,16 +153,21 @@ impl Run {
         if self.journal.pause(key).is_none() {
             self.wait_begins(step, wait, key, scope, context).await?;
         }
-        while let Some(signal) = self.journal.next_signal(key) {
-            if lets_through(wait, &signal, scope)? {
-                return Ok(signal.data);
+        loop {
+            while let Some(signal) = self.journal.next_signal(key) {
+                if lets_through(wait, &signal, scope)? {
+                    return Ok(signal.data);
+                }
             }
+            let due = self.journal.pause_due(key);
+            if due.is_some_and(|due| self.left(due).is_zero()) {
+                break;
+            }
+            self.pause_beside(due, Ends::WhenSomethingComes, Some(context)).await?;
         }
-        let is_over = self.journal.pause_due(key).is_some_and(|due| self.left(due).is_zero());
-        match (is_over, wait.on_timeout) {
-            (false, _) => Err(Exit::Resting),
-            (true, OnTimeout::Continue) => Ok(Value::Null),
-            (true, OnTimeout::Fail) => {
+        match wait.on_timeout {
+            OnTimeout::Continue => Ok(Value::Null),
+            OnTimeout::Fail => {
                 let limit = model::units::format_duration(step.timeout.unwrap_or_default());
                 let what = match &wait.on {
                     WaitOn::Event { .. } => "no event came",

@@ -87,7 +87,7 @@ async fn what_rests_in_its_closing_steps_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn a_try_that_came_due_while_another_branch_worked_is_made() {
+async fn a_try_that_is_due_while_another_branch_works_is_made() {
     let mut peer = Peer::new().await;
     let branch = |id: &str, more: &str| {
         let one = call(id, &peer.base, &format!("/{id}"));
@@ -114,11 +114,50 @@ async fn a_try_that_came_due_while_another_branch_worked_is_made() {
         }
     })
     .await;
-    project.clock.advance(Duration::from_secs(600));
-    b.answer(200, "1").await;
+    project.clock.advance(Duration::from_secs(300));
     let again = peer.asked().await;
-    assert_eq!(again.line, "POST /a");
+    assert_eq!(again.line, "POST /a", "the other branch need not end for it");
     again.answer(200, "2").await;
+    b.answer(200, "1").await;
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does() {
+    for (pause, emits) in [("wait: 5m", false), ("waitFor: {event: go}", true)] {
+        let mut peer = Peer::new().await;
+        let block = |id: &str| {
+            let one = call(id, &peer.base, &format!("/{id}"));
+            one.replace("\n  ", "\n          ").replacen("  -", "          -", 1)
+        };
+        let steps = format!(
+            "  - parallel:\n        a:\n          - {pause}\n{}        b:\n{}",
+            block("a"),
+            block("b")
+        );
+        let project = Project::with(&manual(&steps));
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        let b = peer.asked().await;
+        assert_eq!(b.line, "POST /b");
+        if emits {
+            soon(async {
+                while engine.emit("go", model::Value::Null, None).await.expect("it is sent") == 0 {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+        } else {
+            let due = engine.clock().now() + Duration::from_secs(300);
+            soon(project.clock.somebody_sleeps_until(due)).await;
+            project.clock.advance(Duration::from_secs(300));
+        }
+        let a = peer.asked().await;
+        assert_eq!(a.line, "POST /a", "{pause}");
+        a.answer(200, "1").await;
+        b.answer(200, "1").await;
+        assert!(!end(&engine, id).await.starts_with("failed"));
+        stop(engine).await;
+    }
 }
