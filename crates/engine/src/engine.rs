@@ -180,8 +180,14 @@ impl Engine {
             tokio::pin!(moved);
             moved.as_mut().enable();
             if let Some(mut progress) = self.services.intake.watch(id) {
-                let ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked).await;
-                match ended.map(|progress| progress.outcome.clone()) {
+                let ended = tokio::select! {
+                    biased;
+                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked) => {
+                        ended.map(|progress| progress.outcome.clone())
+                    }
+                    () = self.services.left_behind(id) => Ok(None),
+                };
+                match ended {
                     Ok(Some(outcome)) => return Ok(outcome),
                     Ok(None) => return Err(Error::Closing),
                     Err(_) => {}

@@ -189,6 +189,20 @@ impl Services {
         }
     }
 
+    /// Comes back once the engine stops and does not have the execution in memory: it goes on at the next start.
+    pub(crate) async fn left_behind(&self, id: ExecutionId) {
+        self.closing.cancelled().await;
+        loop {
+            let moved = self.intake.moved();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if !self.intake.is_live(id) {
+                return;
+            }
+            moved.await;
+        }
+    }
+
     /// How an execution that has ended did.
     async fn ended(&self, id: ExecutionId) -> Result<Outcome, Error> {
         let events = self.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;

@@ -16,7 +16,7 @@ use store::{
 };
 use tokio::sync::Semaphore;
 
-use crate::common::{Peer, Project, call, show, soon, start_with, steps_of, stop};
+use crate::common::{Peer, Project, call, show, soon, start_and_rest, start_with, steps_of, stop};
 
 fn manual(steps: &str) -> String {
     format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
@@ -282,6 +282,36 @@ async fn a_commit_in_doubt_ends_the_intake_and_says_so() {
     assert!(!reason.is_empty());
     assert!(!engine.status().accepting);
     soon(engine.shutdown(Duration::ZERO)).await;
+}
+
+#[tokio::test]
+async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves_it_to_the_next_start() {
+    let project = Project::with(&manual("  - waitFor: {event: go}\n"));
+    let failing = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(failing.clone()).await;
+    let id = start_and_rest(&engine, "{}").await;
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.wait(id).await }
+    });
+    failing.fail.store(1, Ordering::SeqCst);
+    let sent = soon(engine.emit("go", model::Value::Null, None)).await;
+    assert!(sent.is_err(), "who sent it must not believe that it is kept");
+    soon(engine.store_lost()).await;
+    soon(engine.shutdown(Duration::ZERO)).await;
+    let waited = soon(waiting).await.expect("no panic");
+    assert!(waited.is_err(), "who waits for its end is told that it does not come here");
+    drop((engine, failing));
+
+    let engine = project.start().await;
+    soon(async {
+        while engine.emit("go", model::Value::from(2), None).await.expect("it is sent") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), "2");
+    stop(engine).await;
 }
 
 #[tokio::test]
