@@ -158,6 +158,16 @@ impl Rig {
         self.gone().await
     }
 
+    /// Whether the daemon has ended, or is about to: one that does not accept any more waits for whoever it still answers.
+    pub(super) async fn is_ending(&mut self) -> Result<bool, Error> {
+        if self.has_ended()? {
+            return Ok(true);
+        }
+        let url = format!("{}/readyz", self.daemon()?.hooks_url().trim_end_matches('/'));
+        let answer = self.http().get(url).send().await;
+        Ok(!answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK))
+    }
+
     /// Whether the daemon has ended by itself.
     pub(super) fn has_ended(&mut self) -> Result<bool, Error> {
         Ok(self.daemon.as_mut().ok_or(Error::NoDaemon)?.has_ended()?.is_some())

@@ -60,8 +60,8 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
             answers.push(rig.shared().send_one(rig.http(), Sent::Async).await);
         }
         rig.verdict().rounds += 1;
-        // Where not even the log can be brought into order, it is in doubt.
-        if rig.has_ended()? {
+        // Where not even the log can be brought into order, or be copied into the file, it is in doubt.
+        if rig.is_ending().await? {
             drop(strace);
             let status = rig.ended().await?;
             rig.blame(in_order(status, "with a full disk"));
