@@ -61,8 +61,13 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
         }
         rig.verdict().rounds += 1;
         // Where not even the log can be brought into order, or be copied into the file, it is in doubt.
-        if rig.is_ending().await? {
+        let ends = rig.is_ending().await?;
+        if ends {
             drop(strace);
+        } else {
+            strace.detach().await?;
+        }
+        if ends || rig.is_ending().await? {
             let status = rig.ended().await?;
             rig.blame(in_order(status, "with a full disk"));
             rig.start_and_finish().await?;
@@ -70,7 +75,6 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
         }
         let is_refused = answers.iter().all(|status| *status == Some(503));
         rig.blame((!is_refused).then(|| format!("with a full disk it answered {answers:?}")));
-        strace.detach().await?;
         let owed = rig.shared().judge().open_numbers();
         rig.wait(PATIENCE, "with space again it does not go on", |judge| judge.have_ended(&owed)).await;
         if !rig.is_well() {
