@@ -12,6 +12,7 @@ mod settings;
 
 mod daemon;
 mod data;
+mod failpoint;
 mod history;
 mod paths;
 mod pauses;

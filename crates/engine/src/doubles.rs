@@ -35,6 +35,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) step: &'a str,
     /// The same with the turns of the loops around it.
     pub(crate) key: &'a str,
+    /// What it says it is over all of its tries, where it has an effect.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a simulation holds the engine to it"))]
+    pub(crate) idempotency_key: &'a str,
     /// What is called.
     pub(crate) called: Called<'a>,
     /// With these inputs, checked and complete.

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
+use model::failpoint::Boundary;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Files, Map, Value};
 use store::Accepted;
@@ -85,6 +86,11 @@ impl Engine {
         let result = match &mounted {
             None => Err(Rejection::unknown_trigger()),
             Some(mounted) => self.receive_at(mounted, request).await,
+        };
+        let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
+        let result = match is_accepted && self.services().fails_at(Boundary::BeforeAck).await {
+            true => Err(Rejection::unavailable("a failpoint lets it fail", RETRY_AFTER)),
+            false => result,
         };
         result.unwrap_or_else(|rejection| {
             self.count_refused(mounted.as_ref(), rejection.code);

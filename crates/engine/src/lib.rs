@@ -8,6 +8,7 @@ mod chance;
 mod clock;
 mod doubles;
 mod error;
+mod failpoint;
 mod lasting;
 mod locks;
 mod settings;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use model::automation::Retention;
+use model::failpoint::Mishaps;
 use model::redact::Redactor;
 
 use crate::vault::KeySource;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub retention: Option<Retention>,
     /// What nothing may exceed.
     pub limits: Limits,
+    /// What goes wrong around effects and answers, in a test of the whole.
+    pub mishaps: Mishaps,
     /// Whether the folder is watched.
     pub watch: bool,
     /// Whether it does a daemon's work besides what it is asked for: executions that another process left go on,
@@ -93,6 +96,7 @@ impl Settings {
             allow_credential_debug: true,
             retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),
             limits: Limits::default(),
+            mishaps: Mishaps::default(),
             watch: true,
             background: true,
         }

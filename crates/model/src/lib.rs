@@ -16,6 +16,7 @@ pub mod answer;
 pub mod automation;
 pub mod connection;
 pub mod execution;
+pub mod failpoint;
 pub mod payload;
 pub mod redact;
 pub mod retry;

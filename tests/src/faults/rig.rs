@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use super::judge::Judge;
 use super::load::{self, Addresses, Load, Shared};
-use super::{Error, Verdict, work};
+use super::work::{self, Work};
+use super::{Error, Verdict};
 use crate::daemon::Daemon;
 use crate::project::Project;
 use crate::recorder::Recorder;
@@ -29,6 +30,8 @@ pub(super) const PROGRESS: u64 = 100;
 pub(super) struct Parts<'a> {
     /// Whether there is a schedule of a second, too.
     pub(super) ticks: bool,
+    /// Whether calls are tried again: some of them are made to fail.
+    pub(super) retries: bool,
     /// Whether instants of the schedule may be left out: the clock is not to be trusted.
     pub(super) has_gaps: bool,
     /// Where the project is; in a temporary folder where nothing is said.
@@ -62,9 +65,10 @@ impl Rig {
         // What the oracle keeps is never on the disk that is mistreated.
         let records = tempfile::Builder::new().prefix("cogwork-faults-").tempdir()?.keep();
         let sink = Recorder::with_journal(&records.join("received.jsonl")).await?;
-        work::write(&project, sink.url())?;
+        let work = Work { sink: sink.url(), retries: parts.retries };
+        work.write(&project)?;
         if parts.ticks {
-            work::write_ticks(&project, sink.url())?;
+            work.write_ticks(&project)?;
         }
         if !parts.settings.is_empty() {
             project.write("cogwork.yaml", parts.settings)?;

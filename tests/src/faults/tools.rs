@@ -1,6 +1,7 @@
 //! The programs that do the mistreating: `strace` makes system calls fail or kill, `mount` and an ioctl cut the power.
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,8 +14,6 @@ use super::Error;
 
 /// How long a program may take for its work.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How big the disk is whose power is cut.
-const DISK_BYTES: u64 = 256 << 20;
 /// How often a busy disk is asked to let go.
 const UNMOUNT_TRIES: u32 = 100;
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (Linux, `fs/ext4/ext4.h`): from that moment nothing reaches
@@ -88,7 +87,7 @@ impl Strace {
     }
 }
 
-/// An ext4 file system in a file, whose power can be cut.
+/// An ext4 file system in a file, which can be filled, and whose power can be cut.
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: tempfile::TempDir,
@@ -96,12 +95,12 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Makes one and mounts it. Only root may.
-    pub(super) async fn new() -> Result<Self, Error> {
+    /// Makes one of this size and mounts it. Only root may.
+    pub(super) async fn new(bytes: u64) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("cogwork-disk-").tempdir()?;
         std::fs::create_dir(folder.path().join("mounted"))?;
         let disk = Self { folder, is_mounted: false };
-        std::fs::File::create(disk.image())?.set_len(DISK_BYTES)?;
+        std::fs::File::create(disk.image())?.set_len(bytes)?;
         run("mkfs.ext4", &[OsStr::new("-q"), disk.image().as_os_str()]).await?;
         let mut disk = disk;
         disk.mount().await?;
@@ -142,6 +141,28 @@ impl Disk {
         last?;
         self.is_mounted = false;
         self.mount().await
+    }
+
+    /// Takes all the space that is left, until [`Self::make_room`].
+    pub(super) fn fill(&self) -> Result<(), Error> {
+        let mut ballast = std::fs::File::create(self.ballast())?;
+        // A large piece may find no room where a small one still does.
+        for piece in [1 << 20, 4096] {
+            let piece = vec![0xa5_u8; piece];
+            while ballast.write_all(&piece).is_ok() {}
+        }
+        // What cannot be written has said so already.
+        let _ = ballast.sync_all();
+        Ok(())
+    }
+
+    /// Gives back what [`Self::fill`] took.
+    pub(super) fn make_room(&self) -> Result<(), Error> {
+        Ok(std::fs::remove_file(self.ballast())?)
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path().join("ballast")
     }
 
     /// Everything so far reaches the disk.

@@ -11,37 +11,53 @@ pub(super) const ASYNC: &str = "work";
 pub(super) const SYNC: &str = "answer";
 /// The name of the automation with a schedule.
 pub(super) const TICKS: &str = "ticks";
+/// How a call is tried again.
+const RETRY: &str = "retry: {max: 2, delay: 20ms}";
 
-/// Writes the automations that send asynchronously and synchronously, with their effects at `sink`.
-pub(super) fn write(project: &Project, sink: &str) -> io::Result<()> {
-    project.automation(ASYNC, &asynchronous(sink))?;
-    project.automation(SYNC, &synchronous(sink))
+/// What is worked on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work<'a> {
+    /// Where the effects are.
+    pub(super) sink: &'a str,
+    /// Whether calls that fail are tried again.
+    pub(super) retries: bool,
 }
 
-/// Writes the automation with a schedule.
-pub(super) fn write_ticks(project: &Project, sink: &str) -> io::Result<()> {
-    let ticks = format!(
-        r#"name: Each second
-trigger:
-  schedule: {{every: 1s, misfire: all, overlap: allow}}
-steps:
-  - id: tick
-    action: http.request
-    with: {{url: "{sink}/tick", method: POST, body: {{at: "${{{{ trigger.results.scheduledAt }}}}"}}}}
-"#
-    );
-    project.automation(TICKS, &ticks)
-}
+impl Work<'_> {
+    /// Writes the automations that are sent to, one that is answered at once and one that is answered with its result.
+    pub(super) fn write(self, project: &Project) -> io::Result<()> {
+        project.automation(ASYNC, &self.asynchronous())?;
+        project.automation(SYNC, &self.synchronous())
+    }
 
-fn asynchronous(sink: &str) -> String {
-    format!(
-        r#"name: Five steps
+    /// Writes the automation with a schedule.
+    pub(super) fn write_ticks(self, project: &Project) -> io::Result<()> {
+        let tick = self.call("tick", "/tick", "at: \"${{ trigger.results.scheduledAt }}\"");
+        let ticks = format!(
+            "name: Each second\ntrigger:\n  schedule: {{every: 1s, misfire: all, overlap: allow}}\nsteps:\n  - {tick}\n"
+        );
+        project.automation(TICKS, &ticks)
+    }
+
+    /// A step that posts to the sink, on one line.
+    fn call(self, id: &str, path: &str, body: &str) -> String {
+        let (sink, retry) = (self.sink, if self.retries { format!(", {RETRY}") } else { String::new() });
+        let with = format!("{{url: \"{sink}{path}\", method: POST, body: {{{body}}}}}");
+        format!("{{id: {id}, action: http.request, with: {with}{retry}}}")
+    }
+
+    fn asynchronous(self) -> String {
+        let number = "n: \"${{ trigger.results.body.data.n }}\"";
+        let twice = format!("{number}, twice: \"${{{{ steps.double.results.twice }}}}\"");
+        let first = self.call("first", "/first", number);
+        let turn = self.call("turn", "/turn/${{ item }}", &twice);
+        let last = self.call("last", "/last", number);
+        format!(
+            r"name: Five steps
 trigger:
   webhook: {{verify: none}}
 steps:
-  - id: first
-    action: http.request
-    with: {{url: "{sink}/first", method: POST, body: {{n: "${{{{ trigger.results.body.data.n }}}}"}}}}
+  - {first}
   - id: double
     code: |
       export default (context, stepResults) => ({{ twice: stepResults.trigger.results.body.data.n * 2 }});
@@ -50,29 +66,22 @@ steps:
   - id: turns
     forEach: [0, 1]
     steps:
-      - id: turn
-        action: http.request
-        with:
-          url: "{sink}/turn/${{{{ item }}}}"
-          method: POST
-          body: {{n: "${{{{ trigger.results.body.data.n }}}}", twice: "${{{{ steps.double.results.twice }}}}"}}
-  - id: last
-    action: http.request
-    with: {{url: "{sink}/last", method: POST, body: {{n: "${{{{ trigger.results.body.data.n }}}}"}}}}
-"#
-    )
-}
+      - {turn}
+  - {last}
+"
+        )
+    }
 
-fn synchronous(sink: &str) -> String {
-    format!(
-        r#"name: An answer
+    fn synchronous(self) -> String {
+        let effect = self.call("effect", "/sync", "n: \"${{ trigger.results.body.data.n }}\"");
+        format!(
+            r#"name: An answer
 trigger:
   webhook: {{verify: none, mode: sync}}
 steps:
-  - id: effect
-    action: http.request
-    with: {{url: "{sink}/sync", method: POST, body: {{n: "${{{{ trigger.results.body.data.n }}}}"}}}}
+  - {effect}
   - set: {{done: "${{{{ trigger.results.body.data.n }}}}"}}
 "#
-    )
+        )
+    }
 }

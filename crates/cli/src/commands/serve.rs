@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, count, paint, plain};
 use crate::settings::{Config, Flags, LogFormat, SERVE};
 use crate::signals::Signals;
-use crate::{daemon, project, time};
+use crate::{daemon, failpoint, project, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,9 +61,12 @@ async fn serve(config: &Config) -> anyhow::Result<Exit> {
     // First the sockets, so that the guard on outgoing calls knows them; connections wait until the engine is there.
     let bound = Server::bind(config.server()).await?;
     let addresses = bound.addresses();
-    let store = SqliteStore::open(config.store_path(), config.store())
+    let mishaps = failpoint::mishaps();
+    let options = store::Options { mishaps: mishaps.clone(), ..config.store() };
+    let store = SqliteStore::open(config.store_path(), options)
         .with_context(|| format!("cannot open the store `{}`", config.store_path().display()))?;
     let mut settings = config.engine();
+    settings.mishaps = mishaps;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
     settings.public_url = Some(config.base(addresses.hooks));
     let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;

@@ -37,8 +37,10 @@ impl Run {
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
         let inputs = inputs(call, action.spec(), scope)?;
-        let double = self.double(step, key, Called::Action(action.spec()), &inputs);
-        let takes_time = action.spec().effect != Effect::Pure || double.is_some();
+        let effect = action.spec().effect != Effect::Pure;
+        let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
+        let double = self.double(step, key, &idempotency_key, Called::Action(action.spec()), &inputs);
+        let takes_time = effect || double.is_some();
         let connection = match &call.connection {
             // A double has no use for credentials, and a test need not have them.
             Some(name) if double.is_none() => {
@@ -47,7 +49,6 @@ impl Run {
             }
             _ => None,
         };
-        let effect = action.spec().effect != Effect::Pure;
         if effect {
             // An effect may depend on all before it: none of that may be lost once it has happened.
             self.journal.before_effect().await?;
@@ -63,7 +64,6 @@ impl Run {
             let value = self.native(native, &inputs, key).await?;
             return Ok(self.set_aside(value).await);
         }
-        let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let trace = effect.then(|| self.chain());
         let shows_credentials =
             call.debug && action.reveals_credentials() && self.services.http.may_reveal_credentials();
@@ -81,7 +81,11 @@ impl Run {
             }),
         };
         let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
-        let result = if takes_time { self.bounded(step, context, future).await? } else { future.await };
+        let result = if takes_time {
+            self.bounded(step, context, self.services.between_boundaries(future)).await?
+        } else {
+            future.await
+        };
         if let Some(connection) = &connection {
             let now = self.services.clock.now();
             let error = result.as_ref().err().map(|error| self.journal.hidden_error(error.clone()));
@@ -96,12 +100,13 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
+        idempotency_key: &str,
         called: Called<'_>,
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let doubles = self.services.doubles.as_ref()?;
         let automation = &self.deployed.automation.id;
-        doubles.answer(&Asked { automation, step: &step.id, key, called, inputs })
+        doubles.answer(&Asked { automation, step: &step.id, key, idempotency_key, called, inputs })
     }
 
     /// Waits for a call, but not past a deadline, a cancellation or the end of the daemon's grace.

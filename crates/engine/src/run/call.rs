@@ -34,7 +34,7 @@ impl Run {
             _ => {
                 let inputs = inputs(call, scope)?;
                 let called = Called::Automation(&call.automation.name);
-                if let Some(answer) = self.double(step, key, called, &inputs) {
+                if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);
                 }
                 self.start_child(call, key, attempt, inputs).await?

@@ -47,6 +47,7 @@ impl Doubles for Desk {
             automation: asked.automation.as_str().to_owned(),
             id,
             key: asked.key.to_owned(),
+            idempotency_key: asked.idempotency_key.to_owned(),
             saw: asked.inputs.get("body").cloned().unwrap_or_default(),
             once: url.ends_with("/once"),
             limit: self.program.limits.get(asked.automation.as_str()).copied(),

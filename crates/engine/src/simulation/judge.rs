@@ -1,6 +1,6 @@
 //! What must hold in the end, seen from outside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
@@ -9,10 +9,37 @@ use model::value::Value;
 use store::{ExecutionFilter, ExecutionRow, Page, Store as _};
 
 use super::program::Program;
-use super::world::World;
+use super::world::{Effect, World};
 
 /// An hour, in seconds: how far the instants of the schedule are apart.
 const HOUR: i64 = 3600;
+
+/// What effects were called with, over all lives: each has one key, and no other has the same.
+#[derive(Default)]
+pub(super) struct Keys {
+    given: HashMap<(ExecutionId, String), String>,
+    taken: HashSet<String>,
+}
+
+impl Keys {
+    /// An effect begins, perhaps not for the first time (guarantee G7).
+    pub(super) fn check(&mut self, effect: &Effect) -> Result<(), String> {
+        let (key, name) = (&effect.idempotency_key, (effect.id, effect.key.clone()));
+        match self.given.get(&name) {
+            Some(before) if before == key => Ok(()),
+            Some(before) => {
+                Err(format!("`{}` begins again as `{key}`, and was `{before}` before", effect.key))
+            }
+            None if key.is_empty() || !self.taken.insert(key.clone()) => {
+                Err(format!("`{}` begins as `{key}`, which tells it from nothing", effect.key))
+            }
+            None => {
+                self.given.insert(name, key.clone());
+                Ok(())
+            }
+        }
+    }
+}
 
 /// Says what does not hold.
 pub(super) fn judge(world: &World, program: &Program) -> Result<(), String> {

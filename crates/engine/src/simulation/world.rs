@@ -13,6 +13,7 @@ use store::{Memory, Store as _};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
+use super::judge::Keys;
 use super::program::Limit;
 
 /// How often the engine may touch the outside before a simulation counts as one that never comes to rest.
@@ -50,6 +51,7 @@ pub(super) struct State {
     /// The executions with a limit that had an effect, each with where it has its place among others, and the last life in
     /// which it had one.
     placed: BTreeMap<ExecutionId, (Gate, u32)>,
+    keys: Keys,
     /// What came back well in this life, by execution and step.
     done: HashSet<(ExecutionId, String)>,
     /// What is under way in this life.
@@ -68,6 +70,8 @@ pub(super) struct Effect {
     pub(super) id: ExecutionId,
     /// The step, with the turns of the loops around it.
     pub(super) key: String,
+    /// What it says it is, over all of its tries.
+    pub(super) idempotency_key: String,
     /// What the step before it gave.
     pub(super) saw: Value,
     /// Whether a try of it must not begin twice.
@@ -101,6 +105,7 @@ impl World {
             effects: 0,
             once: HashSet::new(),
             placed: BTreeMap::new(),
+            keys: Keys::default(),
             done: HashSet::new(),
             under_way: HashSet::new(),
             numbers: BTreeMap::new(),
@@ -188,6 +193,7 @@ impl World {
         let events = self.events(effect.id);
         check_log(effect, &events)?;
         let mut state = self.state();
+        state.keys.check(effect)?;
         let key = &effect.key;
         let name = (effect.id, key.clone());
         if state.done.contains(&name) {

@@ -13,6 +13,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::poison::Poison;
 use super::settings::{self, Options};
+use super::trouble;
 use crate::Error;
 
 /// The thread, and the way to wake it.
@@ -21,7 +22,7 @@ pub(super) struct Checkpointer {
     wake: SyncSender<()>,
     thread: JoinHandle<()>,
     /// Held during a checkpoint: SQLite refuses a second one beside it.
-    turn: Arc<Mutex<()>>,
+    turn: Arc<Mutex<Said>>,
 }
 
 impl Checkpointer {
@@ -29,7 +30,7 @@ impl Checkpointer {
     pub(super) fn start(file: &Path, options: &Options, poison: Poison) -> Result<Self, Error> {
         let connection = settings::open_checkpointer(file, options)?;
         let (wake, woken) = sync_channel(1);
-        let turn = Arc::new(Mutex::new(()));
+        let turn = Arc::new(Mutex::new(Said::default()));
         let shared = turn.clone();
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".to_owned())
@@ -46,8 +47,8 @@ impl Checkpointer {
 
     /// Copies what is in the log from the writer's own thread, once the checkpointer is done with what it does.
     pub(super) fn checkpoint_here(&self, writer: &Connection, poison: &Poison) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        checkpoint(writer, CheckpointMode::PASSIVE, poison);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        checkpoint(writer, CheckpointMode::PASSIVE, poison, &mut turn);
     }
 
     /// Waits until it is done, and ends it.
@@ -59,22 +60,35 @@ impl Checkpointer {
     }
 }
 
-fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, poison: &Poison) {
+fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<Said>, poison: &Poison) {
     while woken.recv().is_ok() && poison.reason().is_none() {
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        checkpoint(connection, CheckpointMode::PASSIVE, poison);
+        let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        checkpoint(connection, CheckpointMode::PASSIVE, poison, &mut turn);
     }
+}
+
+/// What was said of checkpoints that came to nothing: while a disk is full each commit tries one.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    is_full: bool,
 }
 
 /// Copies the log into the file. A failed sync of the file poisons the store: what the log would be reset over may
 /// not be on disk.
-pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison) {
-    let Err(error) = connection.wal_checkpoint_v2(None::<&str>, mode) else { return };
+pub(super) fn checkpoint(connection: &Connection, mode: CheckpointMode, poison: &Poison, said: &mut Said) {
+    let Err(error) = connection.wal_checkpoint_v2(None::<&str>, mode) else {
+        said.is_full = false;
+        return;
+    };
     match error.sqlite_error_code() {
         // Another program does it, or reads: the log keeps everything until next time.
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
-        Some(ErrorCode::DiskFull) => tracing::warn!("no space to copy the store's log into its file"),
-        _ => poison.set(&format!("checkpoint: {error}")),
+        Some(ErrorCode::DiskFull) => {
+            if !std::mem::replace(&mut said.is_full, true) {
+                tracing::warn!("no space to copy the store's log into its file");
+            }
+        }
+        _ => poison.set(&format!("checkpoint: {}", trouble::told(&error))),
     }
 }
 

@@ -88,6 +88,7 @@ impl SqliteStore {
             folder: folder.clone(),
             gauge: gauge.clone(),
             lock,
+            mishaps: options.mishaps,
             #[cfg(any(test, feature = "failpoints"))]
             failpoints: options.failpoints,
         };

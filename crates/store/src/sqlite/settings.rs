@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use model::failpoint::Mishaps;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -46,6 +47,8 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Values of an event that take so many bytes or more as JSON go into blobs.
     pub blob_bytes: usize,
+    /// What goes wrong around commits, in a test of the whole.
+    pub mishaps: Mishaps,
     /// Faults to inject.
     #[cfg(any(test, feature = "failpoints"))]
     pub failpoints: super::Failpoints,
@@ -62,6 +65,7 @@ impl Default for Options {
             durability: Durability::default(),
             max_bytes: None,
             blob_bytes: Self::BLOB_BYTES,
+            mishaps: Mishaps::default(),
             #[cfg(any(test, feature = "failpoints"))]
             failpoints: super::Failpoints::default(),
         }

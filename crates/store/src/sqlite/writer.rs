@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use model::failpoint::{Boundary, Mishap, Mishaps};
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ffi};
 use tokio::sync::{mpsc, oneshot};
 
 use super::blobs::Folder;
-use super::checkpoint::{self, Checkpointer, Due, Schedule};
+use super::checkpoint::{self, Checkpointer, Due, Said, Schedule};
 use super::counters::Counters;
 use super::encode::Done;
 #[cfg(any(test, feature = "failpoints"))]
@@ -22,6 +23,7 @@ use super::place::Lock;
 use super::poison::Poison;
 use super::queue::{Message, Write};
 use super::statements::Statements;
+use super::trouble::{self, Kind, kind};
 use super::write::{self, Fault, Uses};
 use crate::Error;
 
@@ -45,6 +47,7 @@ pub(super) struct Writer {
     pub(super) folder: Arc<Folder>,
     pub(super) gauge: Gauge,
     pub(super) lock: Lock,
+    pub(super) mishaps: Mishaps,
     #[cfg(any(test, feature = "failpoints"))]
     pub(super) failpoints: Failpoints,
 }
@@ -69,7 +72,7 @@ impl Writer {
     fn run(mut self) {
         let pages = Arc::new(AtomicU32::new(0));
         if let Err(error) = checkpoint::count_pages(&mut self.connection, pages.clone()) {
-            self.poison.set(&error.to_string());
+            self.poison.set(&trouble::told(&error));
         }
         let mut closers = Vec::new();
         match Statements::prepare(&self.connection) {
@@ -86,12 +89,13 @@ impl Writer {
                     folder: &self.folder,
                     gauge: &self.gauge,
                     since: Since::default(),
+                    mishaps: &self.mishaps,
                     #[cfg(any(test, feature = "failpoints"))]
                     failpoints: &self.failpoints,
                 };
                 session.serve(&mut self.receiver, &mut closers);
             }
-            Err(error) => self.poison.set(&error.to_string()),
+            Err(error) => self.poison.set(&trouble::told(&error)),
         }
         // In this order: once the callers of `close` are told, the file and the lock are free.
         self.checkpointer.stop();
@@ -108,7 +112,7 @@ fn close(connection: Connection, poison: &Poison) {
     if poison.reason().is_none() {
         // Without it the log would only be longer.
         let _ = connection.busy_timeout(CLOSE_TIMEOUT);
-        checkpoint::checkpoint(&connection, CheckpointMode::TRUNCATE, poison);
+        checkpoint::checkpoint(&connection, CheckpointMode::TRUNCATE, poison, &mut Said::default());
     } else if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         tracing::warn!(%error, "the store's log may be copied on closing");
     }
@@ -130,6 +134,7 @@ struct Session<'writer> {
     folder: &'writer Folder,
     gauge: &'writer Gauge,
     since: Since,
+    mishaps: &'writer Mishaps,
     #[cfg(any(test, feature = "failpoints"))]
     failpoints: &'writer Failpoints,
 }
@@ -257,7 +262,8 @@ impl Session<'_> {
     fn end(&mut self, writes: usize) -> Result<(), Setback> {
         write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.setback(&error))?;
         let started = Instant::now();
-        let Err(error) = self.commit_transaction() else {
+        let committed = self.reach(Boundary::BeforeCommit).and_then(|()| self.commit_transaction());
+        let Err(error) = committed.and_then(|()| self.reach(Boundary::AfterCommit)) else {
             self.counters.committed(writes, started.elapsed());
             return Ok(());
         };
@@ -265,7 +271,24 @@ impl Session<'_> {
             // A frame that marks a commit is the last that a commit writes, so where it found no room there is
             // none; the next commit writes over whatever came before it.
             Kind::Full | Kind::Busy => Err(self.setback(&error)),
-            Kind::Fatal | Kind::Other => Err(self.poisoned(&error)),
+            Kind::Fatal | Kind::Other => Err(self.poisoned("commit", &error)),
+        }
+    }
+
+    /// What a test lets go wrong at this boundary: a commit that is not made finds no room, one that is made is in doubt.
+    #[expect(clippy::disallowed_methods, reason = "nothing comes that could be waited for")]
+    fn reach(&self, boundary: Boundary) -> rusqlite::Result<()> {
+        match self.mishaps.at(boundary) {
+            None => Ok(()),
+            Some(Mishap::Abort) => std::process::abort(),
+            Some(Mishap::Error) if boundary == Boundary::BeforeCommit => {
+                Err(trouble::failure(ffi::SQLITE_FULL))
+            }
+            Some(Mishap::Error) => Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC)),
+            Some(Mishap::Delay(time)) => {
+                std::thread::sleep(time);
+                Ok(())
+            }
         }
     }
 
@@ -280,18 +303,19 @@ impl Session<'_> {
         if matches!(fault, None | Some(CommitFault::Written)) {
             self.statements.commit.execute([])?;
         }
-        let code = match fault {
-            None => return Ok(()),
-            Some(CommitFault::Full) => rusqlite::ffi::SQLITE_FULL,
-            Some(CommitFault::NotWritten | CommitFault::Written) => rusqlite::ffi::SQLITE_IOERR_FSYNC,
-        };
-        Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None))
+        match fault {
+            None => Ok(()),
+            Some(CommitFault::Full) => Err(trouble::failure(ffi::SQLITE_FULL)),
+            Some(CommitFault::NotWritten | CommitFault::Written) => {
+                Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC))
+            }
+        }
     }
 
     /// Undoes the transaction after an error, and says what that means.
     fn setback(&mut self, error: &rusqlite::Error) -> Setback {
         let meaning = match kind(error) {
-            Kind::Fatal => return self.poisoned(error),
+            Kind::Fatal => return self.poisoned("write", error),
             Kind::Full => Setback::All(Error::Full),
             Kind::Busy => Setback::All(Error::Busy),
             Kind::Other => Setback::Isolate,
@@ -303,8 +327,8 @@ impl Session<'_> {
         }
     }
 
-    fn poisoned(&mut self, error: &rusqlite::Error) -> Setback {
-        let reason = error.to_string();
+    fn poisoned(&mut self, during: &str, error: &rusqlite::Error) -> Setback {
+        let reason = format!("{during}: {}", trouble::told(error));
         self.poison.set(&reason);
         self.roll_back();
         Setback::All(Error::Commit { reason })
@@ -316,7 +340,7 @@ impl Session<'_> {
             return;
         }
         if let Err(error) = self.connection.execute_batch("ROLLBACK") {
-            self.poison.set(&format!("rollback: {error}"));
+            self.poison.set(&format!("rollback: {}", trouble::told(&error)));
         }
     }
 
@@ -353,27 +377,4 @@ fn batch_length(writes: &[Write]) -> usize {
 
 fn all(batch: &[Write], error: &Error) -> Results {
     batch.iter().map(|_| Err(error.clone())).collect()
-}
-
-/// What an error of SQLite means for the writer.
-enum Kind {
-    /// There is no space.
-    Full,
-    /// Another program holds the lock.
-    Busy,
-    /// The disk or the file cannot be trusted.
-    Fatal,
-    /// Something about the write itself.
-    Other,
-}
-
-fn kind(error: &rusqlite::Error) -> Kind {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Kind::Full,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Kind::Busy,
-        Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            Kind::Fatal
-        }
-        _ => Kind::Other,
-    }
 }

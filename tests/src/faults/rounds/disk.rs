@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use super::super::judge::Sent;
 use super::super::rig::{PROGRESS, Parts, Rig};
-use super::super::tools::Strace;
+use super::super::tools::{Disk, Strace};
 use super::super::{Effort, Error, Verdict};
+use super::IN_DOUBT;
 
-/// The code with which the daemon ends when it is in doubt about what is stored.
-const IN_DOUBT: i32 = 3;
 /// Up to which call the fault waits.
 const MOST_CALLS: u32 = 40;
 /// The calls that fail in turn: the sync of a commit, the writes before it.
 const CALLS: [&str; 2] = ["fdatasync,fsync", "pwrite64"];
 /// How many requests must be refused while the disk is full.
 const REFUSALS: u32 = 10;
+/// How big the disk is that is filled.
+const SMALL_DISK_BYTES: u64 = 64 << 20;
+/// How often so many requests are sent until all of them are refused.
+const MOST_UNTIL_FULL: u32 = 1000;
 /// How long it may take to go on when there is space.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -51,35 +54,80 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("disk-full", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
     rig.start().await?;
     rig.load();
+    let mut ended = 0;
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
         let strace = Strace::attach(rig.daemon()?.id()?, "pwrite64", "error=ENOSPC").await?;
-        // The senders wait for the end of what they have sent.
-        let mut answers = Vec::new();
-        for _ in 0..REFUSALS {
-            answers.push(rig.shared().send_one(rig.http(), Sent::Async).await);
-        }
+        let answers = refusals(&rig).await;
         rig.verdict().rounds += 1;
-        // Where not even the log can be brought into order, or be copied into the file, it is in doubt.
-        let ends = rig.is_ending().await?;
+        let mut ends = rig.is_ending().await?;
         if ends {
             drop(strace);
         } else {
             strace.detach().await?;
+            ends = rig.is_ending().await?;
         }
-        if ends || rig.is_ending().await? {
-            let status = rig.ended().await?;
-            rig.blame(in_order(status, "with a full disk"));
-            rig.start_and_finish().await?;
-            continue;
+        // A call in the midst of which strace lets go comes back with ENOSYS, which is no full disk but one that fails.
+        ended += u32::from(ends);
+        goes_on(&mut rig, ends, &answers).await?;
+        if !rig.is_well() {
+            break;
         }
-        let is_refused = answers.iter().all(|status| *status == Some(503));
-        rig.blame((!is_refused).then(|| format!("with a full disk it answered {answers:?}")));
-        let owed = rig.shared().judge().open_numbers();
-        rig.wait(PATIENCE, "with space again it does not go on", |judge| judge.have_ended(&owed)).await;
+    }
+    rig.verdict().notes.push(format!("it ended {ended} times, in doubt"));
+    rig.settle().await
+}
+
+/// A small disk is full for a while. Nothing fails but for want of space: the daemon lives.
+pub(super) async fn space(effort: Effort) -> Result<Verdict, Error> {
+    let disk = Disk::new(SMALL_DISK_BYTES).await?;
+    let place = disk.path();
+    let parts = Parts { ticks: true, within: Some(&place), ..Parts::default() };
+    let mut rig = Rig::new("disk-space", effort.seed, parts).await?;
+    rig.start().await?;
+    rig.load();
+    for _ in 0..effort.rounds {
+        rig.progress(PROGRESS).await;
+        disk.fill()?;
+        let mut answers = Vec::new();
+        // There may be room yet in what is the store's already.
+        for _ in 0..MOST_UNTIL_FULL {
+            answers = refusals(&rig).await;
+            if answers.iter().all(|status| *status == Some(503)) {
+                break;
+            }
+        }
+        rig.verdict().rounds += 1;
+        disk.make_room()?;
+        let ends = rig.is_ending().await?;
+        rig.blame(ends.then(|| "it ended over a full disk".to_owned()));
+        goes_on(&mut rig, ends, &answers).await?;
         if !rig.is_well() {
             break;
         }
     }
     rig.settle().await
+}
+
+/// What some requests are answered. The senders wait for the end of what they have sent, so these are sent besides.
+async fn refusals(rig: &Rig) -> Vec<Option<u16>> {
+    let mut answers = Vec::new();
+    for _ in 0..REFUSALS {
+        answers.push(rig.shared().send_one(rig.http(), Sent::Async).await);
+    }
+    answers
+}
+
+/// There is space again: all goes on, or, where the daemon was in doubt, after its next start.
+async fn goes_on(rig: &mut Rig, ends: bool, answers: &[Option<u16>]) -> Result<(), Error> {
+    if ends {
+        let status = rig.ended().await?;
+        rig.blame(in_order(status, "with a full disk"));
+        return rig.start_and_finish().await;
+    }
+    let is_refused = answers.iter().all(|status| *status == Some(503));
+    rig.blame((!is_refused).then(|| format!("with a full disk it answered {answers:?}")));
+    let owed = rig.shared().judge().open_numbers();
+    rig.wait(PATIENCE, "with space again it does not go on", |judge| judge.have_ended(&owed)).await;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod clock;
 mod disk;
+mod failpoints;
 mod kill;
 mod power;
 mod reload;
@@ -12,6 +13,9 @@ mod term;
 use futures_util::future::BoxFuture;
 
 use super::{Effort, Error, Verdict};
+
+/// The code with which the daemon ends when it is in doubt about what is stored.
+const IN_DOUBT: i32 = 3;
 
 /// A fault that can be tried.
 #[derive(Debug)]
@@ -29,7 +33,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 11] = [
+pub const FAULTS: [Fault; 13] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
@@ -73,6 +77,20 @@ pub const FAULTS: [Fault; 11] = [
         quick: 1,
         long: 20,
         run: |effort| Box::pin(disk::full(effort)),
+    },
+    Fault {
+        name: "disk-space",
+        about: "a small disk is full: 503 with Retry-After, and on again when there is space (needs root)",
+        quick: 0,
+        long: 20,
+        run: |effort| Box::pin(disk::space(effort)),
+    },
+    Fault {
+        name: "failpoints",
+        about: "abort, error and delay at each boundary of commits, answers and effects (not in a release build)",
+        quick: 1,
+        long: 10,
+        run: |effort| Box::pin(failpoints::run(effort)),
     },
     Fault {
         name: "power",

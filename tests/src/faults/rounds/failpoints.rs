@@ -1,0 +1,94 @@
+//! Something goes wrong at a boundary of a commit, an answer or an effect: exactly there, in a daemon under load.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use super::super::rig::{PROGRESS, Parts, Rig};
+use super::super::{Effort, Error, Verdict};
+use super::IN_DOUBT;
+
+/// The boundaries, by the words of `model::failpoint::Boundary`.
+const BOUNDARIES: [&str; 5] = ["beforeCommit", "afterCommit", "beforeAck", "beforeEffect", "afterEffect"];
+/// What goes wrong there.
+const MISHAPS: [&str; 3] = ["error", "300ms", "abort"];
+/// The signal of `abort`.
+const SIGABRT: i32 = 6;
+/// Up to how many effects after enough progress it goes wrong.
+const MOST_MORE: usize = 40;
+/// How long it may take to go wrong, and to go on then.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the daemon has to make of a mishap.
+enum Outcome {
+    /// It goes on as if nothing had been.
+    GoesOn,
+    /// It ends, in doubt about what is stored.
+    Doubts,
+    /// It is gone.
+    Aborts,
+}
+
+impl Outcome {
+    fn of(boundary: &str, mishap: &str) -> Self {
+        match (boundary, mishap) {
+            (_, "abort") => Self::Aborts,
+            ("afterCommit", "error") => Self::Doubts,
+            _ => Self::GoesOn,
+        }
+    }
+}
+
+pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
+    let folder = tempfile::Builder::new().prefix("cogwork-failpoints-").tempdir()?;
+    let variable = ("COGWORK_FAILPOINTS".to_owned(), folder.path().display().to_string());
+    let parts = Parts { ticks: true, retries: true, variables: vec![variable], ..Parts::default() };
+    let mut rig = Rig::new("failpoints", effort.seed, parts).await?;
+    rig.start().await?;
+    rig.load();
+    let each = BOUNDARIES.iter().flat_map(|boundary| MISHAPS.map(|mishap| (*boundary, mishap)));
+    let each: Vec<(&'static str, &'static str)> = each.collect();
+    for (boundary, mishap) in each.repeat(effort.rounds as usize) {
+        let_go_wrong(&mut rig, folder.path(), boundary, mishap).await?;
+        rig.verdict().rounds += 1;
+        if !rig.is_well() {
+            break;
+        }
+    }
+    rig.settle().await
+}
+
+async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str) -> Result<(), Error> {
+    rig.progress(PROGRESS).await;
+    rig.some_more(MOST_MORE).await;
+    // Where an effect has happened and its try fails, the next try repeats it.
+    let repeats = u32::from((boundary, mishap) == ("afterEffect", "error"));
+    rig.shared().judge().excuse_repeats(repeats);
+    let armed = folder.join(boundary);
+    let draft = folder.join("draft");
+    std::fs::write(&draft, mishap)?;
+    std::fs::rename(draft, &armed)?;
+    match Outcome::of(boundary, mishap) {
+        Outcome::GoesOn => {
+            let never = format!("`{boundary}` was not reached for `{mishap}`");
+            rig.wait(PATIENCE, &never, |_| !armed.exists()).await;
+            let owed = rig.shared().judge().open_numbers();
+            let stuck = format!("after `{mishap}` at `{boundary}` it does not go on");
+            rig.wait(PATIENCE, &stuck, |judge| judge.have_ended(&owed)).await;
+            let has_ended = rig.has_ended()?;
+            rig.blame(has_ended.then(|| format!("it ended over `{mishap}` at `{boundary}`")));
+        }
+        ends => {
+            let status = rig.ended().await?;
+            let is_right = match ends {
+                Outcome::Aborts => status.signal() == Some(SIGABRT),
+                _ => status.code() == Some(IN_DOUBT),
+            };
+            rig.blame((!is_right).then(|| format!("over `{mishap}` at `{boundary}` it ended with {status}")));
+            rig.blame(armed.exists().then(|| format!("it ended before `{boundary}` was reached")));
+            rig.start_and_finish().await?;
+        }
+    }
+    rig.shared().judge().excuse_repeats(0);
+    Ok(())
+}
