@@ -14,6 +14,8 @@ use super::Error;
 
 /// How long a program may take for its work.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How big a disk is that is mistreated: the store's log and what a long run leaves have room in it.
+const DISK_BYTES: u64 = 256 << 20;
 /// How often a busy disk is asked to let go.
 const UNMOUNT_TRIES: u32 = 100;
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (Linux, `fs/ext4/ext4.h`): from that moment nothing reaches
@@ -95,12 +97,12 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Makes one of this size and mounts it. Only root may.
-    pub(super) async fn new(bytes: u64) -> Result<Self, Error> {
+    /// Makes one and mounts it. Only root may.
+    pub(super) async fn new() -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("cogwork-disk-").tempdir()?;
         std::fs::create_dir(folder.path().join("mounted"))?;
         let disk = Self { folder, is_mounted: false };
-        std::fs::File::create(disk.image())?.set_len(bytes)?;
+        std::fs::File::create(disk.image())?.set_len(DISK_BYTES)?;
         run("mkfs.ext4", &[OsStr::new("-q"), disk.image().as_os_str()]).await?;
         let mut disk = disk;
         disk.mount().await?;

@@ -23,5 +23,6 @@ mod senders;
 mod shipped;
 mod stop;
 mod tokens;
+mod upgrade;
 mod uploads;
 mod webhooks;

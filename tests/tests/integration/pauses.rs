@@ -104,3 +104,33 @@ async fn an_event_sent_after_a_kill_finds_who_waited_before_it() {
     assert_eq!(send(emit).await.json(), json!({"delivered": 1}));
     assert_eq!(site.end_of(&other).await["outcome"]["result"], json!({"amount": 12}));
 }
+
+#[tokio::test]
+async fn an_execution_that_waits_ends_on_the_file_it_began_with_whenever_that_changes() {
+    let recorder = Recorder::start().await.unwrap();
+    let version = |name: &str| {
+        let wait = "  - {id: go, waitFor: {event: go}}\n";
+        format!("trigger: {{webhook: {{}}}}\nsteps:\n{wait}{}", posts(&recorder, &[name]))
+    };
+    let mut site = Site::serving(&[("work", &version("one"))]).await;
+    let one = site.post("work", &json!({})).await.execution();
+    waiting(&site, &one, 1).await;
+    // Under the daemon, and while none runs.
+    let mut changes = site.events("/events").await;
+    site.project.replace("automations/work.yaml", &version("two")).unwrap();
+    changes.next("catalog").await;
+    let two = site.post("work", &json!({})).await.execution();
+    waiting(&site, &two, 1).await;
+    site.kill().await;
+    site.project.replace("automations/work.yaml", &version("three")).unwrap();
+    site.start().await;
+    let three = site.post("work", &json!({})).await.execution();
+    waiting(&site, &three, 1).await;
+    let emit = site.api(Method::POST, "/events").json(&json!({"name": "go", "data": null}));
+    assert_eq!(send(emit).await.json(), json!({"delivered": 3}));
+    for (id, path) in [(&one, "/one"), (&two, "/two"), (&three, "/three")] {
+        assert_eq!(site.end_of(id).await["status"], json!("succeeded"));
+        let keys: Vec<_> = recorder.requests_to(path).into_iter().map(|sent| sent.idempotency_key).collect();
+        assert_eq!(keys, [Some(format!("{id}.{}", &path[1..]))]);
+    }
+}

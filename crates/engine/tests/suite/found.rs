@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engine::{Engine, Notice};
+use jiff::Timestamp;
 use model::{Event, ExecutionId};
 
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
@@ -160,4 +161,108 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
         assert!(!end(&engine, id).await.starts_with("failed"));
         stop(engine).await;
     }
+}
+
+/// A step that asks the peer, on one line.
+fn asks(id: &str, peer: &Peer) -> String {
+    format!("{{id: {id}, action: http.request, with: {{method: POST, url: \"{}/{id}\"}}}}", peer.base)
+}
+
+/// Until when each of its pauses lasts.
+async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
+    let standing = engine.standing(id).await.expect("it is known");
+    standing.pauses.into_iter().map(|pause| pause.until).collect()
+}
+
+#[tokio::test]
+async fn the_time_limit_of_a_second_try_goes_on_over_a_restart() {
+    let mut peer = Peer::new().await;
+    let list = format!("steps: [{}, {{wait: 20m}}]", asks("a", &peer));
+    let project = Project::with(&manual(&format!(
+        "  - {{id: all, timeout: 15m, retry: {{max: 1, delay: 1m}}, {list}}}\n"
+    )));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(503, "no").await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(60));
+    peer.asked().await.answer(200, "1").await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(600));
+    crash(engine).await;
+    let engine = project.start().await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(300));
+    let end = end(&engine, id).await;
+    assert!(end.starts_with("failed: timeout"), "{end}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_pause_that_a_failed_try_left_is_not_that_of_the_next_one() {
+    let mut peer = Peer::new().await;
+    let both = format!("{{id: both, parallel: {{a: [{{id: pause, wait: 1h}}], b: [{}]}}}}", asks("b", &peer));
+    let project =
+        Project::with(&manual(&format!("  - {{id: all, retry: {{max: 1, delay: 5m}}, steps: [{both}]}}\n")));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(503, "no").await;
+    rests(&engine).await;
+    crash(engine).await;
+    let engine = project.start().await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(300));
+    peer.asked().await.answer(200, "1").await;
+    rests(&engine).await;
+    let due = engine.clock().now() + Duration::from_secs(3600);
+    assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
+    project.clock.advance(Duration::from_secs(3600));
+    assert!(!end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_paused_beside_a_failure_pauses_no_more_while_the_end_does() {
+    let mut peer = Peer::new().await;
+    let both = format!("  - {{id: both, parallel: {{a: [{{wait: 10m}}], b: [{}]}}}}\n", asks("b", &peer));
+    let project = Project::with(&format!("onError:\n  - {{id: closing, wait: 1h}}\n{}", manual(&both)));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(400, "no").await;
+    rests(&engine).await;
+    let due = engine.clock().now() + Duration::from_secs(3600);
+    assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
+    crash(engine).await;
+    let engine = project.start().await;
+    rests(&engine).await;
+    assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
+    project.clock.advance(Duration::from_secs(3600));
+    assert!(end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_had_a_place_before_a_crash_has_it_after_and_nobody_passes_by() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&format!(
+        "concurrency: {{limit: 1}}\n{}",
+        manual(&format!("  - {}\n", asks("a", &peer)))
+    ));
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    waits_its_turn(&engine, second).await;
+    crash(engine).await;
+    drop(held);
+    let engine = project.start().await;
+    let third = start_with(&engine, "{}").await;
+    for id in [first, second, third] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.a").as_str()));
+        assert!(peer.asked_already().is_none(), "there is one place");
+        asked.answer(200, "1").await;
+        soon(engine.wait(id)).await.expect("it ends");
+    }
+    stop(engine).await;
 }

@@ -11,31 +11,31 @@ use super::IN_DOUBT;
 
 /// Up to which call the fault waits.
 const MOST_CALLS: u32 = 40;
-/// The calls that fail in turn: the sync of a commit, the writes before it.
-const CALLS: [&str; 2] = ["fdatasync,fsync", "pwrite64"];
+/// What fails in turn: the sync of a commit, the writes before it, a sync for which space is missing.
+const FAILURES: [(&str, &str); 3] =
+    [("fdatasync,fsync", "EIO"), ("pwrite64", "EIO"), ("fdatasync,fsync", "ENOSPC")];
 /// How many requests must be refused while the disk is full.
 const REFUSALS: u32 = 10;
-/// How big the disk is that is filled.
-const SMALL_DISK_BYTES: u64 = 64 << 20;
 /// How often so many requests are sent until all of them are refused.
 const MOST_UNTIL_FULL: u32 = 1000;
 /// How long it may take to go on when there is space.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One call fails with EIO: the daemon ends with code 3, and what it promised before stands.
+/// One call fails: the daemon ends with code 3, and what it promised before stands.
 pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("disk-error", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
     rig.start().await?;
     rig.load();
     for round in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        let call = CALLS[round as usize % CALLS.len()];
+        let (call, error) = FAILURES[round as usize % FAILURES.len()];
         let number = rig.random().u32(1..=MOST_CALLS);
-        let strace = Strace::attach(rig.daemon()?.id()?, call, &format!("error=EIO:when={number}")).await?;
+        let strace =
+            Strace::attach(rig.daemon()?.id()?, call, &format!("error={error}:when={number}")).await?;
         let status = rig.ended().await?;
         drop(strace);
         rig.verdict().rounds += 1;
-        rig.blame(in_order(status, &format!("after EIO at `{call}` number {number}")));
+        rig.blame(in_order(status, &format!("after {error} at `{call}` number {number}")));
         rig.start_and_finish().await?;
         if !rig.is_well() {
             break;
@@ -78,9 +78,9 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// A small disk is full for a while. Nothing fails but for want of space: the daemon lives.
+/// A disk is full for a while. Nothing fails but for want of space: the daemon lives.
 pub(super) async fn space(effort: Effort) -> Result<Verdict, Error> {
-    let disk = Disk::new(SMALL_DISK_BYTES).await?;
+    let disk = Disk::new().await?;
     let place = disk.path();
     let parts = Parts { ticks: true, within: Some(&place), ..Parts::default() };
     let mut rig = Rig::new("disk-space", effort.seed, parts).await?;

@@ -66,8 +66,8 @@ pub const FAULTS: [Fault; 13] = [
     },
     Fault {
         name: "disk-error",
-        about: "EIO on a sync or a write: no answer in doubt, exit with code 3",
-        quick: 2,
+        about: "EIO on a sync or a write, ENOSPC on a sync: no answer in doubt, exit with code 3",
+        quick: 3,
         long: 40,
         run: |effort| Box::pin(disk::errors(effort)),
     },
@@ -80,7 +80,7 @@ pub const FAULTS: [Fault; 13] = [
     },
     Fault {
         name: "disk-space",
-        about: "a small disk is full: 503 with Retry-After, and on again when there is space (needs root)",
+        about: "a disk is full: 503 with Retry-After, and on again when there is space (needs root)",
         quick: 0,
         long: 20,
         run: |effort| Box::pin(disk::space(effort)),

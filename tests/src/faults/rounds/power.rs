@@ -8,9 +8,6 @@ use super::super::{Effort, Error, Verdict};
 const MOST_MORE: usize = 120;
 
 /// With full durability nothing that was acknowledged is lost.
-/// How big the disk is whose power is cut.
-const DISK_BYTES: u64 = 256 << 20;
-
 pub(super) async fn cut(effort: Effort) -> Result<Verdict, Error> {
     rounds("power", effort, "").await
 }
@@ -28,7 +25,7 @@ pub(super) async fn cut_relaxed(effort: Effort) -> Result<Verdict, Error> {
 }
 
 async fn rounds(name: &'static str, effort: Effort, settings: &str) -> Result<Verdict, Error> {
-    let mut disk = Disk::new(DISK_BYTES).await?;
+    let mut disk = Disk::new().await?;
     let path = disk.path();
     let parts = Parts { ticks: true, within: Some(&path), settings, ..Parts::default() };
     let mut rig = Rig::new(name, effort.seed, parts).await?;
