@@ -83,7 +83,7 @@ impl Old {
               "origin":{{"kind":"manual"}},"payload":{{"kind":"manual","inputs":{{}}}}}}"#
         );
         let events = [&[started][..], happened].concat();
-        for (first, event) in events.iter().enumerate() {
+        for (first, event) in (0_u32..).zip(&events) {
             let row = params![id.as_bytes(), first, format!("[{event}]")];
             self.connection.execute("INSERT INTO events VALUES (NULL, ?, ?, ?)", row).unwrap();
         }
@@ -98,7 +98,7 @@ impl Old {
             status,
             shelf,
             began,
-            events.len(),
+            u32::try_from(events.len()).unwrap(),
             waits
         ];
         self.connection.execute(sql, row).unwrap();
@@ -129,7 +129,7 @@ async fn what_waits_in_a_file_of_an_earlier_release_goes_on_and_ends_on_what_it_
     let define = |name: &'static str, text: String| (name, old.definition(name, &text));
     let plain = define("plain", file("", &["one", "two"]));
     let timed = define("timed", file("  - {id: pause, wait: 1m}\n", &["later"]));
-    let paid = define("paid", file("  - {id: paid, waitFor: {event: orderPaid}}\n", &["paid"]));
+    let paid = define("paid", file("  - {id: paid, waitFor: {event: orderPaid}}\n", &["shipped"]));
     let parent = define("parent", file("  - {id: child, call: timed}\n", &["called"]));
 
     old.execution(1, plain, QUEUED, &[], None);
@@ -167,7 +167,7 @@ async fn what_waits_in_a_file_of_an_earlier_release_goes_on_and_ends_on_what_it_
         (2, "one"),
         (2, "two"),
         (3, "later"),
-        (4, "paid"),
+        (4, "shipped"),
         (5, "later"),
         (6, "called"),
     ];

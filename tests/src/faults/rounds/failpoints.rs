@@ -12,6 +12,8 @@ use super::IN_DOUBT;
 const BOUNDARIES: [&str; 5] = ["beforeCommit", "afterCommit", "beforeAck", "beforeEffect", "afterEffect"];
 /// What goes wrong there.
 const MISHAPS: [&str; 3] = ["error", "300ms", "abort"];
+/// How many requests are acknowledged before each: together more than a round needs.
+const SOME: u64 = PROGRESS / 4;
 /// The signal of `abort`.
 const SIGABRT: i32 = 6;
 /// Up to how many effects after enough progress it goes wrong.
@@ -48,22 +50,26 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     rig.load();
     let each = BOUNDARIES.iter().flat_map(|boundary| MISHAPS.map(|mishap| (*boundary, mishap)));
     let each: Vec<(&'static str, &'static str)> = each.collect();
-    for (boundary, mishap) in each.repeat(effort.rounds as usize) {
-        let_go_wrong(&mut rig, folder.path(), boundary, mishap).await?;
-        rig.verdict().rounds += 1;
-        if !rig.is_well() {
-            break;
+    'rounds: for _ in 0..effort.rounds {
+        for (boundary, mishap) in &each {
+            let_go_wrong(&mut rig, folder.path(), boundary, mishap).await?;
+            if !rig.is_well() {
+                break 'rounds;
+            }
         }
+        rig.verdict().rounds += 1;
     }
+    rig.verdict().notes.push(format!("{} combinations in each round", each.len()));
     rig.settle().await
 }
 
 async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str) -> Result<(), Error> {
-    rig.progress(PROGRESS).await;
+    rig.progress(SOME).await;
     rig.some_more(MOST_MORE).await;
     // Where an effect has happened and its try fails, the next try repeats it.
     let repeats = u32::from((boundary, mishap) == ("afterEffect", "error"));
     rig.shared().judge().excuse_repeats(repeats);
+    let refused = *rig.shared().refused().borrow();
     let armed = folder.join(boundary);
     let draft = folder.join("draft");
     std::fs::write(&draft, mishap)?;
@@ -77,6 +83,9 @@ async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str
             rig.wait(PATIENCE, &stuck, |judge| judge.have_ended(&owed)).await;
             let has_ended = rig.has_ended()?;
             rig.blame(has_ended.then(|| format!("it ended over `{mishap}` at `{boundary}`")));
+            let is_told =
+                (boundary, mishap) != ("beforeAck", "error") || *rig.shared().refused().borrow() > refused;
+            rig.blame((!is_told).then(|| "whose answer was made to fail got one".to_owned()));
         }
         ends => {
             let status = rig.ended().await?;
