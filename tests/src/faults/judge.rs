@@ -170,7 +170,7 @@ impl Judge {
         }
         let earlier = seen.effects.insert(stage, (key.clone(), life));
         match &earlier {
-            Some((before, _)) if *before != key => {
+            Some((before, _)) if *before != key && seen.execution == execution => {
                 wrong.push(format!("an effect of {number} came as {before}, and came again as {key}"));
             }
             Some((_, before)) if *before == life && self.excused > 0 => self.excused -= 1,

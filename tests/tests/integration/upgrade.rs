@@ -27,7 +27,7 @@ const QUEUED: (u8, u8) = (0, 0);
 const RUNNING: (u8, u8) = (1, 0);
 const WAITING: (u8, u8) = (6, 6);
 
-/// A store as version 2 wrote it, an hour ago.
+/// A store as version 2 wrote it, some minutes ago.
 struct Old {
     connection: Connection,
     began: Timestamp,
@@ -52,7 +52,7 @@ impl Old {
             let row = params![version, name, "2026-11-21T10:00:00Z", checksum];
             connection.execute("INSERT INTO refinery_schema_history VALUES (?, ?, ?, ?)", row).unwrap();
         }
-        Self { connection, began: Timestamp::now() - SignedDuration::from_hours(1) }
+        Self { connection, began: Timestamp::now() - SignedDuration::from_mins(5) }
     }
 
     fn id(&self, number: u8) -> ExecutionId {

@@ -75,7 +75,7 @@ mod tests {
         assert!(told_of(ffi::SQLITE_IOERR_FSYNC).ends_with("(SQLITE_IOERR_FSYNC)"));
         assert!(told_of(ffi::SQLITE_IOERR_SHMSIZE).ends_with("(SQLITE_IOERR_SHMSIZE)"));
         assert!(told_of(ffi::SQLITE_IOERR_VNODE).ends_with("(SQLite code 6922)"));
-        assert!(!told_of(ffi::SQLITE_FULL).contains("code"), "it has no extended code");
+        assert!(!told_of(ffi::SQLITE_FULL).contains('('), "it has no extended code");
     }
 
     #[test]
