@@ -22,10 +22,14 @@ const TABLES: [(u32, &str, &str, &str); 2] = [
 ];
 const HISTORY: &str = "CREATE TABLE refinery_schema_history (version INTEGER PRIMARY KEY, name VARCHAR(255), \
     applied_on VARCHAR(255), checksum VARCHAR(255))";
+/// Who started it, as it was written.
+const MANUAL: &str = r#"{"kind":"manual"}"#;
 /// Statuses, and the lists that such executions stand in.
 const QUEUED: (u8, u8) = (0, 0);
 const RUNNING: (u8, u8) = (1, 0);
 const WAITING: (u8, u8) = (6, 6);
+/// One that waits for another, which may end while no daemon runs.
+const CALLING: (u8, u8) = (6, 7);
 
 /// A store as version 2 wrote it, some minutes ago.
 struct Old {
@@ -74,13 +78,14 @@ impl Old {
         number: u8,
         (automation, definition): (&str, DefinitionHash),
         (status, shelf): (u8, u8),
+        origin: &str,
         happened: &[String],
         pause: Option<Pause<'_>>,
     ) {
         let (id, began) = (self.id(number), self.began);
         let started = format!(
             r#"{{"event":"started","at":"{began}","automation":"{automation}","definition":"{definition}",
-              "origin":{{"kind":"manual"}},"payload":{{"kind":"manual","inputs":{{}}}}}}"#
+              "origin":{origin},"payload":{{"kind":"manual","inputs":{{}}}}}}"#
         );
         let events = [&[started][..], happened].concat();
         for (first, event) in (0_u32..).zip(&events) {
@@ -89,12 +94,12 @@ impl Old {
         }
         let nanoseconds = |at: Timestamp| i64::try_from(at.as_nanosecond()).unwrap();
         let (began, waits) = (nanoseconds(began), u8::from(pause.is_some()));
-        let sql =
-            r#"INSERT INTO executions VALUES (?, ?, ?, '{"kind":"manual"}', ?, ?, ?, NULL, NULL, ?, 0, ?)"#;
+        let sql = "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, 0, ?)";
         let row = params![
             id.as_bytes(),
             automation,
             definition.as_bytes(),
+            origin,
             status,
             shelf,
             began,
@@ -132,21 +137,22 @@ async fn what_waits_in_a_file_of_an_earlier_release_goes_on_and_ends_on_what_it_
     let paid = define("paid", file("  - {id: paid, waitFor: {event: orderPaid}}\n", &["shipped"]));
     let parent = define("parent", file("  - {id: child, call: timed}\n", &["called"]));
 
-    old.execution(1, plain, QUEUED, &[], None);
+    old.execution(1, plain, QUEUED, MANUAL, &[], None);
     let began = format!(r#"{{"event":"stepStarted","at":"{}","step":"one","attempt":1}}"#, old.began);
-    old.execution(2, plain, RUNNING, &[began], None);
+    old.execution(2, plain, RUNNING, MANUAL, &[began], None);
     let until = old.began + SignedDuration::from_mins(1);
     let slept = [old.waiting("pause", &format!(r#""until":"{until}","on":{{"kind":"time"}}"#))];
     let sleeps = || Some(Pause { step: "pause", until: Some(until), ..Pause::default() });
-    old.execution(3, timed, WAITING, &slept, sleeps());
+    old.execution(3, timed, WAITING, MANUAL, &slept, sleeps());
+    let called_by = format!(r#"{{"kind":"call","execution":"{}","step":"child","depth":1}}"#, old.id(6));
     let event = old.waiting("paid", r#""on":{"kind":"event","name":"orderPaid"}"#);
     let pause = Pause { step: "paid", event: Some("orderPaid"), ..Pause::default() };
-    old.execution(4, paid, WAITING, &[event], Some(pause));
-    old.execution(5, timed, WAITING, &slept, sleeps());
+    old.execution(4, paid, WAITING, MANUAL, &[event], Some(pause));
+    old.execution(5, timed, WAITING, &called_by, &slept, sleeps());
     let child = old.id(5);
     let called = old.waiting("child", &format!(r#""on":{{"kind":"call","execution":"{child}"}}"#));
     let pause = Pause { step: "child", child: Some(child), ..Pause::default() };
-    old.execution(6, parent, WAITING, &[called], Some(pause));
+    old.execution(6, parent, CALLING, MANUAL, &[called], Some(pause));
     let ids = [1, 2, 3, 4, 5, 6].map(|number| old.id(number).to_string());
     drop(old);
 
