@@ -131,6 +131,10 @@ impl Thread {
         let hello = encode(Tag::Hello, &[memory.as_bytes()]).map_err(|_| "its settings are too long")?;
         (&ours).write_all(&hello).map_err(say)?;
         ours.set_nonblocking(true).map_err(say)?;
+        let (aside, into) = std::io::pipe().map_err(say)?;
+        // Neither side ever waits for the pipe.
+        rustix::io::ioctl_fionbio(&aside, true).map_err(|error| error.to_string())?;
+        rustix::io::ioctl_fionbio(&into, true).map_err(|error| error.to_string())?;
         let child = Command::new(&self.settings.program)
             .args(&self.settings.arguments)
             .env_clear()
@@ -138,10 +142,10 @@ impl Thread {
             .env("TZ", "UTC0")
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
+            .stdout(Stdio::from(into))
             .stderr(Stdio::null())
             .spawn()
             .map_err(say)?;
-        Ok(Link::new(child, ours, orders))
+        Ok(Link::new(child, ours, aside, orders))
     }
 }

@@ -1,7 +1,8 @@
-//! A worker, as the pool sees it: a process, the socket to it, and what it has done so far.
+//! A worker, as the pool sees it: a process, the socket to it, the pipe with answers that woke nobody, and what it has
+//! done so far.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, PipeReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::mpsc::Sender;
@@ -14,15 +15,18 @@ use super::keeper::{Order, Replace};
 use crate::call::LogLine;
 use crate::error::Error;
 use crate::module::Digest;
-use crate::protocol::{Inbox, Lines, MAX_MODULES, Message, Nonce, Tag};
+use crate::protocol::{Inbox, Lines, MAX_MESSAGE, MAX_MODULES, Message, Nonce, Tag};
 
 /// How much is read at once.
 const CHUNK: usize = 16 * 1024;
+/// How often it is looked whether an answer lies in the pipe: the deadline of the run behind it is counted from then on.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A worker. Dropping it kills the process; the keeper buries it and starts another.
 pub(super) struct Link {
     child: Option<Child>,
     socket: UnixStream,
+    aside: PipeReader,
     registered: Option<Registered>,
     chunk: Box<[u8]>,
     keeper: Sender<Order>,
@@ -32,6 +36,10 @@ pub(super) struct Link {
     /// How many answers were asked for, and how many are still to come.
     asked: usize,
     awaited: usize,
+    /// Whether answers may come that wake nobody: as long as none came over the socket.
+    is_quiet: bool,
+    /// Whether the worker has closed its end of the socket: what came before that counts.
+    has_ended: bool,
     lines: Lines,
     chance: Chance,
     known: VecDeque<Digest>,
@@ -78,11 +86,12 @@ impl Broken {
 }
 
 impl Link {
-    pub(super) fn new(child: Child, socket: UnixStream, keeper: Sender<Order>) -> Self {
+    pub(super) fn new(child: Child, socket: UnixStream, aside: PipeReader, keeper: Sender<Order>) -> Self {
         let now = Instant::now();
         Self {
             child: Some(child),
             socket,
+            aside,
             registered: None,
             chunk: vec![0; CHUNK].into_boxed_slice(),
             keeper,
@@ -91,6 +100,8 @@ impl Link {
             // Its greeting.
             asked: 1,
             awaited: 1,
+            is_quiet: false,
+            has_ended: false,
             lines: Lines::default(),
             chance: Chance::default(),
             known: VecDeque::with_capacity(MAX_MODULES),
@@ -140,7 +151,7 @@ impl Link {
     /// answer is waited for. What asks for more than one answer has to be short: a worker that answers does not read.
     pub(super) fn send(&mut self, bytes: &[u8], answers: usize) -> Result<(), Broken> {
         self.runs = self.runs.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
-        (self.asked, self.awaited) = (answers, answers);
+        (self.asked, self.awaited, self.is_quiet) = (answers, answers, answers > 1);
         let rest = send(&self.socket, bytes)?;
         self.outbox = rest.to_vec();
         Ok(())
@@ -152,14 +163,34 @@ impl Link {
             return Ok(message);
         }
         // One of several may be there: then there is no need to wait, nor for a timer.
-        if self.awaited < self.asked {
-            let received = self.socket.read(&mut self.chunk);
-            self.received(received)?;
-            if let Some(message) = self.take_in()? {
-                return Ok(message);
+        if self.awaited < self.asked
+            && let Some(message) = self.look()?
+        {
+            return Ok(message);
+        }
+        loop {
+            let next_look = if self.is_quiet { until.min(Instant::now() + LOOK_EVERY) } else { until };
+            if let Ok(answer) = tokio::time::timeout_at(next_look.into(), self.converse()).await {
+                return answer;
+            }
+            match self.look()? {
+                Some(message) => return Ok(message),
+                None if Instant::now() >= until => return Err(Broken::Late),
+                None => {}
             }
         }
-        tokio::time::timeout_at(until.into(), self.converse()).await.map_err(|_| Broken::Late)?
+    }
+
+    /// The next answer, if it has come.
+    fn look(&mut self) -> Result<Option<Message>, Broken> {
+        let received = self.socket.read(&mut self.chunk);
+        self.received(received)?;
+        self.take_in()
+    }
+
+    /// The answer behind the last one, if it came with it.
+    pub(super) fn next_answer(&mut self) -> Result<Option<Message>, Broken> {
+        self.take_in()
     }
 
     /// Sends a message and waits for the answer until `until`.
@@ -191,19 +222,57 @@ impl Link {
         }
     }
 
-    /// Takes in what was received.
+    /// Takes in what was received over the socket, behind what lies in the pipe.
     fn received(&mut self, received: std::io::Result<usize>) -> Result<(), Broken> {
-        match received {
-            Ok(0) => return Err(Broken::Ended),
-            Ok(count) => self.inbox.push(&self.chunk[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-            Err(_) => return Err(Broken::Ended),
+        let count = match received {
+            Ok(count) => {
+                self.has_ended = count == 0;
+                count
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => 0,
+            Err(_) => {
+                self.has_ended = true;
+                0
+            }
+        };
+        if self.is_quiet {
+            self.empty_pipe()?;
+            self.is_quiet = count == 0 && !self.has_ended;
         }
+        self.inbox.push(&self.chunk[..count]);
         Ok(())
+    }
+
+    /// Takes in what lies in the pipe.
+    fn empty_pipe(&mut self) -> Result<(), Broken> {
+        let (mut chunk, mut taken) = ([0; 4096], 0);
+        loop {
+            match self.aside.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    taken += count;
+                    self.inbox.push(&chunk[..count]);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // There is nothing more.
+                Err(_) => return Ok(()),
+            }
+            // As much as a worker may lay there for a whole sequence.
+            if taken > MAX_MESSAGE {
+                return Err(Broken::Garbled);
+            }
+        }
     }
 
     /// The next answer, if it is all here. Lines of the log come before it; behind the last one comes nothing.
     fn take_in(&mut self) -> Result<Option<Message>, Broken> {
+        match self.message()? {
+            None if self.has_ended => Err(Broken::Ended),
+            message => Ok(message),
+        }
+    }
+
+    fn message(&mut self) -> Result<Option<Message>, Broken> {
         while let Some(message) = self.inbox.next().map_err(|_| Broken::Garbled)? {
             if message.tag == Tag::Line {
                 self.lines.take_in(&message).map_err(|_| Broken::Garbled)?;

@@ -59,10 +59,15 @@ impl Sent {
     }
 
     /// As bytes, with the module's text if it has one to send.
-    pub(super) fn encode(&mut self, nonce: Nonce, follows: Option<Duration>) -> Result<Vec<u8>, Error> {
+    pub(super) fn encode(
+        &mut self,
+        nonce: Nonce,
+        follows: Option<Duration>,
+        is_followed: bool,
+    ) -> Result<Vec<u8>, Error> {
         self.nonce = nonce;
-        let head =
-            Head { digest: self.digest(), kind: self.kind, deadline: self.deadline, nonce, follows }.encode();
+        let (digest, kind, deadline) = (self.digest(), self.kind, self.deadline);
+        let head = Head { digest, kind, deadline, nonce, follows, is_followed }.encode();
         let source = if self.has_source { self.module.source() } else { "" };
         let (context, argument) = (self.context.as_bytes(), self.argument.as_bytes());
         let mut parts: Vec<&[u8]> = vec![&head, source.as_bytes(), context, argument, &self.earlier];

@@ -12,16 +12,21 @@ use super::{GRACE, Shared};
 use crate::call::{Member, Outcome};
 use crate::error::Error;
 use crate::module::Digest;
-use crate::protocol::Answer;
+use crate::protocol::{Answer, Message};
 
 /// Runs under way on a worker. Dropping it before its end kills the worker.
 #[must_use = "runs that nobody waits for are killed"]
 pub struct Sequence {
     shared: Arc<Shared>,
+    /// What came of runs that nobody has asked for yet.
+    arrived: VecDeque<Ran>,
     running: Option<Box<Running>>,
 }
 
-/// What a sequence holds until its end.
+/// What came of a run; nothing where it was not begun.
+type Ran = Result<Option<Outcome>, Error>;
+
+/// What a sequence holds until all its runs have been answered for.
 struct Running {
     link: Link,
     /// The calls that are not answered, the next one first.
@@ -62,7 +67,8 @@ impl Sequence {
                 Ok(Ok(())) => {
                     let together = shared.settings.together;
                     let running = Running { link, sent, has_answered: false, together, _slot: slot };
-                    return Ok(Self { shared: Arc::clone(shared), running: Some(Box::new(running)) });
+                    let (shared, running) = (Arc::clone(shared), Some(Box::new(running)));
+                    return Ok(Self { shared, arrived: VecDeque::new(), running });
                 }
                 // It has died in its rest, so nothing has run.
                 Ok(Err(Broken::Unsent)) if link.has_rested() => {}
@@ -75,10 +81,10 @@ impl Sequence {
         }
     }
 
-    /// How many runs have not been answered for.
+    /// How many runs have not been asked for.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.running.as_ref().map_or(0, |running| running.sent.len())
+        self.arrived.len() + self.running.as_ref().map_or(0, |running| running.sent.len())
     }
 
     /// What came of the next run; `None` where it was not begun, or there is none. The worker begins no run after one that
@@ -88,39 +94,67 @@ impl Sequence {
     /// # Errors
     /// As those of [`super::Pool::run`].
     pub async fn next(&mut self) -> Result<Option<Outcome>, Error> {
-        let Some(mut running) = self.running.take() else { return Ok(None) };
-        let started = Instant::now();
-        let until = started + running.sent.front().map_or(GRACE, |call| call.deadline + GRACE);
-        let answer = running.answer(until).await?;
-        let Some(call) = running.sent.pop_front() else { return Ok(None) };
-        let took = started.elapsed();
-        running.has_answered = true;
-        let logs = running.link.take_logs();
-        if matches!(answer, Ok(Answer::Unknown | Answer::Skipped)) {
-            running.link.forgets(call.digest());
-            self.shared.leave(running, until).await;
-            return Ok(None);
+        if self.arrived.is_empty()
+            && let Some(running) = self.running.take()
+        {
+            self.running = running.advance(&self.shared, &mut self.arrived).await?;
         }
-        let read = Ended { answer, took, logs }.read(&call, self.shared.settings.memory);
-        match &read {
-            Ok(_) if !running.sent.is_empty() => self.running = Some(running),
-            // A worker of which nobody knows what it does any more, or that has ended.
-            Err(
-                Error::Worker { .. } | Error::Start(_) | Error::Overrun { .. } | Error::OutOfMemory { .. },
-            ) => {}
-            Ok(_) | Err(_) => self.shared.leave(running, until).await,
-        }
-        read.map(Some)
+        self.arrived.pop_front().unwrap_or(Ok(None))
     }
 }
 
 impl Running {
+    /// Waits for the next answer, and takes those that came with it. Gives what is still under way: once all is answered,
+    /// the worker serves others.
+    async fn advance(
+        mut self: Box<Self>,
+        shared: &Shared,
+        arrived: &mut VecDeque<Ran>,
+    ) -> Result<Option<Box<Self>>, Error> {
+        let started = Instant::now();
+        let until = started + self.sent.front().map_or(GRACE, |call| call.deadline + GRACE);
+        let mut answer = self.answer(until).await?;
+        while let Some(call) = self.sent.pop_front() {
+            self.has_answered = true;
+            let logs = self.link.take_logs();
+            if matches!(answer, Ok(Answer::Unknown | Answer::Skipped)) {
+                self.link.forgets(call.digest());
+                arrived.push_back(Ok(None));
+                break;
+            }
+            let read = Ended { answer, took: started.elapsed(), logs }.read(&call, shared.settings.memory);
+            // A worker of which nobody knows what it does any more, or that has ended.
+            let is_lost = matches!(
+                &read,
+                Err(Error::Worker { .. }
+                    | Error::Start(_)
+                    | Error::Overrun { .. }
+                    | Error::OutOfMemory { .. })
+            );
+            let is_result = read.is_ok();
+            arrived.push_back(read.map(Some));
+            if is_lost {
+                return Ok(None);
+            }
+            if !is_result || self.sent.is_empty() {
+                break;
+            }
+            answer = match self.link.next_answer() {
+                Ok(None) => return Ok(Some(self)),
+                Ok(Some(message)) => read_answer(message),
+                Err(broken) => Err(broken),
+            };
+        }
+        shared.leave(self, until).await;
+        Ok(None)
+    }
+
     /// The answer to the next call. The first is sent again, with those behind it, if the worker wants the text of its
     /// module.
     async fn answer(&mut self, until: Instant) -> Result<Result<Answer, Broken>, Error> {
         loop {
             let message = self.link.answer(until).await;
-            let answer = message.and_then(|message| Answer::try_from(message).map_err(|_| Broken::Garbled));
+            let answer = message.and_then(read_answer);
             let first = self.sent.front().filter(|_| !self.has_answered);
             match (answer, first) {
                 // It has made room for other modules since.
@@ -162,18 +196,22 @@ impl Shared {
     }
 }
 
+fn read_answer(message: Message) -> Result<Answer, Broken> {
+    Answer::try_from(message).map_err(|_| Broken::Garbled)
+}
+
 /// Sends calls, with the texts of the modules that the worker does not know.
 fn send(
     link: &mut Link,
     calls: &mut VecDeque<Sent>,
     together: Duration,
 ) -> Result<Result<(), Broken>, Error> {
-    let mut bytes = Vec::new();
+    let (mut bytes, last) = (Vec::new(), calls.len().saturating_sub(1));
     for (place, call) in calls.iter_mut().enumerate() {
         let nonce = link.nonce().map_err(|error| Error::Start(error.to_string()))?;
         let digest: Digest = call.digest();
         call.has_source = !link.knows(digest);
-        let encoded = call.encode(nonce, (place > 0).then_some(together))?;
+        let encoded = call.encode(nonce, (place > 0).then_some(together), place < last)?;
         if bytes.is_empty() {
             bytes = encoded
         } else {

@@ -18,6 +18,8 @@ pub(crate) struct Head {
     /// Whether it belongs to the calls right before it: it is begun only if each of them gave a result, and within this
     /// time from when the first of them was.
     pub(crate) follows: Option<Duration>,
+    /// Whether calls that were sent with it come behind it.
+    pub(crate) is_followed: bool,
 }
 
 /// A call, as a worker reads it.
@@ -40,6 +42,7 @@ const LENGTH: usize = 32 + 1 + 4 + 4 + 16;
 /// The bits of the byte behind the digest.
 const IS_TRIGGER: u8 = 1;
 const FOLLOWS: u8 = 2;
+const IS_FOLLOWED: u8 = 4;
 
 impl Head {
     /// The head as bytes.
@@ -48,6 +51,7 @@ impl Head {
         bytes[..32].copy_from_slice(&self.digest.0);
         bytes[32] = if self.kind == Kind::Trigger { IS_TRIGGER } else { 0 };
         bytes[32] |= if self.follows.is_some() { FOLLOWS } else { 0 };
+        bytes[32] |= if self.is_followed { IS_FOLLOWED } else { 0 };
         let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX).to_le_bytes();
         bytes[33..37].copy_from_slice(&ms(self.deadline));
         bytes[37..41].copy_from_slice(&ms(self.follows.unwrap_or_default()));
@@ -59,13 +63,14 @@ impl Head {
         let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
         let bits = bytes[32];
         let time = |ms: [u8; 4]| Duration::from_millis(u32::from_le_bytes(ms).into());
-        if bits > IS_TRIGGER | FOLLOWS {
+        if bits > IS_TRIGGER | FOLLOWS | IS_FOLLOWED {
             return None;
         }
         Some(Self {
             digest: Digest(bytes[..32].try_into().ok()?),
             kind: if bits & IS_TRIGGER == 0 { Kind::Step } else { Kind::Trigger },
             follows: if bits & FOLLOWS == 0 { None } else { Some(time(bytes[37..41].try_into().ok()?)) },
+            is_followed: bits & IS_FOLLOWED != 0,
             deadline: time(bytes[33..37].try_into().ok()?),
             nonce: Nonce(bytes[41..].try_into().ok()?),
         })

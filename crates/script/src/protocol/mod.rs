@@ -5,6 +5,11 @@
 //! ```
 //! Numbers are little-endian. JSON goes as text and is parsed inside the sandbox; bytes of files are parts of their
 //! own and never pass through a string. Either side takes at most [`MAX_MESSAGE`].
+//!
+//! All of it goes over a socket, but for short answers to calls that others follow: a worker lays those into a pipe, which
+//! wakes nobody. Whatever comes over the socket comes behind all that was laid into the pipe before, and from then on
+//! everything up to the last answer comes over the socket. So the order is that of the calls, and a worker that is killed
+//! leaves what it had answered.
 
 mod answer;
 mod call;

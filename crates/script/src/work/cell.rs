@@ -22,6 +22,7 @@ use super::failure;
 use super::host;
 use super::memory::Memory;
 use super::prepare::{LINES_BEFORE, Prepared};
+use super::wire::Outlet;
 use crate::call::Kind;
 use crate::protocol::{Fault, FaultKind, Request, Write};
 
@@ -97,13 +98,18 @@ impl From<rquickjs::Error> for Stop {
 
 impl Cell {
     /// Compiles a module in a world of its own.
-    pub(super) fn new(prepared: &Prepared, memory: Memory, until: Instant) -> Result<Self, Fault> {
+    pub(super) fn new(
+        prepared: &Prepared,
+        memory: Memory,
+        outlet: &Rc<Outlet>,
+        until: Instant,
+    ) -> Result<Self, Fault> {
         let broken = |error: rquickjs::Error| failure::thrown(&error.to_string(), "", LINES_BEFORE);
         let runtime = Runtime::new().map_err(broken)?;
         runtime.set_memory_limit(memory.limit);
         runtime.set_max_stack_size(MAX_STACK);
         runtime.set_loader(host::NoModules, host::NoModules);
-        let desk = Rc::new(Desk::new(memory));
+        let desk = Rc::new(Desk::new(memory, Rc::clone(outlet)));
         let asked = Rc::clone(&desk);
         runtime.set_interrupt_handler(Some(Box::new(move || asked.is_over())));
         let own = Rc::clone(&desk);

@@ -1,5 +1,6 @@
 //! The cells of a worker, one for each module that it knows, the one used last at the end.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use super::failure;
 use super::memory::Memory;
 use super::prepare;
 use super::sequence::Sequence;
+use super::wire::Outlet;
 use crate::module::Digest;
 use crate::protocol::{Answer, Done, MAX_MODULES, Request};
 
@@ -19,6 +21,7 @@ const MAX_RUNS: u32 = 1_000;
 /// The cells of a worker.
 pub(super) struct Cells {
     memory: Memory,
+    outlet: Rc<Outlet>,
     known: Vec<Known>,
     sequence: Sequence,
 }
@@ -31,24 +34,34 @@ struct Known {
 }
 
 impl Cells {
-    pub(super) fn new(memory: usize) -> Self {
+    pub(super) fn new(memory: usize, outlet: Rc<Outlet>) -> Self {
         let known = Vec::with_capacity(MAX_MODULES + 1);
-        Self { memory: Memory::from_now(memory), known, sequence: Sequence::default() }
+        Self { memory: Memory::from_now(memory), outlet, known, sequence: Sequence::default() }
     }
 
     /// Runs what is asked for; says besides whether this worker is good for another run.
     pub(super) fn run(&mut self, request: &Request) -> (Answer, bool) {
         let began = Instant::now();
-        let Some(earlier) = self.sequence.begin(request, began) else { return (Answer::Skipped, true) };
+        if request.head.follows.is_none() && request.head.is_followed {
+            self.outlet.hush();
+        }
+        let Some(earlier) = self.sequence.begin(request, began) else {
+            self.outlet.ring();
+            return (Answer::Skipped, true);
+        };
         let run = self.run_after(request, &earlier, began);
         self.sequence.end(run.as_ref());
+        let ended = Instant::now();
+        if self.sequence.is_told(request, ended) {
+            self.outlet.ring();
+        }
         let goes_on = run.as_ref().is_none_or(|run| !run.is_fatal());
         let answer = match run {
             None => Answer::Unknown,
             Some(Run::Faulty(fault)) => Answer::Failed(fault),
             Some(Run::Clean(given)) => {
                 let (result, writes, files) = (given.result, given.writes, given.files);
-                Answer::Done(Done { result, writes, took: began.elapsed(), files })
+                Answer::Done(Done { result, writes, took: ended.duration_since(began), files })
             }
         };
         (answer, goes_on)
@@ -62,7 +75,7 @@ impl Cells {
             Some(cell) => Ok(cell),
             None => prepare::prepare(&known.source)
                 .map_err(failure::syntax)
-                .and_then(|prepared| Cell::new(&prepared, self.memory, until)),
+                .and_then(|prepared| Cell::new(&prepared, self.memory, &self.outlet, until)),
         };
         let run = match cell {
             Err(fault) => Run::Faulty(fault),
@@ -117,6 +130,7 @@ mod tests {
             deadline: Duration::from_secs(60),
             nonce: Nonce([0; 16]),
             follows: None,
+            is_followed: false,
         };
         let source = is_sent.then(|| Bytes::from_static(text.as_bytes()));
         let context = Bytes::from_static(CONTEXT.as_bytes());
@@ -138,7 +152,7 @@ mod tests {
     #[test]
     fn a_module_is_compiled_once_and_evaluated_for_each_run() {
         const TEXT: &str = "let runs = 0;\nexport default () => { runs += 1; return runs; };";
-        let mut cells = Cells::new(64 * 1024 * 1024);
+        let mut cells = Cells::new(64 * 1024 * 1024, Rc::default());
         assert_eq!(run(&mut cells, request(TEXT, false)), ("unknown".to_owned(), None));
         assert_eq!(run(&mut cells, request(TEXT, true)), ("1".to_owned(), Some(1)));
         // Whether its text comes again or not.
@@ -154,7 +168,7 @@ mod tests {
     #[test]
     fn after_an_error_a_module_is_compiled_again_without_its_text() {
         const TEXT: &str = "export default () => { throw new Error('no'); };";
-        let mut cells = Cells::new(64 * 1024 * 1024);
+        let mut cells = Cells::new(64 * 1024 * 1024, Rc::default());
         assert_eq!(run(&mut cells, request(TEXT, true)), ("no".to_owned(), None));
         assert_eq!(run(&mut cells, request(TEXT, false)), ("no".to_owned(), None));
     }

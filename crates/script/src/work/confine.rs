@@ -2,7 +2,7 @@
 //!
 //! Each limit stands for itself: what QuickJS is there to prevent, the kernel prevents once more, for the day when
 //! somebody finds a hole in QuickJS. What is left is to compute, to ask for memory within bounds, to read the clock and
-//! chance, and to speak over descriptor 0.
+//! chance, and to speak over descriptors 0 and 1.
 
 use std::io;
 
@@ -92,12 +92,12 @@ mod linux {
         Ok(())
     }
 
-    /// Closes all that was left open for this process, but for descriptor 0: our own files are closed by the start of a
+    /// Closes all that was left open for this process, but for descriptors 0 and 1: our own files are closed by the start of a
     /// program, what the daemon was itself started with may not be.
     pub(super) fn close_descriptors() {
         let Ok(folder) = std::fs::read_dir("/proc/self/fd") else { return };
         let names = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-        let open: Vec<i32> = names.filter(|descriptor| *descriptor > 0).collect();
+        let open: Vec<i32> = names.filter(|descriptor| *descriptor > 1).collect();
         for descriptor in open {
             // The descriptor of the look itself is closed already.
             let _ = nix::unistd::close(descriptor);
@@ -152,7 +152,7 @@ mod linux {
     /// The system calls that are left. Anything else ends the process at once.
     fn allowed() -> io::Result<Rules> {
         let calls = [
-            // The socket to the pool.
+            // The socket and the pipe to the pool.
             libc::SYS_read,
             libc::SYS_write,
             // Memory; see below for what must not be executable.

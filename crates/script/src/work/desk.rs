@@ -1,12 +1,13 @@
 //! What the host knows of the run that goes on: its deadline, how much it has logged, the bytes that it gives back.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::memory::Memory;
-use super::wire;
+use super::wire::Outlet;
 use crate::call::Level;
 use crate::protocol::{FaultKind, MAX_LINE, MAX_LINES, MAX_LOG, MAX_MESSAGE, Nonce, Write, encode_line};
 
@@ -17,6 +18,7 @@ const MAX_WRITES: usize = 1_000;
 #[derive(Default)]
 pub(super) struct Desk {
     memory: Memory,
+    outlet: Rc<Outlet>,
     until: Cell<Option<Instant>>,
     stopped: Cell<Option<FaultKind>>,
     mark: RefCell<String>,
@@ -39,8 +41,8 @@ pub(super) struct Left {
 
 impl Desk {
     /// The desk of a cell in a process with this memory.
-    pub(super) fn new(memory: Memory) -> Self {
-        Self { memory, ..Self::default() }
+    pub(super) fn new(memory: Memory, outlet: Rc<Outlet>) -> Self {
+        Self { memory, outlet, ..Self::default() }
     }
 
     /// Whether the process has touched so much memory that some may have been refused to it.
@@ -116,7 +118,7 @@ impl Desk {
         self.lines.set(self.lines.get() + 1);
         if let Ok(bytes) = encode_line(level, message) {
             // If nobody listens any more, the process ends with the next read.
-            let _ = wire::write(&bytes);
+            let _ = self.outlet.send(&bytes);
         }
     }
 

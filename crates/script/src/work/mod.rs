@@ -17,11 +17,12 @@ mod wire;
 
 use std::io;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use crate::protocol::{Answer, Message, Request, Tag, encode};
 pub(crate) use analyse::check;
 use cells::Cells;
-use wire::{Wire, strange};
+use wire::{Outlet, Wire, strange};
 
 /// The body of the hidden subcommand: confines this process for good, then runs what the pool sends over descriptor 0.
 /// To be called from `main`, before there is another thread.
@@ -41,10 +42,11 @@ fn serve() -> io::Result<()> {
             return wire::write(&encode(Tag::Refused, &[why.as_bytes()]).map_err(|_| strange())?);
         }
     }
-    let mut cells = Cells::new(memory);
+    let outlet = Rc::new(Outlet::default());
+    let mut cells = Cells::new(memory, Rc::clone(&outlet));
     while let Some(message) = wire.read()? {
         let (bytes, goes_on) = handle(&mut cells, message)?;
-        wire::write(&bytes)?;
+        outlet.send(&bytes)?;
         if !goes_on {
             break;
         }

@@ -1,12 +1,16 @@
 //! Calls that were sent together: each is a run of its own, but the later ones may read what the earlier ones gave, and
 //! none is begun after one that gave nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::cell::Run;
 use crate::protocol::Request;
+
+/// How long the pool is not woken for answers, from when the first call of a sequence was begun: it may as well have the results
+/// of slower code while the rest of it runs.
+const QUIET: Duration = Duration::from_millis(2);
 
 /// Where a sequence of calls stands.
 #[derive(Default)]
@@ -42,5 +46,11 @@ impl Sequence {
             }
             Some(Run::Faulty(_)) | None => self.is_over = true,
         }
+    }
+
+    /// Whether the pool is to hear of the end of this call at once.
+    pub(super) fn is_told(&self, request: &Request, now: Instant) -> bool {
+        let is_late = self.began.is_none_or(|began| now.duration_since(began) >= QUIET);
+        !request.head.is_followed || self.is_over || is_late
     }
 }

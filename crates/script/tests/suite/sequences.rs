@@ -1,13 +1,13 @@
 //! Runs that are sent together: each is as if it were sent alone, but for what it reads of those before it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::Value;
 use pretty_assertions::assert_eq;
 use script::{Call, Context, Error, Kind, Member, Module, Origin, Outcome, Pool, PoolSettings, Sequence};
 
-use crate::support::{json, result, settings};
+use crate::support::{json, lateness, result, settings};
 
 /// A pool of one worker, which is in no hurry with what it is sent together.
 fn pool() -> Pool {
@@ -154,23 +154,80 @@ async fn an_error_is_the_last_of_its_sequence_and_the_worker_goes_on() {
 }
 
 #[tokio::test]
-async fn each_run_has_a_deadline_of_its_own() {
+async fn each_run_has_a_deadline_of_its_own_though_nobody_is_told_when_it_began() {
     let pool = pool();
     let good = step("export default () => 1");
-    // One that is asked, and one that asks nobody.
-    for endless in
-        ["for (;;) {}", "new Array(2 ** 31).join('x'.repeat(9)).length; [].concat(...Array(2 ** 30))"]
-    {
-        let endless = format!("export default () => {{ {endless} }}");
-        let endless = step(&endless).within(Duration::from_millis(30));
-        let (first, mut rest) = begin(&pool, &[good.clone(), endless, good.clone()]).await.expect("it runs");
-        assert_eq!(first.value.to_json(), "1");
-        let error = rest.next().await.expect_err("it ends");
+    // One that is asked, and some that ask nobody.
+    let endless = [
+        "for (;;) {}",
+        "'x'.repeat(2 ** 28).split('').sort()",
+        "[].concat(...Array(2 ** 22).fill(Array(2 ** 10).fill(0)))",
+        "/^(a+)+$/.test('a'.repeat(64) + 'b')",
+        "(2n ** 2000000n) ** 3n % 7n",
+    ];
+    for endless in endless {
+        result(&pool, "export default () => 1").await;
+        let own = Duration::from_millis(80);
+        let last = step(&format!("export default () => {{ {endless} }}")).within(own);
+        let started = Instant::now();
+        let (_, mut rest) =
+            begin(&pool, &[good.clone(), good.clone(), last, good.clone()]).await.expect("it runs");
+        assert!(rest.next().await.expect("it runs").is_some(), "{endless}");
+        let due = own + Duration::from_millis(50);
+        let (ended, late) = tokio::join!(rest.next(), lateness(due));
+        let took = started.elapsed();
+        let error = ended.expect_err(endless);
         let is_stopped = matches!(error, Error::Overrun { .. } | Error::OutOfMemory { .. });
         assert!(is_stopped || matches!(error, Error::Thrown(_)), "{error}");
+        assert!(took <= own + Duration::from_millis(100) + late, "{endless} took {took:?}, a timer {late:?}");
         assert_eq!(rest.next().await.expect("there is no next"), None);
-        assert_eq!(result(&pool, "export default () => 2").await, "2");
     }
+}
+
+#[tokio::test]
+async fn answers_keep_their_order_whatever_way_they_take() {
+    let pool = pool();
+    // Answers of few bytes, of more than go into a pipe at once, and so many lines that a pipe has no room for them.
+    let answer = |length: usize| step(&format!("export default () => 'x'.repeat({length})"));
+    let talk = "export default ({ logger }) => {
+  for (let line = 0; line < 300; line += 1) logger.info(`${line} `.repeat(50));
+  return 'talked';
+}";
+    let lengths = [1, 2, 5_000, 3, 4_095, 4, 200_000, 5, 6];
+    let steps: Vec<Step> = lengths.map(answer).into();
+    let said: Vec<usize> = all(&pool, &steps).await.iter().map(|said| said.len() - 2).collect();
+    assert_eq!(said, lengths);
+    let steps: Vec<Step> = (0..20).flat_map(|length| [answer(length), step(talk)]).collect();
+    let (first, mut rest) = begin(&pool, &steps).await.expect("it runs");
+    let mut ends = vec![first];
+    while let Some(outcome) = rest.next().await.expect("it runs") {
+        ends.push(outcome);
+    }
+    for (place, outcome) in ends.iter().enumerate() {
+        let text = outcome.value.as_str().expect("a text");
+        let (expected, lines) =
+            if place % 2 == 0 { ("x".repeat(place / 2), 0) } else { ("talked".to_owned(), 300) };
+        assert_eq!((text, outcome.logs.len()), (expected.as_str(), lines), "run {place}");
+        assert!(
+            outcome.logs.iter().enumerate().all(|(line, log)| log.message.starts_with(&line.to_string()))
+        );
+    }
+    assert_eq!(ends.len(), 40);
+}
+
+#[tokio::test]
+async fn a_worker_serves_others_once_it_has_answered_for_all_of_a_sequence() {
+    let pool = pool();
+    let steps = vec![step("export default () => 1"); 3];
+    // What takes longer than two milliseconds on a busy machine is told one by one.
+    for _ in 0..1_000 {
+        let (_, rest) = begin(&pool, &steps).await.expect("it runs");
+        if rest.left() == 2 && pool.idle_workers() == 1 {
+            assert_eq!(result(&pool, "export default () => 2").await, "2");
+            return;
+        }
+    }
+    panic!("no worker was free before the results were asked for");
 }
 
 #[tokio::test]
