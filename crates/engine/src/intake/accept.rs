@@ -25,6 +25,9 @@ use crate::told::Start;
 /// When a refused caller may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How long the acceptance of an execution waits for code at the most, where somebody waits for the end of all of it.
+const FOR_CODE: Duration = Duration::from_millis(50);
+
 /// What is asked to be accepted, beside the start itself.
 #[derive(Default)]
 pub(crate) struct Terms {
@@ -153,7 +156,7 @@ impl Services {
 
     /// Begins an execution before it is accepted. What it does at first changes nothing outside, and one commit is
     /// enough for its start and all that: at the latest when it is about to do something that can be noticed, or has to
-    /// wait for anything, it is accepted.
+    /// wait for anything, it is accepted. Where whoever asks waits for the end, code may take some time before that.
     async fn accept_begun(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
@@ -177,7 +180,12 @@ impl Services {
         let verdict = tokio::select! {
             biased;
             () = &mut carried => None,
-            verdict = run.journal.verdict() => Some(verdict),
+            verdict = async {
+                if at_once && run.activity.computes() {
+                    self.clock.sleep_for(FOR_CODE).await;
+                }
+                run.journal.verdict().await
+            } => Some(verdict),
         };
         let verdict = match verdict {
             Some(verdict) => {

@@ -10,6 +10,8 @@ use tokio::sync::futures::Notified;
 #[derive(Default)]
 pub(crate) struct Activity {
     busy: AtomicUsize,
+    /// How many of them wait for code.
+    computing: AtomicUsize,
     /// Told when the last one comes to a pause.
     all_pause: Notify,
     /// Told when something came that a pause may wait for.
@@ -18,6 +20,9 @@ pub(crate) struct Activity {
 
 /// A way through steps, as long as this is held.
 pub(super) struct Busy<'a>(&'a Activity);
+
+/// A way that waits for code, as long as this is held.
+pub(super) struct Computing<'a>(&'a Activity);
 
 /// A way that does nothing, as long as this is held.
 pub(super) struct Pausing<'a>(&'a Activity);
@@ -33,6 +38,17 @@ impl Activity {
     pub(super) fn pause(&self) -> Pausing<'_> {
         self.one_less();
         Pausing(self)
+    }
+
+    /// One way waits for code.
+    pub(super) fn compute(&self) -> Computing<'_> {
+        self.computing.fetch_add(1, Ordering::AcqRel);
+        Computing(self)
+    }
+
+    /// Whether code is waited for: that changes nothing outside, and is over soon.
+    pub(crate) fn computes(&self) -> bool {
+        self.computing.load(Ordering::Acquire) > 0
     }
 
     fn one_less(&self) {
@@ -65,6 +81,12 @@ impl Activity {
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.one_less();
+    }
+}
+
+impl Drop for Computing<'_> {
+    fn drop(&mut self) {
+        self.0.computing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -54,6 +54,7 @@ impl Run {
         if ahead.steps.pop().is_none_or(|next| next != step.id) {
             return Ok(None);
         }
+        let _computing = self.activity.compute();
         let next = async { Ok(ahead.runs.next().await) };
         let ran = self.bounded(step, context, next).await?.map_err(failed)?.transpose();
         if let Some(Ok(outcome)) = &ran {
@@ -100,6 +101,7 @@ impl Run {
             Member { call, earlier: &part.earlier }
         });
         let members: Vec<Member<'_>> = members.collect();
+        let _computing = self.activity.compute();
         let run = async { Ok(Workers::shared().pool().run_sequence(&members).await) };
         let ran = self.bounded(step, context, run).await?.map_err(failed)?;
         Ok(ran.map(|(outcome, runs)| {

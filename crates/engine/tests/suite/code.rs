@@ -1,9 +1,13 @@
 //! Code: what it is given, what it gives, how it fails; the checks of its text; its files.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use engine::check_text;
 use trigger::webhook::Request;
 
-use crate::common::{Project, outcome_of, show, soon, start_with, steps_of, stop, workers};
+use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of, stop, workers};
+use crate::durability::Watched;
 
 /// What comes of one step of code, behind others.
 async fn of(before: &str, code: &str) -> String {
@@ -87,6 +91,44 @@ async fn code_that_overruns_its_step_s_time_fails_it() {
     workers();
     let yaml = "trigger: {manual: {}}\nsteps:\n  - id: it\n    timeout: 200ms\n    onError: [{set: {kind: \"${{ error.kind }}\"}}]\n    code: |\n      export default () => { for (;;) {} };\n";
     assert_eq!(outcome_of(yaml).await, r#"{"kind":"timeout"}"#);
+}
+
+/// An Automation of one step of this code for whose end the caller waits, on a store that counts.
+async fn awaited(code: &str) -> (Project, Arc<Watched>, engine::Engine) {
+    workers();
+    let head = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - code: |\n";
+    let project = Project::with(&format!("{head}      export default () => {{ {code} }};\n"));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    (project, counting, engine)
+}
+
+#[tokio::test]
+async fn short_code_for_whose_end_somebody_waits_is_one_write() {
+    let (_project, counting, engine) = awaited("return { data: 1 }").await;
+    let answer = soon(engine.receive(&live(&engine), post("{}"))).await;
+    assert_eq!((answer.status, counting.written()), (200, (1, 0)));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_whose_code_takes_long_is_accepted_meanwhile() {
+    let (project, counting, engine) = awaited("for (;;) {}").await;
+    let (address, hold) = (live(&engine), Duration::from_millis(50));
+    let due = engine::Clock::now(&project.clock).checked_add(hold).expect("in range");
+    let accepted = async {
+        project.clock.somebody_sleeps_until(due).await;
+        assert_eq!(counting.written(), (0, 0));
+        project.clock.advance(hold);
+        while counting.written().0 == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        answer = engine.receive(&address, post("{}")) => panic!("{}", shown(&answer)),
+        () = soon(accepted) => {}
+    }
+    crash(engine).await;
 }
 
 #[tokio::test]

@@ -72,12 +72,12 @@ async fn steps_of_code_in_loops_have_the_turn_that_they_stand_in() {
         step(
             "second",
             "",
-            "export default (c, { first, each }) => ({ data: `${first.results}/${each.currentItem}` });",
+            "export default (c, { first, each }) => ({ data: `${first.results}/${each.currentItem}/${each.index}` });",
         ),
     ];
     let inner = inner.concat().replace("\n", "\n    ");
     let steps = format!("  - id: each\n    forEach: [1, 2, 3]\n    steps:\n    {}\n", inner.trim_end());
-    assert_eq!(same("", &steps).await, r#"["10/1","21/2","32/3"]"#);
+    assert_eq!(same("", &steps).await, r#"["10/1/0","21/2/1","32/3/2"]"#);
 }
 
 #[tokio::test]

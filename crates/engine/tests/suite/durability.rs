@@ -240,8 +240,7 @@ async fn an_execution_of_pure_steps_is_one_write() {
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
     soon(engine.wait(id)).await.expect("it ends");
-    assert_eq!(counting.accepts.load(Ordering::Relaxed), 1);
-    assert_eq!(counting.appends.load(Ordering::Relaxed), 0);
+    assert_eq!(counting.written(), (1, 0));
     assert_eq!(steps_of(&engine, id).await.len(), 40);
     stop(engine).await;
 }
@@ -356,6 +355,11 @@ impl Watched {
         let zero = || AtomicU64::new(0);
         let gate = Semaphore::new(1 << 20);
         Self { inner, accepts: zero(), appends: zero(), waiting: zero(), fail: zero(), full: zero(), gate }
+    }
+
+    /// How often executions were accepted, and how often something was added to one.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.accepts.load(Ordering::Relaxed), self.appends.load(Ordering::Relaxed))
     }
 
     /// Holds every write from now on, until the gate has permits again.

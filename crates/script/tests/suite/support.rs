@@ -1,6 +1,6 @@
 //! What the tests share: a pool of real workers, and a call in one line.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::Value;
 use model::value::JsonLimits;
@@ -67,11 +67,4 @@ pub(crate) async fn result(pool: &Pool, code: &str) -> String {
 /// The message of the error that a step with this code ends with.
 pub(crate) async fn error(pool: &Pool, code: &str) -> String {
     step(code).on(pool).await.expect_err("the code fails").to_string()
-}
-
-/// How late a timer of this process is that is due at the same time as the end of a run: what is the machine's fault.
-pub(crate) async fn lateness(due: Duration) -> Duration {
-    let started = Instant::now();
-    let _ = tokio::time::timeout(due, std::future::pending::<()>()).await;
-    started.elapsed().saturating_sub(due)
 }
