@@ -2,7 +2,7 @@
 //!
 //! QuickJS cannot be bounded from inside (a long native call never asks the interrupt handler), so a [`Pool`] keeps
 //! worker processes: this same program, started again with a hidden subcommand whose body is [`work`]. A worker
-//! has one descriptor, no rights, a bounded heap and a bounded life; whoever overruns is killed and replaced.
+//! has a socket and a pipe, no rights, a bounded heap and a bounded life; whoever overruns is killed and replaced.
 //! A [`Module`] is compiled once in a worker; each [`Call`] evaluates it anew between frozen intrinsics, so that no
 //! run sees another. [`Pool::check`] says what a module is made of ([`Facts`]) without running it.
 
