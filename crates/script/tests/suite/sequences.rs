@@ -180,6 +180,7 @@ async fn each_run_has_a_deadline_of_its_own_though_nobody_is_told_when_it_began(
             assert!(rest.next().await.expect("it runs").is_some(), "{endless}");
             let error = rest.next().await.expect_err(endless);
             took.push(started.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(10), "it had the time of another");
             let is_stopped = matches!(error, Error::Overrun { .. } | Error::OutOfMemory { .. });
             assert!(is_stopped || matches!(error, Error::Thrown(_)), "{error}");
             assert_eq!(rest.next().await.expect("there is no next"), None);
