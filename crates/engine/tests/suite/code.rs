@@ -213,7 +213,7 @@ async fn a_file_of_code_is_taken_up_when_it_changes_and_executions_keep_theirs()
     stop(engine).await;
     let engine = project.start().await;
     let second = start_with(&engine, "{}").await;
-    project.clock.advance(std::time::Duration::from_secs(3601));
+    project.clock.advance(Duration::from_secs(3601));
     assert_eq!(show(&soon(engine.wait(first)).await.expect("it ends")), r#""old""#);
     assert_eq!(show(&soon(engine.wait(second)).await.expect("it ends")), r#""new""#);
     project.write("automations/lib/it.js", "export default () => ({ data: ");
