@@ -99,6 +99,12 @@ impl Daemon {
         Ok(())
     }
 
+    /// How many bytes its store takes on disk.
+    pub(crate) async fn stored(&self) -> Result<u64, Error> {
+        let info = self.store.info().await?;
+        Ok(info.bytes + info.blob_bytes)
+    }
+
     /// Its process.
     pub(crate) fn process(&self) -> &Process {
         &self.process

@@ -5,6 +5,7 @@ mod node_red;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -12,12 +13,15 @@ use tempfile::TempDir;
 use crate::Error;
 use crate::driver::{Connection, request};
 use crate::process::{Process, Processors};
-use crate::project::scratch;
+use crate::project::{body, scratch};
 
 /// Where a peer is asked to work.
 pub(crate) const PATH: &str = "/webhook/measured";
-/// How long one may take until it answers.
+/// How long each part of its coming up may take, and each answer meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER: Duration = Duration::from_secs(30);
+/// How many bytes of what it said are told where it does not come up.
+const SAID: usize = 2000;
 /// How often it is looked whether it does.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -70,27 +74,38 @@ impl Peer {
         }
     }
 
-    /// Starts it with one workload, and waits until it does it.
+    /// Starts it with one workload, and waits until it does it. Where it does not, the error has the end of what it said.
     pub(crate) async fn start(
         self,
         processors: Processors,
         workload: Workload,
     ) -> Result<(Process, TempDir, SocketAddr), Error> {
-        let folder = scratch()?;
-        let address = free_address()?;
+        let [address, inner] = free_addresses()?;
+        let place = Place { installed: self.installed()?, folder: scratch()?, address, inner, processors };
+        let said = |error: Error| Error::Server(format!("{}: {error}{}", self.name(), place.said()));
+        let process = self.come_up(&place, workload).await.map_err(said)?;
+        Ok((process, place.folder, address))
+    }
+
+    async fn come_up(self, place: &Place, workload: Workload) -> Result<Process, Error> {
         let mut command = match self {
-            Self::NodeRed => node_red::command(&self.installed()?, folder.path(), address, workload)?,
-            Self::N8n => n8n::command(&self.installed()?, folder.path(), address, workload)?,
+            Self::NodeRed => node_red::prepare(place, workload)?,
+            Self::N8n => n8n::prepare(place, workload).await?,
         };
-        let process = processors.start(&mut command)?;
-        let (asked, until) = (request("POST", PATH, b"{}"), Instant::now() + PATIENCE);
-        while !answers(address, &asked).await {
-            if Instant::now() > until {
-                return Err(Error::Server(format!("{} did not come up", self.name())));
-            }
-            tokio::time::sleep(LOOK).await;
+        let mut process = place.start(&mut command)?;
+        if let Some(path) = self.health() {
+            place.wait_for(&mut process, "says that it is ready", &request("GET", path, b"")).await?;
         }
-        Ok((process, folder, address))
+        place.wait_for(&mut process, "does what is measured", &request("POST", PATH, &body())).await?;
+        Ok(process)
+    }
+
+    /// Where it says whether it is ready, if it does. Its webhooks may come later.
+    fn health(self) -> Option<&'static str> {
+        match self {
+            Self::NodeRed => None,
+            Self::N8n => Some("/healthz/readiness"),
+        }
     }
 
     /// Where `make bench PEERS=…` has installed it.
@@ -106,25 +121,96 @@ impl Peer {
     }
 }
 
-/// A port that nobody listens on. Somebody might before the peer does: then it does not come up.
-fn free_address() -> Result<SocketAddr, Error> {
+/// Where a peer lives.
+struct Place {
+    /// The folder that it is installed in.
+    installed: PathBuf,
+    /// The folder that it works in.
+    folder: TempDir,
+    /// Where it is asked.
+    address: SocketAddr,
+    /// Where its own processes speak with each other, if they do.
+    inner: SocketAddr,
+    processors: Processors,
+}
+
+impl Place {
+    /// A program of its package, with nothing of the settings of whoever measures.
+    fn node(&self, script: &str) -> Command {
+        let mut command = Command::new("node");
+        command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.env("HOME", self.folder.path()).current_dir(self.folder.path());
+        command.arg(self.installed.join("node_modules").join(script));
+        command
+    }
+
+    /// Writes a file into its folder.
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, text).map_err(Error::io(file.display()))?;
+        Ok(file)
+    }
+
+    fn start(&self, command: &mut Command) -> Result<Process, Error> {
+        self.processors.start_logged(command, &self.log())
+    }
+
+    /// Runs a program to its end, which must be a good one.
+    async fn run(&self, command: &mut Command) -> Result<(), Error> {
+        let mut process = self.start(command)?;
+        let status = process.ended(PATIENCE).await?;
+        if status.success() { Ok(()) } else { Err(Error::Server(status.to_string())) }
+    }
+
+    /// Asks until the answer is 200, or the process has ended, or it took too long.
+    async fn wait_for(&self, process: &mut Process, what: &str, asked: &[u8]) -> Result<(), Error> {
+        let until = Instant::now() + PATIENCE;
+        let mut last = String::new();
+        while Instant::now() < until {
+            match tokio::time::timeout(ANSWER, self.ask(asked)).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => last = error.to_string(),
+                Err(_) => last = format!("no answer within {} s", ANSWER.as_secs()),
+            }
+            if let Some(status) = process.status()? {
+                return Err(Error::Server(format!("it ended before it {what}: {status}")));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Err(Error::Server(format!("{} s have gone before it {what}: {last}", PATIENCE.as_secs())))
+    }
+
+    async fn ask(&self, asked: &[u8]) -> Result<(), Error> {
+        let mut connection = Connection::open(self.address).await?;
+        let answer = connection.ask(asked).await?;
+        let text = String::from_utf8_lossy(answer.body);
+        // n8n says with the same status that it does not work yet.
+        match answer.status {
+            200 if !text.starts_with("n8n is starting up") => Ok(()),
+            status => Err(Error::Server(format!("an answer of status {status}: {text}"))),
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("said.log")
+    }
+
+    /// The end of what it said, on lines of its own; nothing if it said nothing.
+    fn said(&self) -> String {
+        let text = std::fs::read(self.log()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(SAID)..]);
+        if text.trim().is_empty() { String::new() } else { format!("; it said\n{}", text.trim_end()) }
+    }
+}
+
+/// Two addresses that nobody listens on. Somebody might before the peer does: then it does not come up.
+fn free_addresses() -> Result<[SocketAddr; 2], Error> {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let listener = TcpListener::bind(anywhere).map_err(Error::io(anywhere))?;
-    listener.local_addr().map_err(Error::io(anywhere))
-}
-
-async fn answers(address: SocketAddr, asked: &[u8]) -> bool {
-    let Ok(mut connection) = Connection::open(address).await else { return false };
-    // n8n says with the same status that it does not work yet.
-    let works = |body: &[u8]| !body.starts_with(b"n8n is starting up");
-    connection.ask(asked).await.is_ok_and(|answer| answer.status == 200 && works(answer.body))
-}
-
-/// Writes a file into the folder that a peer works in.
-fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Error> {
-    let file = folder.join(name);
-    std::fs::write(&file, text).map_err(Error::io(file.display()))?;
-    Ok(file)
+    let listen = || TcpListener::bind(anywhere).map_err(Error::io(anywhere));
+    // Both at one time, so that they differ.
+    let (first, second) = (listen()?, listen()?);
+    let address = |listener: &TcpListener| listener.local_addr().map_err(Error::io(anywhere));
+    Ok([address(&first)?, address(&second)?])
 }
 
 #[cfg(test)]
@@ -136,5 +222,11 @@ mod tests {
         assert_eq!(Peer::of("node-red"), Some(Peer::NodeRed));
         assert_eq!(Peer::of("n8n"), Some(Peer::N8n));
         assert_eq!(Peer::of("red"), None);
+    }
+
+    #[test]
+    fn the_addresses_of_a_peer_differ() {
+        let [first, second] = free_addresses().expect("addresses");
+        assert!(first.port() > 0 && second.port() > 0 && first != second);
     }
 }

@@ -1,7 +1,8 @@
 //! The servers under measurement as processes of their own, on a processor of their own, ended by their ids.
 
+use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -38,12 +39,23 @@ impl Processors {
         done
     }
 
-    /// Starts a server on its processor.
+    /// Starts a server on its processor. Nobody hears what it says.
     pub(crate) fn start(self, command: &mut Command) -> Result<Process, Error> {
+        self.spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    /// The same, and what it says is added to a file.
+    pub(crate) fn start_logged(self, command: &mut Command, log: &Path) -> Result<Process, Error> {
+        let open = || File::options().create(true).append(true).open(log);
+        let (out, err) = open().and_then(|out| Ok((out, open()?))).map_err(Error::io(log.display()))?;
+        self.spawn(command.stdout(out).stderr(err))
+    }
+
+    fn spawn(self, command: &mut Command) -> Result<Process, Error> {
         if let Some((server, _)) = self.apart {
             system::go_to(&[server]);
         }
-        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let started = command.stdin(Stdio::null()).spawn();
         if let Some((_, driver)) = self.apart {
             system::go_to(&[driver]);
         }
@@ -87,7 +99,7 @@ impl Process {
             if let Some(found) = std::fs::read_to_string(file).ok().and_then(|text| holds(&text)) {
                 return Ok(found);
             }
-            if let Some(status) = self.child.try_wait().map_err(Error::io("a server"))? {
+            if let Some(status) = self.status()? {
                 return Err(Error::Server(format!("a server ended before it was up: {status}")));
             }
             tokio::time::sleep(LOOK).await;
@@ -95,17 +107,27 @@ impl Process {
         Err(Error::Server(format!("a server was not up after {} s", PATIENCE.as_secs())))
     }
 
-    /// Asks it to end in order, and waits until it has.
-    pub(crate) async fn stop(mut self) -> Result<(), Error> {
-        system::ask_to_end(&self.child);
-        let until = Instant::now() + PATIENCE;
+    /// How it ended, if it has.
+    pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>, Error> {
+        self.child.try_wait().map_err(Error::io("a server"))
+    }
+
+    /// Waits until it ends by itself; an error if it takes longer than `patience`.
+    pub(crate) async fn ended(&mut self, patience: Duration) -> Result<ExitStatus, Error> {
+        let until = Instant::now() + patience;
         while Instant::now() < until {
-            if self.child.try_wait().map_err(Error::io("a server"))?.is_some() {
-                return Ok(());
+            if let Some(status) = self.status()? {
+                return Ok(status);
             }
             tokio::time::sleep(LOOK).await;
         }
-        Err(Error::Server(format!("a server did not end within {} s", PATIENCE.as_secs())))
+        Err(Error::Server(format!("it did not end within {} s", patience.as_secs())))
+    }
+
+    /// Asks it to end in order, and waits until it has.
+    pub(crate) async fn stop(mut self) -> Result<(), Error> {
+        system::ask_to_end(&self.child);
+        self.ended(PATIENCE).await.map(drop)
     }
 }
 

@@ -99,6 +99,19 @@ pub(crate) fn fibs(steps: usize) -> String {
     text
 }
 
+/// A webhook that is answered once so many requests for `url`, sent side by side, have their answers.
+pub(crate) fn gets(count: usize, url: &str) -> String {
+    let mut text = "trigger:\n  webhook: {mode: sync, verify: none}\nsteps:\n  - parallel:\n".to_owned();
+    for number in 0..count {
+        // Writing to a text cannot fail.
+        let _ = write!(
+            text,
+            "      get{number}:\n        - action: http.request\n          with: {{url: \"{url}\"}}\n"
+        );
+    }
+    text
+}
+
 /// A manual start of this many pure steps, each a sum over what the one before it left.
 pub(crate) fn sums(steps: usize) -> String {
     format!("trigger:\n  manual: {{}}\nsteps:\n{}", chain("1", steps))
@@ -203,6 +216,7 @@ mod tests {
             ("asynchronous", asynchronous()),
             ("three", synchronous(3)),
             ("forty", synchronous(40)),
+            ("gets", gets(10, "http://127.0.0.1:8080/")),
             ("sums", sums(1000)),
             ("copies", copies(1000)),
             ("lines", log_lines(1000)),

@@ -48,6 +48,8 @@ pub(crate) enum Unit {
 pub(crate) enum Target {
     /// At least this part of its baseline.
     Ratio(f64),
+    /// At most so many times its baseline.
+    RatioAtMost(f64),
     /// At most this, in the figure's unit.
     AtMost(f64),
 }
@@ -74,6 +76,7 @@ impl Row {
     fn is_met(&self) -> Option<bool> {
         match self.target? {
             Target::Ratio(least) => self.beside.map(|beside| beside.ratio >= least),
+            Target::RatioAtMost(most) => self.beside.map(|beside| beside.ratio <= most),
             Target::AtMost(most) => Some(self.value <= most),
         }
     }
@@ -83,6 +86,7 @@ impl Row {
         let target = match self.target {
             None => String::new(),
             Some(Target::Ratio(least)) => format!("≥ {least:.2}"),
+            Some(Target::RatioAtMost(most)) => format!("≤ {most:.2}"),
             Some(Target::AtMost(most)) => format!("≤ {}", with_unit(most)),
         };
         let met = match self.is_met() {
@@ -99,6 +103,7 @@ impl Row {
     fn json(&self) -> Value {
         let target = self.target.map(|target| match target {
             Target::Ratio(least) => json!({ "ratioAtLeast": least }),
+            Target::RatioAtMost(most) => json!({ "ratioAtMost": most }),
             Target::AtMost(most) => json!({ "atMost": most }),
         });
         json!({
@@ -163,6 +168,12 @@ impl Report {
     }
 }
 
+/// A size in [`Unit::Mebibytes`].
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52 bytes")]
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 /// Columns as wide as they need to be: the first to the left, figures to the right.
 fn aligned(lines: &[[String; 6]], text: &mut String) {
     let mut widths = [0; 6];
@@ -223,6 +234,8 @@ mod tests {
         assert_eq!(acks().is_met(), None);
         assert_eq!(acks().target(Some(Target::Ratio(0.40))).is_met(), Some(true));
         assert_eq!(acks().target(Some(Target::Ratio(0.42))).is_met(), Some(false));
+        assert_eq!(acks().target(Some(Target::RatioAtMost(0.42))).is_met(), Some(true));
+        assert_eq!(acks().target(Some(Target::RatioAtMost(0.40))).is_met(), Some(false));
         assert_eq!(acks().target(None).is_met(), None);
         let step = Row::new("steps", "step".to_owned(), 2.5, Unit::Microseconds);
         assert_eq!(step.clone().target(Some(Target::AtMost(2.0))).is_met(), Some(false));

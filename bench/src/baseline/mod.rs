@@ -3,10 +3,12 @@
 //! They share with the daemon what it is built on (hyper, the runtime, SQLite, the allocator) and do none of its work:
 //! no routing, no parsing, no checks, no limits.
 
+mod gets;
 mod log;
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -20,6 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::Error;
 use log::Log;
 
+pub(crate) use gets::GETS;
+
 /// The file in a baseline's folder that holds its address, once it answers.
 pub(crate) const ADDRESS: &str = "address";
 
@@ -32,11 +36,13 @@ pub(crate) enum Kind {
     OneWrite,
     /// Does so twice, one after the other, as an execution's start and its end are.
     TwoWrites,
+    /// Sends requests of its own, and answers how long they took.
+    Gets,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Bare, Self::OneWrite, Self::TwoWrites];
+    pub(crate) const ALL: [Self; 4] = [Self::Bare, Self::OneWrite, Self::TwoWrites, Self::Gets];
 
     /// Its name.
     pub(crate) fn name(self) -> &'static str {
@@ -44,6 +50,7 @@ impl Kind {
             Self::Bare => "bare",
             Self::OneWrite => "one-write",
             Self::TwoWrites => "two-writes",
+            Self::Gets => "gets",
         }
     }
 
@@ -54,16 +61,24 @@ impl Kind {
 
     fn writes(self) -> usize {
         match self {
-            Self::Bare => 0,
+            Self::Bare | Self::Gets => 0,
             Self::OneWrite => 1,
             Self::TwoWrites => 2,
         }
     }
 }
 
+/// What a baseline works with.
+struct Means {
+    kind: Kind,
+    log: Log,
+    client: reqwest::Client,
+}
+
 /// Is a baseline until it is ended, with its data in `folder`.
 pub(crate) fn serve(kind: Kind, folder: &Path) -> Result<(), Error> {
     let log = Log::open(&folder.join("log.db"))?;
+    let means = Arc::new(Means { kind, log, client: gets::client()? });
     // As the daemon's: a worker for each processor that it may use.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Error::io("the runtime"))?.block_on(async {
@@ -76,34 +91,42 @@ pub(crate) fn serve(kind: Kind, folder: &Path) -> Result<(), Error> {
         written.map_err(Error::io(file.display()))?;
         loop {
             let (stream, _) = listener.accept().await.map_err(Error::io(address))?;
-            tokio::spawn(connection(stream, kind, log.clone()));
+            tokio::spawn(connection(stream, means.clone()));
         }
     })
 }
 
-async fn connection(stream: TcpStream, kind: Kind, log: Log) {
+async fn connection(stream: TcpStream, means: Arc<Means>) {
     // Without it an answer may wait for another to fill a packet, which costs time only.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| answer(request, kind, &log));
+    let service = service_fn(|request| answer(request, &means));
     // The driver closes its connections when it is done: that is no error.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    kind: Kind,
-    log: &Log,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, means: &Means) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut response = Response::new(Full::new(Bytes::from_static(b"{}")));
     let Ok(body) = request.into_body().collect().await else {
         *response.status_mut() = StatusCode::BAD_REQUEST;
         return Ok(response);
     };
     let body = body.to_bytes();
-    for _ in 0..kind.writes() {
-        if !log.append(body.clone()).await {
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    if means.kind == Kind::Gets {
+        return Ok(match gets::timed(&means.client, &body).await {
+            Ok(took) => Response::new(Full::new(took.into())),
+            Err(error) => failed(error.to_string()),
+        });
+    }
+    for _ in 0..means.kind.writes() {
+        if !means.log.append(body.clone()).await {
+            response = failed("the row was not written".to_owned());
         }
     }
     Ok(response)
+}
+
+fn failed(reason: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(reason.into()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
 }

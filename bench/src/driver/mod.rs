@@ -2,6 +2,7 @@
 
 mod answer;
 mod connection;
+mod pace;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::Error;
 use crate::statistics::Histogram;
 
 pub(crate) use connection::{Connection, authorized, request};
+pub(crate) use pace::Pace;
 
 /// How long a load may go on after its time is over, until every connection has its last answer.
 const GRACE: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
 //! Servers that take turns under the same load, so that whatever else the machine does hits all of them.
 
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -119,13 +120,22 @@ pub(super) async fn hold_against(
     Ok(Outcome { daemon: daemon.score, baselines })
 }
 
+/// Starts a baseline, and gives the folder that it lives on and its address.
+pub(super) async fn start_baseline(
+    terms: Terms<'_>,
+    kind: Kind,
+) -> Result<(Process, TempDir, SocketAddr), Error> {
+    let folder = scratch()?;
+    let mut command = Command::new(std::env::current_exe().map_err(Error::io("this program"))?);
+    command.arg("--serve-baseline").arg(kind.name()).arg(folder.path());
+    let mut process = terms.processors.start(&mut command)?;
+    let address = process.wait_for(&folder.path().join(ADDRESS), |text| text.parse().ok()).await?;
+    Ok((process, folder, address))
+}
+
 impl Contestant {
     async fn baseline(terms: Terms<'_>, kind: Kind, connections: usize) -> Result<Self, Error> {
-        let folder = scratch()?;
-        let mut command = Command::new(std::env::current_exe().map_err(Error::io("this program"))?);
-        command.arg("--serve-baseline").arg(kind.name()).arg(folder.path());
-        let mut process = terms.processors.start(&mut command)?;
-        let address = process.wait_for(&folder.path().join(ADDRESS), |text| text.parse().ok()).await?;
+        let (process, folder, address) = start_baseline(terms, kind).await?;
         let load = Load { address, request: request("POST", "/", &body()), connections };
         Ok(Self { load, server: Server::Baseline(process, folder), score: Score::new() })
     }

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::daemon::Daemon;
 use crate::driver::{Connection, authorized};
 use crate::project::{Project, scratch};
-use crate::report::{Report, Row, Target, Unit};
+use crate::report::{Report, Row, Target, Unit, mebibytes};
 
 /// How many executions there are where nobody says, and where it has to be quick.
 const EXECUTIONS: u64 = 200_000;
@@ -266,11 +266,6 @@ fn executions(terms: Terms<'_>) -> u64 {
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52 bytes")]
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }
 
 fn say(text: &str) {

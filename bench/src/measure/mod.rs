@@ -2,9 +2,11 @@
 
 mod code;
 mod contest;
+mod gets;
 mod large;
 mod loading;
 mod machine;
+mod memory;
 mod peers;
 mod requests;
 mod size;
@@ -20,8 +22,22 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 10] =
-    ["acks", "synchronous", "steps", "code", "peers", "start", "reload", "history", "backlog", "loading"];
+pub(crate) const GROUPS: [&str; 12] = [
+    "acks",
+    "synchronous",
+    "gets",
+    "steps",
+    "code",
+    "peers",
+    "start",
+    "reload",
+    "history",
+    "backlog",
+    "loading",
+    "memory",
+];
+/// Those that are measured where none is named: all but the last, which takes ten minutes.
+pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 1).0;
 
 /// What every measurement goes by.
 #[derive(Clone, Copy)]
@@ -54,6 +70,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
         match group {
             "acks" => requests::acks(terms, report).await?,
             "synchronous" => requests::synchronous(terms, report).await?,
+            "gets" => gets::measure(terms, report).await?,
             "steps" => steps::measure(terms, report).await?,
             "code" => code::measure(terms, report).await?,
             "peers" => peers::measure(terms, report).await?,
@@ -61,7 +78,8 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "reload" => size::reload(terms, report).await?,
             "history" => large::history(terms, report).await?,
             "backlog" => large::backlog(terms, report).await?,
-            _ => loading::measure(terms, report)?,
+            "loading" => loading::measure(terms, report)?,
+            _ => memory::measure(terms, report).await?,
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::daemon::Daemon;
 use crate::driver::{Connection, request};
 use crate::project::{Project, numbered, numbered_id};
-use crate::report::{Report, Row, Target, Unit};
+use crate::report::{Report, Row, Target, Unit, mebibytes};
 use crate::statistics::median;
 
 /// How many automations, with the milliseconds that starting may take and the mebibytes of memory.
@@ -50,9 +50,8 @@ pub(super) async fn start(terms: Terms<'_>, report: &mut Report) -> Result<(), E
         let row = Row::new("start", format!("start with {what}"), median(times), Unit::Milliseconds);
         report.add(row.target(Some(Target::AtMost(most_ms))));
         if let Some(bytes) = resident {
-            #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
-            let mib = bytes as f64 / f64::from(1 << 20);
-            let row = Row::new("start", format!("idle memory with {what}"), mib, Unit::Mebibytes);
+            let name = format!("idle memory with {what}");
+            let row = Row::new("start", name, mebibytes(bytes), Unit::Mebibytes);
             report.add(row.target(Some(Target::AtMost(most_mib))));
         }
     }

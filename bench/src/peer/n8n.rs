@@ -1,12 +1,10 @@
 //! n8n, and the workflows that do the work in it.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Workload, write};
+use super::{Place, Workload};
 use crate::Error;
 use crate::project::FIB;
 
@@ -14,35 +12,28 @@ use crate::project::FIB;
 const ID: &str = "measured";
 
 /// n8n with one workflow, as it comes but for what it would tell or ask others on the network.
-pub(super) fn command(
-    installed: &Path,
-    folder: &Path,
-    address: SocketAddr,
-    workload: Workload,
-) -> Result<Command, Error> {
-    let file = write(folder, "workflow.json", &json!([workflow(workload)]).to_string())?;
-    let n8n = |arguments: &[&str]| {
-        let mut command = Command::new("node");
-        command.arg(installed.join("node_modules/n8n/bin/n8n")).args(arguments);
-        command.env("N8N_USER_FOLDER", folder).env("HOME", folder);
-        command.env("N8N_LISTEN_ADDRESS", address.ip().to_string());
-        command.env("N8N_PORT", address.port().to_string());
-        // It listens for the process that runs code; by default at a port that another may have.
-        command.env("N8N_RUNNERS_BROKER_PORT", "0");
-        let quiet = ["N8N_DIAGNOSTICS_ENABLED", "N8N_VERSION_NOTIFICATIONS_ENABLED", "N8N_TEMPLATES_ENABLED"];
-        command.envs(quiet.map(|name| (name, "false")));
-        command
-    };
-    let input = format!("--input={}", file.display());
-    let id = format!("--id={ID}");
+pub(super) async fn prepare(place: &Place, workload: Workload) -> Result<Command, Error> {
+    let file = place.write("workflow.json", &json!([workflow(workload)]).to_string())?;
+    let (input, id) = (format!("--input={}", file.display()), format!("--id={ID}"));
     for arguments in [["import:workflow", &input], ["publish:workflow", &id]] {
-        let mut command = n8n(&arguments);
-        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if !status.map_err(Error::io("node"))?.success() {
-            return Err(Error::Server(format!("n8n has refused `{}`", arguments[0])));
-        }
+        let ran = place.run(n8n(place).args(arguments)).await;
+        ran.map_err(|error| Error::Server(format!("`{}`: {error}", arguments[0])))?;
     }
-    Ok(n8n(&["start"]))
+    let mut command = n8n(place);
+    command.arg("start");
+    Ok(command)
+}
+
+fn n8n(place: &Place) -> Command {
+    let mut command = place.node("n8n/bin/n8n");
+    command.env("N8N_USER_FOLDER", place.folder.path());
+    command.env("N8N_LISTEN_ADDRESS", place.address.ip().to_string());
+    command.env("N8N_PORT", place.address.port().to_string());
+    // Where it waits for the process that runs code, which is told this very number: 0 would lead it nowhere.
+    command.env("N8N_RUNNERS_BROKER_PORT", place.inner.port().to_string());
+    let quiet = ["N8N_DIAGNOSTICS_ENABLED", "N8N_VERSION_NOTIFICATIONS_ENABLED", "N8N_TEMPLATES_ENABLED"];
+    command.envs(quiet.map(|name| (name, "false")));
+    command
 }
 
 /// A webhook, and the nodes behind it.

@@ -1,34 +1,26 @@
 //! Node-RED, and the flows that do the work in it.
 
-use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{PATH, Workload, write};
+use super::{PATH, Place, Workload};
 use crate::Error;
 use crate::project::FIB;
 
 /// Node-RED without its editor, with one flow.
-pub(super) fn command(
-    installed: &Path,
-    folder: &Path,
-    address: SocketAddr,
-    workload: Workload,
-) -> Result<Command, Error> {
+pub(super) fn prepare(place: &Place, workload: Workload) -> Result<Command, Error> {
     let settings = json!({
-        "uiPort": address.port(),
-        "uiHost": address.ip().to_string(),
+        "uiPort": place.address.port(),
+        "uiHost": place.address.ip().to_string(),
         "httpAdminRoot": false,
         "flowFile": "flows.json",
-        "logging": { "console": { "level": "off" } },
+        "logging": { "console": { "level": "warn" } },
     });
-    write(folder, "settings.js", &format!("module.exports = {settings};\n"))?;
-    write(folder, "flows.json", &flows(workload).to_string())?;
-    let mut command = Command::new("node");
-    command.arg(installed.join("node_modules/node-red/red.js"));
-    command.arg("--settings").arg(folder.join("settings.js")).arg("--userDir").arg(folder);
+    let settings = place.write("settings.js", &format!("module.exports = {settings};\n"))?;
+    place.write("flows.json", &flows(workload).to_string())?;
+    let mut command = place.node("node-red/red.js");
+    command.arg("--settings").arg(settings).arg("--userDir").arg(place.folder.path());
     Ok(command)
 }
 

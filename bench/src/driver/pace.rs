@@ -1,0 +1,91 @@
+//! Requests at a constant rate, whatever the answers take.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::{Answers, Connection, GRACE, Load};
+use crate::Error;
+use crate::statistics::Histogram;
+
+/// A load of which every request has its instant.
+#[derive(Clone)]
+pub(crate) struct Pace {
+    /// What is sent to whom. Its connections take turns: who is late makes up for it by asking at once.
+    pub(crate) load: Load,
+    /// Requests a second.
+    pub(crate) rate: f64,
+}
+
+impl Pace {
+    /// Sends what is due within `time`, and waits for the answers. A time is counted from when its request was due, so
+    /// that those which had to wait for others count for as long as they waited. One answer other than 200 ends it.
+    pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
+        let mut open = Vec::with_capacity(self.load.connections);
+        for _ in 0..self.load.connections {
+            open.push(Connection::open(self.load.address).await?);
+        }
+        let (started, count) = (Instant::now(), due_within(time, self.rate));
+        let mut tasks = JoinSet::new();
+        for (first, connection) in open.into_iter().enumerate() {
+            let turns = (first as u64..count).step_by(self.load.connections);
+            let turns = turns.map(due_at(self.rate)).map(move |offset| started + offset);
+            tasks.spawn(keep_pace(connection, self.load.request.clone(), turns));
+        }
+        let all = async {
+            let mut times = Histogram::default();
+            while let Some(ended) = tasks.join_next().await {
+                let ended = ended.map_err(|error| Error::Server(format!("the load driver: {error}")))?;
+                times.merge(&ended?);
+            }
+            Ok::<Histogram, Error>(times)
+        };
+        let times = tokio::time::timeout(time + GRACE, all).await.map_err(|_| {
+            Error::Server(format!("{} fell {} s behind the load", self.load.address, GRACE.as_secs()))
+        })??;
+        Ok(Answers { times, elapsed: started.elapsed() })
+    }
+}
+
+async fn keep_pace(
+    mut connection: Connection,
+    request: Arc<[u8]>,
+    turns: impl Iterator<Item = Instant>,
+) -> Result<Histogram, Error> {
+    let mut times = Histogram::default();
+    for due in turns {
+        tokio::time::sleep_until(due.into()).await;
+        let answer = connection.ask(&request).await?;
+        if answer.status != 200 {
+            let text = String::from_utf8_lossy(answer.body).into_owned();
+            return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
+        }
+        times.add(due.elapsed());
+    }
+    Ok(times)
+}
+
+/// How many requests are due within this time.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an hour has millions of them")]
+fn due_within(time: Duration, rate: f64) -> u64 {
+    (time.as_secs_f64() * rate).round() as u64
+}
+
+/// When the numbered request is due, from the start.
+fn due_at(rate: f64) -> impl Fn(u64) -> Duration {
+    #[expect(clippy::cast_precision_loss, reason = "an hour has millions of them")]
+    move |number| Duration::from_secs_f64(number as f64 / rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_is_spread_evenly_over_the_time() {
+        let rate = 100_000.0 / 60.0;
+        assert_eq!(due_within(Duration::from_secs(60), rate), 100_000);
+        assert_eq!(due_at(rate)(50_000), Duration::from_secs(30));
+    }
+}

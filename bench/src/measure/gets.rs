@@ -1,0 +1,223 @@
+//! Ten requests that one execution sends side by side, beside a client that does nothing but send them.
+//!
+//! The daemon's time is that of whoever calls the webhook, with nothing taken off: the request that comes in, the
+//! execution on disk before the first of its requests goes out, ten steps with their guard, limits and log, their
+//! results and the end on disk, and the answer. The client's is that of its ten requests alone: it runs in a process of
+//! its own where the daemon runs, with the daemon's library and settings, and nothing comes in, is written or answered
+//! while its clock goes. Both keep their connections. Who is asked runs where the load driver does.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::Terms;
+use super::contest::start_baseline;
+use crate::Error;
+use crate::baseline::{GETS, Kind};
+use crate::daemon::Daemon;
+use crate::driver::{Connection, request};
+use crate::process::Process;
+use crate::project::{self, Project};
+use crate::report::{Report, Row, Target, Unit};
+use crate::statistics::{Histogram, median};
+
+/// How long whoever is asked takes to answer: no time, and that of a quick service.
+const DELAYS: [(Duration, &str); 2] =
+    [(Duration::ZERO, "answered at once"), (Duration::from_millis(5), "answered after 5 ms")];
+/// How often each has its turn.
+const ROUNDS: u32 = 5;
+/// How many times the client's time the daemon's may be.
+const MOST: f64 = 1.5;
+/// What whoever is asked answers.
+const ANSWER: &[u8] =
+    br#"{"id":42,"title":"Cogs and how to oil them","space":"WORKSHOP","version":{"number":7}}"#;
+/// How long one answer may take before measuring is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures both, in turns, with each delay.
+pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    for (delay, how) in DELAYS {
+        let asked = Asked::start(delay).await?;
+        let url = format!("http://{}/", asked.address);
+        let project = Project::new()?;
+        project.put("measured", &project::gets(GETS, &url))?;
+        let arguments = ["--outbound-allow", "127.0.0.1"];
+        let daemon = Daemon::start_with(terms.processors, &project, &arguments).await?;
+        let (process, _folder, address) = start_baseline(terms, Kind::Gets).await?;
+        let path = daemon.path("measured").await?;
+        let mut ours = Side::new(daemon.hooks(), &request("POST", &path, b"{}"), false).await?;
+        let mut client = Side::new(address, &request("POST", "/", url.as_bytes()), true).await?;
+        // Connections are made, and whatever is made at the first request.
+        for side in [&mut ours, &mut client] {
+            side.turn(terms.options.time / ROUNDS).await?;
+            side.forget();
+        }
+        let (before, theirs_before) = (cost(daemon.process()), cost(&process));
+        for _ in 0..ROUNDS {
+            client.turn(terms.options.time / ROUNDS).await?;
+            ours.turn(terms.options.time / ROUNDS).await?;
+        }
+        let costs = (cost(daemon.process()) - before, cost(&process) - theirs_before);
+        add(report, how, &ours, &client, costs);
+        drop((ours, client));
+        daemon.stop().await?;
+    }
+    Ok(())
+}
+
+fn add(report: &mut Report, how: &str, ours: &Side, client: &Side, costs: (f64, f64)) {
+    let name = format!("{GETS} GETs side by side, {how}");
+    let rounds = ours.medians.iter().zip(&client.medians);
+    let ratio = median(rounds.map(|(ours, client)| ours / client));
+    let row = Row::new("gets", format!("{name}, median time"), ours.percentile_us(0.5), Unit::Microseconds);
+    let row = row.beside("bare client", client.percentile_us(0.5), ratio);
+    report.add(row.target(Some(Target::RatioAtMost(MOST))));
+    for (name, ours, client) in [
+        (format!("{name}, 99th percentile time"), ours.percentile_us(0.99), client.percentile_us(0.99)),
+        (format!("{name}, processor time"), costs.0 / ours.count(), costs.1 / client.count()),
+    ] {
+        let row = Row::new("gets", name, ours, Unit::Microseconds);
+        report.add(row.beside("bare client", client, ours / client));
+    }
+}
+
+/// Microseconds of a processor that a process has taken.
+fn cost(process: &Process) -> f64 {
+    process.processor_time().map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
+}
+
+/// One of the two.
+struct Side {
+    connection: Connection,
+    request: std::sync::Arc<[u8]>,
+    /// Whether it tells itself how long it took.
+    tells: bool,
+    times: Histogram,
+    /// The median of each turn, in microseconds.
+    medians: Vec<f64>,
+}
+
+impl Side {
+    async fn new(address: SocketAddr, request: &std::sync::Arc<[u8]>, tells: bool) -> Result<Self, Error> {
+        let connection = Connection::open(address).await?;
+        let request = request.clone();
+        Ok(Self { connection, request, tells, times: Histogram::default(), medians: Vec::new() })
+    }
+
+    /// Asks again and again for so long.
+    async fn turn(&mut self, time: Duration) -> Result<(), Error> {
+        let (until, mut times) = (Instant::now() + time, Histogram::default());
+        while Instant::now() < until || times.count() == 0 {
+            let answered = tokio::time::timeout(PATIENCE, self.ask()).await;
+            let late = || Error::Server(format!("no answer within {} s", PATIENCE.as_secs()));
+            times.add(answered.map_err(|_| late())??);
+        }
+        self.medians.push(times.percentile(0.5).as_secs_f64() * 1e6);
+        self.times.merge(&times);
+        Ok(())
+    }
+
+    async fn ask(&mut self) -> Result<Duration, Error> {
+        let asked = Instant::now();
+        let answer = self.connection.ask(&self.request).await?;
+        let took = asked.elapsed();
+        let text = String::from_utf8_lossy(answer.body);
+        if answer.status != 200 {
+            return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
+        }
+        if !self.tells {
+            return Ok(took);
+        }
+        let nanoseconds = text.parse().map_err(|_| Error::Server(format!("`{text}` is no time")))?;
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Forgets what was measured so far.
+    fn forget(&mut self) {
+        (self.times, self.medians) = (Histogram::default(), Vec::new());
+    }
+
+    fn percentile_us(&self, share: f64) -> f64 {
+        self.times.percentile(share).as_secs_f64() * 1e6
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn count(&self) -> f64 {
+        self.times.count() as f64
+    }
+}
+
+/// A server in this process that is asked. It ends when this is dropped.
+struct Asked {
+    address: SocketAddr,
+    serving: AbortHandle,
+}
+
+impl Asked {
+    async fn start(delay: Duration) -> Result<Self, Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("a listener"))?;
+        let address = listener.local_addr().map_err(Error::io("a listener"))?;
+        let serving = tokio::spawn(serve(listener, delay)).abort_handle();
+        Ok(Self { address, serving })
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// Takes connections until it is dropped, and they with it.
+async fn serve(listener: TcpListener, delay: Duration) {
+    let mut open = JoinSet::new();
+    loop {
+        tokio::select! {
+            Ok((stream, _)) = listener.accept() => drop(open.spawn(connection(stream, delay))),
+            Some(_) = open.join_next() => {}
+            else => return,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, delay: Duration) {
+    // Without it an answer may wait for another to fill a packet, which costs time only.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |_: Request<Incoming>| async move {
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let mut response = Response::new(Full::new(Bytes::from_static(ANSWER)));
+        let json = hyper::header::HeaderValue::from_static("application/json");
+        response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
+        Ok::<_, Infallible>(response)
+    });
+    // Whoever asks closes its connections when it is done: that is no error.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_is_asked_answers_with_json_as_often_as_it_is_asked() {
+        let asked = Asked::start(Duration::ZERO).await.expect("a server");
+        let mut connection = Connection::open(asked.address).await.expect("a connection");
+        for _ in 0..2 {
+            let answer = connection.ask(&request("GET", "/", b"")).await.expect("an answer");
+            let body: serde_json::Value = serde_json::from_slice(answer.body).expect("JSON");
+            assert_eq!((answer.status, &body["id"]), (200, &serde_json::json!(42)));
+        }
+    }
+}
