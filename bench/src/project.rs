@@ -106,7 +106,7 @@ pub(crate) fn gets(count: usize, url: &str) -> String {
         // Writing to a text cannot fail.
         let _ = write!(
             text,
-            "      get{number}:\n        - action: http.request\n          with: {{url: \"{url}\"}}\n"
+            "      get{number}:\n        - action: http.request\n          with: {{url: \"{url}\"}}\n          retry: 1\n"
         );
     }
     text
