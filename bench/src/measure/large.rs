@@ -1,5 +1,6 @@
 //! Stores that have grown large: a long history, a long backlog.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -15,7 +16,7 @@ use super::Terms;
 use crate::Error;
 use crate::daemon::Daemon;
 use crate::driver::{Connection, authorized};
-use crate::project::{Project, scratch};
+use crate::project::Project;
 use crate::report::{Report, Row, Target, Unit, mebibytes};
 
 /// How many executions there are where nobody says, and where it has to be quick.
@@ -30,6 +31,8 @@ const SPAN: Duration = Duration::from_secs(30 * 86_400);
 /// How many are on a page, and how often each page is read.
 const PAGE: u32 = 50;
 const TURNS: usize = 20;
+/// How many pages are read one behind the other.
+const DEEP: usize = 100;
 /// The milliseconds that a page may take: of a history, of a backlog.
 const HISTORY_MS: f64 = 100.0;
 const BACKLOG_MS: f64 = 300.0;
@@ -37,15 +40,45 @@ const BACKLOG_MS: f64 = 300.0;
 const START_MS: f64 = 5000.0;
 const MOST_MIB: f64 = 256.0;
 
-/// Pages of a long history, as the store gives them to a connection that was just opened.
+/// Pages of a long history: as the store gives them to a connection that was just opened, and as the API does.
 pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let count = executions(terms);
-    let folder = scratch()?;
+    let project = Project::new()?;
+    fill(&project, count).await?;
+    let data = project.data();
+    let what = format!("of {count} executions");
+    for (name, filter, before) in pages(count) {
+        let (slowest, found) = slowest_page(&data, &filter, before, TURNS).await?;
+        let name = format!("slowest page {what}: {name} ({found} found)");
+        let row = Row::new("history", name, milliseconds(slowest), Unit::Milliseconds);
+        report.add(row.target(Some(Target::AtMost(HISTORY_MS))));
+    }
+    let (mut most, mut asked) = ((Duration::ZERO, String::new()), 0);
+    for (filter, before) in combinations(count) {
+        let (took, _) = slowest_page(&data, &filter, before, 1).await?;
+        asked += 1;
+        if took > most.0 {
+            most = (took, format!("{filter:?}"));
+        }
+    }
+    say(&format!("the slowest of {asked} combinations: {}", most.1));
+    let name = format!("slowest page {what}: {asked} combinations of all filters, each asked once");
+    let row = Row::new("history", name, milliseconds(most.0), Unit::Milliseconds);
+    report.add(row.target(Some(Target::AtMost(HISTORY_MS))));
+    let bytes = SqliteStore::open_read_only(&data)?.info().await?.bytes;
+    report.add(Row::new("history", format!("the store {what}"), mebibytes(bytes), Unit::Mebibytes));
+    through_the_api(terms, &project, count, report).await
+}
+
+/// Stores so many executions of several automations.
+async fn fill(project: &Project, count: u64) -> Result<(), Error> {
     let filled = Instant::now();
-    let store = open(folder.path())?;
+    let store = open(&project.data())?;
+    let text = "trigger:\n  manual: {}\nsteps: []\n";
     let automations: Vec<Definition> =
-        (0..AUTOMATIONS).map(|number| definition(&name(number), "steps: []")).collect();
+        (0..AUTOMATIONS).map(|number| definition(&name(number), text)).collect();
     for automation in &automations {
+        project.put(automation.automation.as_str(), text)?;
         store.put_definition(automation.clone()).await?;
     }
     let mut last = 0;
@@ -62,25 +95,68 @@ pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
     store.close().await?;
     say(&format!("stored {count} executions in {} s", filled.elapsed().as_secs()));
-    let what = format!("of {count} executions");
-    for (name, filter, before) in pages(count) {
-        // Nothing is in a connection's own cache, as after a pause; the system's has what it has.
-        let store = SqliteStore::open_read_only(folder.path())?;
-        let mut slowest = Duration::ZERO;
-        let mut found = 0;
-        for _ in 0..TURNS {
+    Ok(())
+}
+
+/// The longest that a page took of so many times, and how many are on it. Nothing is in a connection's own cache at
+/// first, as after a pause; the system's has what it has.
+async fn slowest_page(
+    data: &Path,
+    filter: &ExecutionFilter,
+    before: Option<ExecutionId>,
+    turns: usize,
+) -> Result<(Duration, usize), Error> {
+    let store = SqliteStore::open_read_only(data)?;
+    let (mut slowest, mut found) = (Duration::ZERO, 0);
+    for _ in 0..turns {
+        let asked = Instant::now();
+        found = store.executions(filter, Page { before, limit: PAGE }).await?.len();
+        slowest = slowest.max(asked.elapsed());
+    }
+    store.close().await?;
+    Ok((slowest, found))
+}
+
+/// What a daemon over the history answers, with the whole way through its API. It first ends what had not ended.
+async fn through_the_api(
+    terms: Terms<'_>,
+    project: &Project,
+    count: u64,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let daemon = Daemon::start_with(terms.processors, project, &["--retention-days", "3650"]).await?;
+    daemon.drained().await?;
+    let (token, middle) = (daemon.token()?, Entry::of(count / 2, count));
+    let mut connection = Connection::open(daemon.admin()).await?;
+    let paths = [
+        ("executions".to_owned(), "pages", DEEP),
+        ("executions?status=failed".to_owned(), "pages of those that failed", DEEP),
+        (format!("executions?automation={}&until={}", name(3), middle.at), "pages of one, older ones", DEEP),
+        (format!("executions/{}", middle.id()), "one execution whole", TURNS),
+        (format!("executions/{}/logs", middle.id()), "its log", TURNS),
+        ("status".to_owned(), "how the daemon stands", TURNS),
+    ];
+    for (path, what, turns) in paths {
+        let (mut slowest, mut cursor) = (Duration::ZERO, String::new());
+        for _ in 0..turns {
+            let sign = if path.contains('?') { '&' } else { '?' };
+            let path = if cursor.is_empty() { path.clone() } else { format!("{path}{sign}cursor={cursor}") };
             let asked = Instant::now();
-            found = store.executions(&filter, Page { before, limit: PAGE }).await?.len();
+            let answer = connection.ask(&authorized(&format!("/api/v1/{path}"), &token)).await?;
             slowest = slowest.max(asked.elapsed());
+            if answer.status != 200 {
+                let text = String::from_utf8_lossy(answer.body);
+                return Err(Error::Server(format!("`{path}` was answered with {}: {text}", answer.status)));
+            }
+            let page: serde_json::Value = serde_json::from_slice(answer.body).unwrap_or_default();
+            cursor = page["next"].as_str().unwrap_or_default().to_owned();
         }
-        store.close().await?;
-        let name = format!("slowest page {what}: {name} ({found} found)");
+        let name = format!("slowest answer of the API with {count} executions: {what}, {turns} times");
         let row = Row::new("history", name, milliseconds(slowest), Unit::Milliseconds);
         report.add(row.target(Some(Target::AtMost(HISTORY_MS))));
     }
-    let bytes = SqliteStore::open_read_only(folder.path())?.info().await?.bytes;
-    report.add(Row::new("history", format!("the store {what}"), mebibytes(bytes), Unit::Mebibytes));
-    Ok(())
+    drop(connection);
+    daemon.stop().await
 }
 
 /// A daemon that finds a long backlog when it starts.
@@ -244,6 +320,30 @@ fn pages(count: u64) -> Vec<(&'static str, ExecutionFilter, Option<ExecutionId>)
     ]
 }
 
+/// Every filter with every other, from the newest end and from the middle on.
+fn combinations(count: u64) -> Vec<(ExecutionFilter, Option<ExecutionId>)> {
+    let (middle, day) = (Entry::of(count / 2, count), Entry::of(count / 2 + count / 30, count).at);
+    let automations = [None, AutomationId::parse(&name(3)), AutomationId::parse(&name(AUTOMATIONS - 1))];
+    let mut statuses: Vec<Vec<Status>> = Status::ALL.into_iter().map(|status| vec![status]).collect();
+    statuses.extend([vec![], vec![Status::Failed, Status::Stuck]]);
+    let times =
+        [(None, None), (Some(middle.at), None), (None, Some(middle.at)), (Some(middle.at), Some(day))];
+    let mut found = Vec::new();
+    for automation in automations {
+        for status in &statuses {
+            for test in [None, Some(true), Some(false)] {
+                for (since, until) in times {
+                    for before in [None, Some(middle.id())] {
+                        let (automation, status) = (automation.clone(), status.clone());
+                        found.push((ExecutionFilter { automation, status, test, since, until }, before));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
 fn name(number: u64) -> String {
     format!("automation-{number}")
 }
@@ -254,7 +354,7 @@ fn definition(name: &str, text: &str) -> Definition {
     Definition { hash, automation, path, text: text.to_owned() }
 }
 
-fn open(folder: &std::path::Path) -> Result<SqliteStore, Error> {
+fn open(folder: &Path) -> Result<SqliteStore, Error> {
     // What is measured is not the filling.
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
     Ok(SqliteStore::open(folder, options)?)
