@@ -246,6 +246,39 @@ async fn an_execution_of_pure_steps_is_one_write() {
 }
 
 #[tokio::test]
+async fn effects_side_by_side_begin_behind_one_write() {
+    let mut peer = Peer::new().await;
+    let lists: String = (0..10)
+        .map(|n| {
+            format!(
+                "      l{n}:\n        - action: http.request\n          with: {{url: \"{}/{n}\"}}\n",
+                peer.base
+            )
+        })
+        .collect();
+    let project = Project::with(&manual(&format!("  - parallel:\n{lists}")));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    let mut asked = Vec::new();
+    for _ in 0..10 {
+        asked.push(peer.asked().await);
+    }
+    assert_eq!(counting.accepts.load(Ordering::Relaxed), 1);
+    assert_eq!(
+        counting.appends.load(Ordering::Relaxed),
+        0,
+        "that they began is written with what comes next"
+    );
+    for request in asked {
+        request.answer(200, "1").await;
+    }
+    soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(steps_of(&engine, id).await.len(), 11);
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "  - set: {x: 1}\n" + &call("b", &peer.base, "/b");

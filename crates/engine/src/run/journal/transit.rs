@@ -78,7 +78,12 @@ impl Journal {
     /// Comes back when the execution is accepted and every recorded effect is committed: what happens outside from here
     /// on can be noticed.
     pub(crate) async fn before_effect(&self) -> Result<(), Exit> {
-        if self.unaccepted.load(Ordering::Relaxed) { self.commit().await } else { self.barrier().await }
+        if self.unaccepted.load(Ordering::Relaxed) {
+            // Accepting and no more: of branches that begin side by side the second would commit that the first has begun,
+            // the third that the second has, and each would wait for the disk behind the one before.
+            self.transit.lock().await.accept(self).await?;
+        }
+        self.barrier().await
     }
 
     /// What became of its acceptance, which is begun now at the latest.
