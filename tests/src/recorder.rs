@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -85,8 +86,8 @@ struct Shared {
     journal: Option<Journal>,
     /// How many requests have been kept, those that were taken out among them.
     count: watch::Sender<usize>,
-    /// How many connections are open.
-    connections: watch::Sender<usize>,
+    /// How many connections are open, and requests being kept: one is kept although its sender has gone.
+    busy: watch::Sender<usize>,
     /// Told of every change of the gates.
     gates: watch::Sender<u64>,
     stop: CancellationToken,
@@ -124,7 +125,7 @@ impl Recorder {
             kept: Mutex::default(),
             journal,
             count: watch::Sender::new(0),
-            connections: watch::Sender::new(0),
+            busy: watch::Sender::new(0),
             gates: watch::Sender::new(0),
             stop: CancellationToken::new(),
         });
@@ -157,10 +158,18 @@ impl Recorder {
     /// # Errors
     /// Somebody still is after 30 s.
     pub async fn idle(&self) -> Result<(), Error> {
-        let mut connections = self.shared.connections.subscribe();
-        match tokio::time::timeout(PATIENCE, connections.wait_for(|count| *count == 0)).await {
-            Ok(Ok(_)) => Ok(()),
-            _ => Err(Error::WaitedInVain {
+        let mut busy = self.shared.busy.subscribe();
+        let idle = async {
+            // Connections are accepted in their order: once this one is done with, so are all that wait before it.
+            let mut last = TcpStream::connect(self.url.trim_start_matches("http://")).await?;
+            last.shutdown().await?;
+            last.read(&mut [0]).await?;
+            drop(last);
+            busy.wait_for(|count| *count == 0).await.map(drop).map_err(io::Error::other)
+        };
+        match tokio::time::timeout(PATIENCE, idle).await {
+            Ok(result) => Ok(result?),
+            Err(_) => Err(Error::WaitedInVain {
                 what: "the last connection to close".to_owned(),
                 seen: *self.shared.count.borrow(),
             }),
@@ -289,13 +298,27 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         };
         // Without a file descriptor for it there is no connection; the sender tries again or fails its test.
         let Ok((stream, _)) = stream else { continue };
-        let shared = shared.clone();
-        shared.connections.send_modify(|count| *count += 1);
+        let (busy, shared) = (Busy::new(&shared), shared.clone());
         connections.spawn(async move {
-            connection(stream, shared.clone()).await;
-            shared.connections.send_modify(|count| *count -= 1);
-            drop(slot);
+            connection(stream, shared).await;
+            drop((busy, slot));
         });
+    }
+}
+
+/// Something that [`Recorder::idle`] waits for.
+struct Busy(Arc<Shared>);
+
+impl Busy {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.busy.send_modify(|count| *count += 1);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.send_modify(|count| *count -= 1);
     }
 }
 
@@ -325,9 +348,13 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
         body: String::from_utf8_lossy(&body).into_owned(),
     };
     let mut gates = shared.gates.subscribe();
-    let keeper = shared.clone();
-    let kept =
-        tokio::task::spawn_blocking(move || keeper.keep(recorded)).await.map_err(io::Error::other)??;
+    let (busy, keeper) = (Busy::new(shared), shared.clone());
+    let keep = move || {
+        let kept = keeper.keep(recorded);
+        drop(busy);
+        kept
+    };
+    let kept = tokio::task::spawn_blocking(keep).await.map_err(io::Error::other)??;
     // An error here means that the recorder is gone, and with it whoever waits.
     let _ = gates.wait_for(|_| !shared.is_held(&path)).await;
     let status = if kept { shared.scripted(&path).unwrap_or(200) } else { 507 };
@@ -346,9 +373,20 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
     use super::*;
+
+    #[tokio::test]
+    async fn what_was_sent_before_somebody_went_is_kept_once_nobody_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::with_journal(&folder.path().join("received.jsonl")).await.unwrap();
+        for number in 0..200 {
+            let mut stream = TcpStream::connect(recorder.url().trim_start_matches("http://")).await.unwrap();
+            stream.write_all(b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            drop(stream);
+            recorder.idle().await.unwrap();
+            assert_eq!(recorder.requests_to("/a").len(), number + 1);
+        }
+    }
 
     /// Sends a request over a connection of its own and gives the head of the answer.
     async fn send(recorder: &Recorder, path: &str, key: &str) -> String {

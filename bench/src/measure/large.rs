@@ -252,7 +252,7 @@ impl Entry {
             automation: definition.automation.clone(),
             definition: definition.hash,
             origin: if self.number % 200 == 1 { Origin::Test } else { Origin::Manual },
-            payload: Payload::manual(Map::new()),
+            payload: Payload::manual(Map::new()).into(),
         };
         NewExecution {
             id: self.id(),

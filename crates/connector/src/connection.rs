@@ -10,6 +10,7 @@ use ::http::{HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use indexmap::IndexMap;
+use model::value::Key;
 use model::{ActionError, ErrorKind, InputSpec, Map, Secret, Value};
 use serde::Serialize;
 
@@ -102,7 +103,7 @@ pub struct ResolvedConnection {
     /// The type, such as `wiki.basic`.
     pub kind: String,
     /// The inputs by name, secrets sealed.
-    pub values: IndexMap<Arc<str>, ConnectionValue>,
+    pub values: IndexMap<Key, ConnectionValue>,
     base: BaseUrl,
     /// Marked sensitive, so that their `Debug` hides them too.
     credentials: Vec<(HeaderName, HeaderValue)>,
@@ -381,7 +382,7 @@ mod tests {
 
     fn resolve(inputs: &[(&str, &str)]) -> Result<ResolvedConnection, String> {
         let inputs: Map = inputs.iter().map(|(key, value)| (*key, *value)).collect();
-        basic().resolve("mainWiki", &inputs).map_err(|error| error.message)
+        basic().resolve("mainWiki", &inputs).map_err(ActionError::into_message)
     }
 
     #[test]

@@ -301,7 +301,7 @@ mod tests {
         let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
         match check_inputs(&spec(), value.as_map().expect("a map")) {
             Ok(map) => Value::from(map).to_json(),
-            Err(error) => error.message,
+            Err(error) => error.into_message(),
         }
     }
 

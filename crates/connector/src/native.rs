@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::action::{ObjectType, ResultField};
+use model::value::Key;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Map, ResultType, Value};
 
 use crate::connection::ResolvedConnection;
@@ -100,7 +101,7 @@ fn text_of<'a>(inputs: &'a Map, name: &str) -> &'a str {
 }
 
 /// The entries of an input that is a map; none if it is not given.
-fn entries_of<'a>(inputs: &'a Map, name: &str) -> impl Iterator<Item = (&'a Arc<str>, &'a Value)> {
+fn entries_of<'a>(inputs: &'a Map, name: &str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     inputs.get(name).and_then(Value::as_map).into_iter().flat_map(Map::iter)
 }
 

@@ -399,7 +399,10 @@ async fn what_the_wiki_refuses_comes_back_with_its_words_code_and_request_id() {
         "{:?}",
         missing.request_id
     );
-    assert_eq!(missing.body.and_then(|body| body.get("errors")).map(|errors| errors.kind()), Some("list"));
+    assert_eq!(
+        missing.body.as_ref().and_then(|body| body.get("errors")).map(|errors| errors.kind()),
+        Some("list")
+    );
 
     let stale = json!({"pageId": id(DEMO_PAGE_ID), "status": "current", "title": "Welcome", "body": {"value": "<p/>"}, "version": {"number": 99}});
     let stale = wiki.fails("updatePage", stale).await;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::AutomationId;
+use model::action::ActionError;
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::failpoint::Boundary;
@@ -404,7 +405,7 @@ impl Services {
 
     /// The names that a trigger's condition reads.
     fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
-        let config_vars = self.secrets.config_vars(automation).map_err(|error| error.message)?;
+        let config_vars = self.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         Ok(Value::from(Map::from_iter([
             ("trigger", Value::from(Map::from_iter([("results", results)]))),

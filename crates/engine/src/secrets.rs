@@ -164,7 +164,7 @@ impl Secrets {
             let place = format!("connection `{name}`, `{}`", input.name);
             values.insert(
                 input.name.as_str(),
-                self.evaluate(template, &place).map_err(|inner| error(inner.message))?,
+                self.evaluate(template, &place).map_err(|inner| error(inner.into_message()))?,
             );
         }
         kind.resolve(name, &values)

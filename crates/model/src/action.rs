@@ -3,6 +3,7 @@
 mod result;
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -199,11 +200,17 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why a step failed: a record that goes into the log as it is and that `onError` steps read as `error`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+/// Why a step failed. It is a part of the result of whatever may fail, and there of one word: what there is to say stands
+/// behind it.
+#[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(transparent)]
+#[error("{}", self.0.message)]
+pub struct ActionError(Box<Failure>);
+
+/// What is known of a failure: a record that goes into the log as it is and that `onError` steps read as `error`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[error("{message}")]
-pub struct ActionError {
+pub struct Failure {
     /// What kind of failure it is.
     pub kind: ErrorKind,
     /// What went wrong, for a person, with the way out where there is one.
@@ -252,6 +259,26 @@ impl fmt::Display for CodePlace {
     }
 }
 
+impl Deref for ActionError {
+    type Target = Failure;
+
+    fn deref(&self) -> &Failure {
+        &self.0
+    }
+}
+
+impl DerefMut for ActionError {
+    fn deref_mut(&mut self) -> &mut Failure {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for ActionError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
 impl ActionError {
     /// The message, with the place in the author's code behind it where there is one.
     #[must_use]
@@ -265,7 +292,7 @@ impl ActionError {
     /// A failure of this kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Failure {
             kind,
             message: message.into(),
             status: None,
@@ -275,7 +302,13 @@ impl ActionError {
             step: None,
             retry_after_ms: None,
             place: None,
-        }
+        }))
+    }
+
+    /// The message alone.
+    #[must_use]
+    pub fn into_message(self) -> String {
+        self.0.message
     }
 
     /// With the HTTP status of the answer.

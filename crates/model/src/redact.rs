@@ -125,7 +125,8 @@ impl Redactor {
         if search.is_match(&error.message) {
             error.message = masked(&search, &error.message);
         }
-        for text in [&mut error.code, &mut error.request_id].into_iter().flatten() {
+        let known = &mut *error;
+        for text in [&mut known.code, &mut known.request_id].into_iter().flatten() {
             if search.is_match(text.as_str()) {
                 *text = masked(&search, text);
             }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub use data::{Content, Data, Files, InMemory, Kept, MOST_WHOLE, NewFile, NotWhole, PIECE, damaged};
 pub use json::{JsonError, JsonLimits};
-pub use map::Map;
+pub use map::{Key, Map};
 pub(crate) use query::{NotAValue, from_expression};
 pub use shelf::{Shelf, naming, reading_from};
 

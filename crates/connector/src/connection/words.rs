@@ -1,10 +1,8 @@
 //! The words that a service calls otherwise than its manifest does: one manifest serves them all, and a connection says
 //! how its own service speaks.
 
-use std::sync::Arc;
-
 use model::action::{InputSpec, InputType, ObjectType, ResultType};
-use model::value::{List, Map, Value};
+use model::value::{Key, List, Map, Value};
 
 /// Words of a manifest, each with the service's own. Only those that differ are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +71,7 @@ impl Words {
     fn read_object(&self, object: &ObjectType, map: &Map) -> Map {
         let read = map.iter().map(|(key, value)| {
             let ours = self.ours(key).filter(|ours| object.fields.iter().any(|field| field.name == *ours));
-            let name: Arc<str> = ours.map_or_else(|| key.clone(), Arc::from);
+            let name = ours.map_or_else(|| key.clone(), Key::from);
             let field = object.fields.iter().find(|field| *field.name == *name);
             let value = value.clone();
             (name, field.map_or_else(|| value.clone(), |field| self.read(&field.kind, value.clone())))
@@ -96,6 +94,8 @@ fn each(list: &List, change: impl Fn(Value) -> Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use model::action::ResultField;
     use model::value::JsonLimits;
     use pretty_assertions::assert_eq;

@@ -313,7 +313,7 @@ mod tests {
             (error.kind, error.status, error.code.as_deref(), error.request_id.as_deref()),
             (ErrorKind::Status, Some(409), Some("CONFLICT"), Some("r-1"))
         );
-        assert_eq!(error.body.map(|body| body.to_json()).as_deref(), Some(body));
+        assert_eq!(error.body.as_ref().map(Value::to_json).as_deref(), Some(body));
     }
 
     #[test]

@@ -273,7 +273,7 @@ mod tests {
 
     fn admit(hosts: &Hosts, seconds: i64) -> Result<u64, String> {
         let admitted = hosts.admit(&url(), Some("main"), "the shop", at(seconds));
-        admitted.map(|wait| wait.as_secs()).map_err(|error| error.message)
+        admitted.map(|wait| wait.as_secs()).map_err(ActionError::into_message)
     }
 
     #[test]

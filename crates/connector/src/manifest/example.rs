@@ -1,6 +1,6 @@
 //! The example that every action carries, and the proof that the action does what it shows.
 
-use model::{Map, Value};
+use model::{ActionError, Map, Value};
 
 use crate::action::Action;
 use crate::connection::BaseUrl;
@@ -38,9 +38,10 @@ pub(crate) enum Mismatch {
 /// Calls `action` as far as the request and compares it with the example.
 pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
-    let inputs = check_inputs(action.spec(), &example.with).map_err(|error| Mismatch::With(error.message))?;
+    let inputs =
+        check_inputs(action.spec(), &example.with).map_err(|error| Mismatch::With(error.into_message()))?;
     let Some(prepared) = action.prepare(&inputs, base.as_ref()) else { return Ok(()) };
-    let request = prepared.map_err(|error| Mismatch::With(error.message))?;
+    let request = prepared.map_err(|error| Mismatch::With(error.into_message()))?;
     let line = line_of(&request);
     if normal(&line) != normal(&example.request) {
         return Err(Mismatch::Request(format!("the request is `{line}`")));
@@ -51,7 +52,7 @@ pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismat
         return Err(Mismatch::Body(format!("the body is {shown}")));
     }
     for (name, expected) in example.headers.iter() {
-        let found = request.headers.get(name.as_ref()).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let found = request.headers.get(name.as_str()).map(|value| String::from_utf8_lossy(value.as_bytes()));
         if found.as_deref() != Some(expected.to_text().as_str()) {
             let found = found.as_deref().unwrap_or("not sent");
             return Err(Mismatch::Headers(format!("the header `{name}` is `{found}`")));
@@ -79,11 +80,11 @@ pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
     let inputs = match check_inputs(spec, &with) {
         Ok(inputs) => inputs,
-        Err(error) => return Some(Err(error.message)),
+        Err(error) => return Some(Err(error.into_message())),
     };
     let prepared = action.prepare(&inputs, base.as_ref())?;
     let shown = |request: Request| Shown { request: line_of(&request), body: body_of(&request) };
-    Some(prepared.map(shown).map_err(|error| error.message))
+    Some(prepared.map(shown).map_err(ActionError::into_message))
 }
 
 /// The request line as examples write it.

@@ -69,7 +69,7 @@ fn check(action: &str, inputs: &str, expected: &str) {
             };
             format!("{} {}{body}", request.method, request.url)
         }
-        Err(error) => error.message,
+        Err(error) => error.into_message(),
     };
     assert_eq!(shown, expected);
 }
@@ -92,7 +92,8 @@ fn an_input_cannot_leave_its_place_in_the_path() {
     check(GET, r#"{"id": ""}"#, "`shop.get` cannot be called: `id` is empty");
     let plain = GET.replace(".json", "");
     for dots in [".", ".."] {
-        let message = request(&plain, &format!(r#"{{"id": "{dots}"}}"#)).expect_err("it would leave").message;
+        let message =
+            request(&plain, &format!(r#"{{"id": "{dots}"}}"#)).expect_err("it would leave").into_message();
         assert!(message.contains("lead away"), "{message}");
     }
     check(&plain, r#"{"id": "%2e%2e"}"#, "GET https://shop.example/v1/items/%252e%252e?view=full");
@@ -372,7 +373,7 @@ fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String 
     let paging = head.paging.as_ref().expect("it has pages");
     match page::next_cursor(paging, &head, &base, &Map::new(), &response, &body) {
         Ok(cursor) => cursor.to_json(),
-        Err(error) => error.message,
+        Err(error) => error.into_message(),
     }
 }
 

@@ -211,7 +211,7 @@ async fn retried(statuses: &'static [&'static str], inputs: &str) -> (Vec<u128>,
     let (result, waits, lines) =
         call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
     assert_eq!(lines.len(), waits.len(), "each retry is told: {lines:?}");
-    let end = result.map_or_else(|error| error.message, |_| "done".to_owned());
+    let end = result.map_or_else(|error| error.into_message(), |_| "done".to_owned());
     let keys: Vec<_> =
         server.requests().iter().map(|request| request.contains("idempotency-key: execution.step")).collect();
     assert!(keys.iter().all(|same| *same), "every try carries the same key");

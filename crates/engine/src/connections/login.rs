@@ -7,6 +7,7 @@ use std::time::Duration;
 use connector::oauth::{Flow, OAuthClient};
 use jiff::Timestamp;
 use model::Secret;
+use model::action::ActionError;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -125,14 +126,14 @@ impl Engine {
         let (catalog, services) = (self.catalog(), self.services());
         catalog.connection(name).ok_or_else(|| unknown(&catalog, name))?;
         let connection =
-            services.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.message))?;
+            services.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
         let client = client.ok_or_else(|| {
             Error::Input(format!("a connection of type `{}` needs no consent of a person", connection.kind))
         })?;
         let base = services.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let redirect = format!("{base}{CALLBACK}");
-        let consent = client.ask(&redirect).map_err(|error| Error::Input(error.message))?;
+        let consent = client.ask(&redirect).map_err(|error| Error::Input(error.into_message()))?;
         let now = services.clock.now();
         let expires_at = now.checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
         let pending = Pending {
@@ -211,16 +212,16 @@ impl Services {
         };
         self.settings.redactor.hide(&code);
         let issued = client.exchange(&self.http, &code, &pending.verifier, &pending.redirect).await;
-        let issued = issued.map_err(|error| self.settings.redactor.error(error.error).message)?;
+        let issued = issued.map_err(|error| self.settings.redactor.error(error.error).into_message())?;
         {
             let _alone = self.connections.refreshing.lock(connection).await;
             let grant = Grant::of(client, &issued, self.clock.now(), 0);
-            self.keep_grant(connection, &grant).await.map_err(|error| error.message)?;
+            self.keep_grant(connection, &grant).await.map_err(ActionError::into_message)?;
         }
         if client.has_sites() {
             // A wrong choice of the site is best told now.
             let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
-            tokens.site().await.map_err(|error| self.settings.redactor.error(error).message)?;
+            tokens.site().await.map_err(|error| self.settings.redactor.error(error).into_message())?;
         }
         tracing::info!(connection, "connected");
         Ok(())

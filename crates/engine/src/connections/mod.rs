@@ -226,7 +226,7 @@ impl Engine {
             Error::Input(format!("there is no action `{}`, which the type names for tests", test.action))
         })?;
         let inputs = connector::check_inputs(action.spec(), &test.with)
-            .map_err(|error| Error::Input(error.message))?;
+            .map_err(|error| Error::Input(error.into_message()))?;
         let began = services.clock.now();
         let called = async {
             let connection = services.connect(&catalog, name).await?;

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use model::action::ActionError;
 use model::automation::{Trigger, WebhookMode};
 use model::execution::ExecutionId;
-use model::payload::{Decided, DecidedLine, HttpResponse, Payload, WebhookPayload};
+use model::payload::{Decided, DecidedLine, HttpResponse, WebhookPayload};
 use model::value::Value;
 use script::{Call, Context, Kind, LogLine};
 use trigger::Rejection;
@@ -40,7 +41,8 @@ impl Services {
             return Ok(None);
         };
         let module = deployed.plan.code().trigger().ok_or("the file of the trigger's code is not there")?;
-        let config_vars = Value::from(self.secrets.config_vars(automation).map_err(|error| error.message)?);
+        let config_vars =
+            Value::from(self.secrets.config_vars(automation).map_err(ActionError::into_message)?);
         let (execution_id, started_at) = (id.to_string(), self.clock.now().to_string());
         let call = Call {
             module,
@@ -97,7 +99,7 @@ impl Engine {
     pub(super) async fn decided_answer(&self, id: ExecutionId) -> Result<Option<HttpResponse>, Error> {
         let events = self.services().store.events(id).await?.unwrap_or_default();
         Ok(events.into_iter().find_map(|event| match event {
-            model::Event::Started { payload: Payload::Webhook(payload), .. } => payload.decided?.response,
+            model::Event::Started { payload, .. } => payload.decided()?.response.clone(),
             _ => None,
         }))
     }

@@ -63,7 +63,7 @@ struct Admitted {
     /// When it was accepted, and how far the clock was ahead.
     accepted_at: (Timestamp, SignedDuration),
     origin: Origin,
-    payload: Payload,
+    payload: Arc<Payload>,
     results: Option<Value>,
 }
 
@@ -125,6 +125,7 @@ impl Services {
         let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
         let begins = permit.is_some() || terms.slot == Slot::Shared;
         let Start { payload, origin } = start;
+        let payload = Arc::new(payload);
         let started = Event::Started {
             at: now,
             automation: deployed.automation.id.clone(),
@@ -266,7 +267,7 @@ impl Services {
                 automation: automation.id.clone(),
                 definition: automation.definition,
                 origin: start.origin,
-                payload: start.payload,
+                payload: start.payload.into(),
             };
             NewExecution {
                 id: self.intake.next_id(now),
@@ -394,7 +395,7 @@ impl Services {
 pub(super) struct Live {
     pub(super) deployed: Arc<Deployed>,
     pub(super) journal: Journal,
-    pub(super) payload: Payload,
+    pub(super) payload: Arc<Payload>,
     pub(super) started_at: Timestamp,
     pub(super) origin: Origin,
     pub(super) results: Option<Value>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record};
 use jiff::Timestamp;
+use model::action::ActionError;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
 use model::execution::LogLevel;
 use model::value::{Map, Value};
@@ -25,7 +26,7 @@ pub(super) async fn ask(
     question: &Question<'_>,
     standing: &PollStanding,
 ) -> Result<Answer, String> {
-    let config_vars = services.secrets.config_vars(automation).map_err(|error| error.message)?;
+    let config_vars = services.secrets.config_vars(automation).map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
     let names = Map::from_iter([
         ("configVars", Value::from(config_vars)),
@@ -129,11 +130,11 @@ impl Asking<'_> {
     async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
         let action = self.catalog.registry().action(name).cloned();
         let action = action.ok_or_else(|| format!("there is no action `{name}` any more"))?;
-        let inputs = connector::check_inputs(action.spec(), inputs).map_err(|error| error.message)?;
+        let inputs = connector::check_inputs(action.spec(), inputs).map_err(ActionError::into_message)?;
         let connection = match &self.asks.connection {
             Some(name) => {
                 let resolved = self.services.connect(self.catalog, &name.name).await;
-                Some(resolved.map_err(|error| error.message)?)
+                Some(resolved.map_err(ActionError::into_message)?)
             }
             None => None,
         };
@@ -146,7 +147,7 @@ impl Asking<'_> {
             log: &Log(&self.asks.action.name),
             trace: None,
         };
-        Action::call(&*action, call).await.map_err(|error| error.message)
+        Action::call(&*action, call).await.map_err(ActionError::into_message)
     }
 
     /// Reads a list with the newest first until something older than what is known.

@@ -53,7 +53,7 @@ pub(crate) struct Run {
     pub(crate) deployed: Arc<Deployed>,
     pub(crate) services: Arc<Services>,
     pub(crate) journal: Journal,
-    pub(crate) payload: Payload,
+    pub(crate) payload: Arc<Payload>,
     /// What steps read of the payload, where it has been read already.
     pub(crate) results: Option<Value>,
     pub(crate) started_at: Timestamp,

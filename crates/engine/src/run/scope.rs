@@ -1,12 +1,12 @@
 //! The names in force while steps run.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
 use model::expression::{EvaluationError, Expression, Moment};
 use model::payload::Payload;
 use model::template::Template;
-use model::value::{Map, Value};
+use model::value::{Key, Map, Value};
 
 use super::Run;
 use super::ahead::Ahead;
@@ -26,8 +26,8 @@ pub(crate) struct Scope {
 /// What a branch added.
 #[derive(Default)]
 pub(crate) struct Changes {
-    steps: Vec<(Arc<str>, Value)>,
-    vars: Vec<(Arc<str>, Value)>,
+    steps: Vec<(Key, Value)>,
+    vars: Vec<(Key, Value)>,
 }
 
 impl Scope {
@@ -132,13 +132,10 @@ impl Scope {
 
     /// Sets `steps.<id>`.
     pub(super) fn set_step(&mut self, id: &Arc<str>, results: Value, error: Option<&ActionError>) {
-        // A step needs them each time; what shares their texts copies nothing.
-        static NAMES: LazyLock<[Arc<str>; 2]> = LazyLock::new(|| ["results".into(), "error".into()]);
-        let [in_results, in_error] = &*NAMES;
         let mut entry = Map::with_capacity(2);
-        entry.insert(in_results.clone(), results);
-        entry.insert(in_error.clone(), error.map(ActionError::to_value));
-        self.put("steps", id.clone(), Value::from(entry));
+        entry.insert("results", results);
+        entry.insert("error", error.map(ActionError::to_value));
+        self.put("steps", id.clone().into(), Value::from(entry));
     }
 
     /// Sets `vars.<name>` for each entry.
@@ -148,7 +145,7 @@ impl Scope {
         }
     }
 
-    fn put(&mut self, group: &str, name: Arc<str>, value: Value) {
+    fn put(&mut self, group: &str, name: Key, value: Value) {
         if let Some(changes) = &mut self.changes {
             let noted = if group == "steps" { &mut changes.steps } else { &mut changes.vars };
             noted.push((name.clone(), value.clone()));
@@ -173,7 +170,7 @@ fn inputs(run: &Run) -> Map {
             inputs.insert(input.name.as_str(), Value::Null);
         }
     }
-    if let Payload::Manual { inputs: given } = &run.payload {
+    if let Payload::Manual { inputs: given } = &*run.payload {
         for (name, value) in given.iter() {
             inputs.insert(name.clone(), value.clone());
         }

@@ -288,10 +288,9 @@ fn check_log(effect: &Effect, events: &[Event]) -> Result<(), String> {
 
 /// What a caller said under the key by which executions are told apart.
 fn key_of(events: &[Event]) -> String {
-    match events.first() {
-        Some(Event::Started { payload: Payload::Webhook(payload), .. }) => {
-            String::from_utf8_lossy(&payload.body.data.shown()).into_owned()
-        }
+    let Some(Event::Started { payload, .. }) = events.first() else { return String::new() };
+    match &**payload {
+        Payload::Webhook(payload) => String::from_utf8_lossy(&payload.body.data.shown()).into_owned(),
         _ => String::new(),
     }
 }

@@ -61,7 +61,7 @@ impl Services {
             self.note_asked(&asking).await;
         }
         let result =
-            self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(|error| error.message)?;
+            self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(ActionError::into_message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
         let remote = remote.ok_or_else(|| format!("`{}` gave no id at `{}`", hook.subscribe, hook.id))?;
         Ok((inputs, remote))
@@ -100,7 +100,7 @@ impl Services {
         match self.say(catalog, subscription, &hook.unsubscribe, &with).await {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.status, Some(404 | 410)) => Ok(()),
-            Err(error) => Err(error.message),
+            Err(error) => Err(error.into_message()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Services {
 
     fn event_inputs(&self, deployed: &Deployed) -> Result<Map, String> {
         let automation = &deployed.automation;
-        let config_vars = self.secrets.config_vars(automation).map_err(|error| error.message)?;
+        let config_vars = self.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         let scope = Value::from(Map::from_iter([
             ("configVars", Value::from(config_vars)),

@@ -2,7 +2,8 @@
 //! answer got lost, between asking for one and writing down what came of it. They are found by our address.
 
 use connector::{HookedEvent, ListedHooks};
-use model::value::Value;
+use model::action::ActionError;
+use model::value::{Key, Value};
 use store::Subscription;
 
 use super::call::taken;
@@ -83,7 +84,7 @@ impl Services {
             if !is_ours || known.contains(&remote) {
                 continue;
             }
-            let same = |(name, value): (&std::sync::Arc<str>, &Value)| item.get(name).as_ref() == Some(value);
+            let same = |(name, value): (&Key, &Value)| item.get(name).as_ref() == Some(value);
             let is_as_asked = url == about.url && hook.with.iter().all(same);
             orphans.push(Orphan { remote, is_as_asked });
         }
@@ -104,7 +105,8 @@ impl Services {
         }
         let mut items = Vec::new();
         for _ in 0..MOST_PAGES {
-            let page = self.say(catalog, about, &list.action, &with).await.map_err(|error| error.message)?;
+            let page =
+                self.say(catalog, about, &list.action, &with).await.map_err(ActionError::into_message)?;
             let there = page.path(&list.items).unwrap_or_default();
             let there = there
                 .as_list()

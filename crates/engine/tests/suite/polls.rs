@@ -32,9 +32,8 @@ async fn given(engine: &Engine) -> Vec<String> {
     let mut given = Vec::new();
     for row in rows.iter().rev() {
         let events = engine.store().events(row.id).await.expect("read").expect("it exists");
-        let Some(Event::Started { payload: Payload::Poll { data, .. }, origin, .. }) = events.first() else {
-            panic!("a poll starts it")
-        };
+        let Some(Event::Started { payload, origin, .. }) = events.first() else { panic!("it has started") };
+        let Payload::Poll { data, .. } = &**payload else { panic!("a poll starts it") };
         given.push(format!("{} {}", origin.word(), data.to_json()));
     }
     given

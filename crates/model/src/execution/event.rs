@@ -1,5 +1,7 @@
 //! What happens to an execution.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +25,8 @@ pub enum Event {
         definition: DefinitionHash,
         /// What started it.
         origin: Origin,
-        /// With what.
-        payload: Payload,
+        /// With what. Shared with whoever carries it on: a body may be large.
+        payload: Arc<Payload>,
     },
     /// A daemon took it up again after another had stopped in its midst.
     Resumed {

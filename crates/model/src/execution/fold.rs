@@ -1,6 +1,7 @@
 //! The state of an execution: the fold of its events.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -21,7 +22,7 @@ pub struct Execution {
     /// What started it.
     pub origin: Origin,
     /// With what.
-    pub payload: Payload,
+    pub payload: Arc<Payload>,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// The steps that have begun, by step with loop turns.

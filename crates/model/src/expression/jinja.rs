@@ -176,7 +176,9 @@ fn find(root: Option<minijinja::Value>, keys: Rest<minijinja::Value>) -> minijin
 }
 
 fn member(value: &minijinja::Value, key: &minijinja::Value) -> Option<minijinja::Value> {
-    let found = match key.as_i64() {
+    // Asking a name for its number makes an error of it, which costs as much as the rest.
+    let index = if key.as_str().is_some() { None } else { key.as_i64() };
+    let found = match index {
         Some(index) if index < 0 => {
             let length = i64::try_from(value.len()?).ok()?;
             value.get_item(&minijinja::Value::from(length.checked_add(index)?)).ok()?

@@ -9,7 +9,7 @@ use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Data, File, Kept, List, Map, Number, Value, shelf};
+use super::{Data, File, Kept, Key, List, Map, Number, Value, shelf};
 
 /// The key under which the stored form keeps a file. A map from outside with this key, or with more `$` before
 /// it, is stored with one `$` more, so no JSON can pose as a file.
@@ -336,7 +336,7 @@ impl<'de> Visitor<'de> for Stored {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(Name(key)) = access.next_key()? {
+        while let Some(key) = access.next_key::<Key>()? {
             if *key == *FILE_KEY {
                 let file: StoredFile<'_> = access.next_value()?;
                 return Ok(Value::from(file.into_file()?));
@@ -357,25 +357,6 @@ impl<'de> Visitor<'de> for Stored {
             map.insert(if looks_like_mark(&key) { key[1..].into() } else { key }, value);
         }
         Ok(Value::from(map))
-    }
-}
-
-/// A key of a map, read without a text in between.
-struct Name(Arc<str>);
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Key;
-        impl Visitor<'_> for Key {
-            type Value = Name;
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a key")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Name, E> {
-                Ok(Name(text.into()))
-            }
-        }
-        deserializer.deserialize_str(Key)
     }
 }
 
@@ -420,7 +401,7 @@ impl<'de> Visitor<'de> for Plain<'_> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some(Name(key)) = access.next_key()? {
+        while let Some(key) = access.next_key::<Key>()? {
             self.count()?;
             map.insert(key, access.next_value_seed(self.deeper()?)?);
         }

@@ -1,18 +1,23 @@
 //! Names with values, in the order they were written.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 use super::Value;
+
+/// A key of a [`Map`]. Up to 23 bytes stand in it as they are, since most keys are short and there are very many; a longer
+/// one is shared. Cheap to clone.
+pub type Key = SmolStr;
 
 /// The entries of a [`Value::Map`], in the order they were written.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
-    entries: Vec<(Arc<str>, Value)>,
+    entries: Vec<(Key, Value)>,
     /// Where each key stands, in a map of more than [`FEW`]. It is hashed with a key of the process, so that nobody can
     /// send names that meet.
     #[expect(clippy::box_collection, reason = "most maps have none, and a map is to be small")]
-    places: Option<Box<HashMap<Arc<str>, usize>>>,
+    places: Option<Box<HashMap<Key, usize>>>,
     pub(super) folds_case: bool,
 }
 
@@ -61,11 +66,11 @@ impl Map {
     }
 
     /// Puts `value` under `key`, in the place of what was there.
-    pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Option<Value> {
+    pub fn insert(&mut self, key: impl Into<Key>, value: impl Into<Value>) -> Option<Value> {
         self.put(key.into(), value.into())
     }
 
-    fn put(&mut self, key: Arc<str>, value: Value) -> Option<Value> {
+    fn put(&mut self, key: Key, value: Value) -> Option<Value> {
         if let Some(place) = self.place(&key) {
             return Some(std::mem::replace(&mut self.entries[place].1, value));
         }
@@ -94,7 +99,7 @@ impl Map {
     }
 
     /// The entries, in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Arc<str>, &Value)> + ExactSizeIterator {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Key, &Value)> + ExactSizeIterator {
         self.entries.iter().map(|(key, value)| (key, value))
     }
 
@@ -125,14 +130,14 @@ impl Map {
 impl PartialEq for Map {
     /// Whether both have the same entries, in whatever order.
     fn eq(&self, other: &Self) -> bool {
-        let same = |(key, value): &(Arc<str>, Value)| {
+        let same = |(key, value): &(Key, Value)| {
             other.place(key).is_some_and(|place| other.entries[place].1 == *value)
         };
         self.len() == other.len() && self.entries.iter().all(same)
     }
 }
 
-impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
+impl<K: Into<Key>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(iter: I) -> Self {
         let iter = iter.into_iter();
         let mut map = Self::with_capacity(iter.size_hint().0.min(FEW));
@@ -144,8 +149,8 @@ impl<K: Into<Arc<str>>, V: Into<Value>> FromIterator<(K, V)> for Map {
 }
 
 impl IntoIterator for Map {
-    type Item = (Arc<str>, Value);
-    type IntoIter = std::vec::IntoIter<(Arc<str>, Value)>;
+    type Item = (Key, Value);
+    type IntoIter = std::vec::IntoIter<(Key, Value)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.entries.into_iter()

@@ -133,7 +133,7 @@ impl Sender {
                 for (key, item) in map.iter() {
                     path.push(json!(&**key));
                     if let Some(stripped) = self.strip(item, path) {
-                        changed.get_or_insert_with(|| Map::clone(map)).insert(Arc::clone(key), stripped);
+                        changed.get_or_insert_with(|| Map::clone(map)).insert(key.clone(), stripped);
                     }
                     path.pop();
                 }
@@ -211,10 +211,8 @@ fn put(value: Value, mark: &str, files: &[Bytes]) -> Option<Value> {
             Some(Value::List(Arc::new(List(items?))))
         }
         Value::Map(map) => {
-            let entries: Option<Vec<_>> = map
-                .iter()
-                .map(|(key, item)| Some((Arc::clone(key), put(item.clone(), mark, files)?)))
-                .collect();
+            let entries: Option<Vec<_>> =
+                map.iter().map(|(key, item)| Some((key.clone(), put(item.clone(), mark, files)?))).collect();
             let map: Map = entries?.into_iter().collect();
             Some(file(&map).map_or_else(|| map.into(), Value::from))
         }

@@ -43,7 +43,7 @@ pub(super) fn with_origin(definition: &Definition, seconds: i64, random: u8, ori
         automation: definition.automation.clone(),
         definition: definition.hash,
         origin,
-        payload: Payload::manual(Map::new()),
+        payload: Payload::manual(Map::new()).into(),
     };
     NewExecution {
         id: id(seconds, random),

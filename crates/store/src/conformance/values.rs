@@ -31,7 +31,7 @@ pub(super) async fn round_trip(place: &dyn Place) {
     let mut new =
         sample::with_origin(&definition, 1, 1, Origin::Schedule { instant: sample::later(at(1), 7) });
     if let Event::Started { payload: slot, .. } = &mut new.started {
-        *slot = payload;
+        *slot = payload.into();
     }
     // A map that looks like a file is none.
     let posed: Map = [("$file", Value::from("not one"))].into_iter().collect();

@@ -28,9 +28,8 @@ async fn open(directory: &Path, options: Options) -> SqliteStore {
 /// The text that the numbered execution started with, read back.
 async fn input(store: &SqliteStore, number: u32) -> Result<String, Error> {
     let events = store.events(id(number)).await?.expect("it is there");
-    let Some(Event::Started { payload: Payload::Manual { inputs }, .. }) = events.first() else {
-        panic!("it was started by hand")
-    };
+    let Some(Event::Started { payload, .. }) = events.first() else { panic!("it has started") };
+    let Payload::Manual { inputs } = &**payload else { panic!("it was started by hand") };
     Ok(inputs.get("text").and_then(model::Value::as_str).expect("a text").to_owned())
 }
 

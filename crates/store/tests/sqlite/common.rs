@@ -61,7 +61,7 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         automation: definition.automation,
         definition: definition.hash,
         origin: Origin::Manual,
-        payload: Payload::manual(inputs),
+        payload: Payload::manual(inputs).into(),
     };
     NewExecution {
         id: id(number),

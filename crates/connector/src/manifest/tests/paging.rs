@@ -59,7 +59,7 @@ fn ok(body: &str) -> Answer {
 }
 
 fn shown(result: Result<Value, ActionError>) -> String {
-    result.map_or_else(|error| error.message, |value| value.to_json())
+    result.map_or_else(|error| error.into_message(), |value| value.to_json())
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ fn element(text: &mut String, name: &str, value: &Value, depth: usize) -> Result
     let start = text.len();
     text.push('>');
     text.push_str(&escaped(&own.unwrap_or_default())?);
-    for (key, value) in inside.iter().filter(|(key, _)| !key.starts_with('@') && key.as_ref() != "#text") {
+    for (key, value) in inside.iter().filter(|(key, _)| !key.starts_with('@') && *key != "#text") {
         match value {
             Value::List(list) => {
                 list.0.iter().try_for_each(|item| element(text, key, item, depth + 1))?;

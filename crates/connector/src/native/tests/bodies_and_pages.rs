@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn shown(result: Result<Value, ActionError>) -> String {
-    result.map_or_else(|error| error.message, |value| value.to_json())
+    result.map_or_else(|error| error.into_message(), |value| value.to_json())
 }
 
 #[tokio::test]

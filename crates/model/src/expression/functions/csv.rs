@@ -1,13 +1,11 @@
 //! CSV (RFC 4180) in and out. All cells are texts: what `007` means is known to the author alone.
 
-use std::sync::Arc;
-
 use ::csv::{ReaderBuilder, StringRecord, WriterBuilder};
 use indexmap::IndexSet;
 
 use super::MAX_NODES;
 use super::arguments::{Arguments, article, shown};
-use crate::value::{Map, Value};
+use crate::value::{Key, Map, Value};
 
 /// The largest text that `toCsv` makes, in bytes: that of a text with expressions.
 const MAX_OUTPUT: usize = 16 << 20;
@@ -22,7 +20,7 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
         .flexible(true)
         .delimiter(delimiter(arguments)?)
         .from_reader(text.as_bytes());
-    let mut header: Option<Vec<Arc<str>>> = None;
+    let mut header: Option<Vec<Key>> = None;
     let mut rows = Vec::new();
     let mut left = MAX_NODES;
     let mut record = StringRecord::new();
@@ -38,10 +36,10 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::from(rows))
 }
 
-fn names(record: &StringRecord) -> Result<Vec<Arc<str>>, String> {
+fn names(record: &StringRecord) -> Result<Vec<Key>, String> {
     let mut seen = IndexSet::with_capacity(record.len());
     for name in record {
-        if !seen.insert(Arc::from(name)) {
+        if !seen.insert(Key::from(name)) {
             return Err(format!(
                 "two columns are named `{}`; `header=false` gives the rows as lists",
                 shown(name)
@@ -51,7 +49,7 @@ fn names(record: &StringRecord) -> Result<Vec<Arc<str>>, String> {
     Ok(seen.into_iter().collect())
 }
 
-fn row(names: &[Arc<str>], record: &StringRecord) -> Result<Value, String> {
+fn row(names: &[Key], record: &StringRecord) -> Result<Value, String> {
     if names.len() != record.len() {
         let line = record.position().map_or(0, ::csv::Position::line);
         return Err(format!("the row in line {line} has {} cells, the header {}", record.len(), names.len()));

@@ -13,7 +13,7 @@ use quick_xml::{Reader, XmlVersion, escape};
 
 use super::arguments::{Arguments, shown};
 use super::{MAX_DEPTH, MAX_NODES};
-use crate::value::{Map, Value};
+use crate::value::{Key, Map, Value};
 
 /// `parseXml(data, lists=)`.
 pub(super) fn parse_xml(arguments: &Arguments<'_>) -> Result<Value, String> {
@@ -37,14 +37,14 @@ pub(super) fn parse_xml(arguments: &Arguments<'_>) -> Result<Value, String> {
 
 /// An element that has begun.
 struct Element {
-    name: Arc<str>,
+    name: Key,
     inside: Map,
     text: String,
 }
 
 struct Tree<'a> {
     open: Vec<Element>,
-    root: Option<(Arc<str>, Value)>,
+    root: Option<(Key, Value)>,
     lists: Vec<&'a str>,
     left: usize,
 }
