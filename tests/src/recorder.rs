@@ -163,7 +163,7 @@ impl Recorder {
             // Connections are accepted in their order: once this one is done with, so are all that wait before it.
             let mut last = TcpStream::connect(self.url.trim_start_matches("http://")).await?;
             last.shutdown().await?;
-            last.read(&mut [0]).await?;
+            while last.read(&mut [0; 64]).await? > 0 {}
             drop(last);
             busy.wait_for(|count| *count == 0).await.map(drop).map_err(io::Error::other)
         };
