@@ -26,3 +26,4 @@ mod tokens;
 mod upgrade;
 mod uploads;
 mod webhooks;
+mod workers;

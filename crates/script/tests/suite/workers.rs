@@ -130,6 +130,18 @@ async fn a_worker_ends_after_its_share_of_runs() {
 }
 
 #[tokio::test]
+async fn a_worker_that_has_lived_long_enough_does_no_further_run() {
+    let mut settings = settings(1);
+    settings.age = Duration::ZERO;
+    let pool = Pool::new(settings);
+    for _ in 0..3 {
+        assert_eq!(result(&pool, "export default () => 1").await, "1");
+        assert_eq!(pool.idle_workers(), 0);
+    }
+    until(BTreeSet::is_empty).await;
+}
+
+#[tokio::test]
 async fn a_run_that_nobody_waits_for_is_killed() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
