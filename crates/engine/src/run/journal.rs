@@ -315,11 +315,6 @@ impl Journal {
         state.locks.push(lock);
     }
 
-    /// Whether a write waits for the next commit, and others for its lock.
-    pub(crate) fn writes_state(&self) -> bool {
-        !self.state().writes.is_empty()
-    }
-
     /// Ends the pause of a step, if it pauses: most do not, and a look at the clock costs as much as a small step.
     fn end_pause(&self, state: &mut State, step: &str) {
         if !state.pauses.is_empty() {
@@ -385,10 +380,10 @@ impl Journal {
         self.state().logs.push(Line { line, shows_credentials });
     }
 
-    /// Whether so much waits that it should be committed for its own sake.
-    pub(crate) fn is_heavy(&self) -> bool {
+    /// Whether what waits should be committed for its own sake: there is much of it, or others wait for a lock until then.
+    pub(crate) fn wants_commit(&self) -> bool {
         let state = self.state();
-        state.pending.len() >= HEAVY || state.logs.len() >= HEAVY
+        state.pending.len() >= HEAVY || state.logs.len() >= HEAVY || !state.writes.is_empty()
     }
 
     fn is_watched(&self) -> bool {

@@ -65,7 +65,7 @@ impl Context {
 
     /// The step's id with the turns around it.
     pub(super) fn key(&self, id: &str) -> String {
-        format!("{id}{}", self.turns)
+        [id, &self.turns].concat()
     }
 }
 
@@ -382,11 +382,7 @@ impl Run {
     }
 
     async fn keep_journal_light(&self) -> Result<(), Exit> {
-        if self.journal.is_heavy() || self.journal.writes_state() {
-            self.journal.commit().await
-        } else {
-            Ok(())
-        }
+        if self.journal.wants_commit() { self.journal.commit().await } else { Ok(()) }
     }
 
     /// Ends what pauses in a step of which a try has failed: another try pauses anew.

@@ -1,5 +1,6 @@
 //! The one thread that writes. It takes all that has queued up, writes it in one transaction, commits with one
-//! sync, and only then answers. No delay is added: while one batch is synced, the next queues up.
+//! sync, and only then answers. No delay is added: while one batch is synced, the next queues up. Where many write, it
+//! lets them have the processor first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +33,9 @@ const BATCH_WRITES: usize = 512;
 
 /// About the most bytes of one transaction.
 const BATCH_BYTES: usize = 8 << 20;
+
+/// From how many writes at once there are many writers: then most of a commit's cost is shared by waiting for more of them.
+const MANY: usize = 4;
 
 /// How long closing waits for other programs that read, so that the log can be emptied.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -144,6 +148,9 @@ impl Session<'_> {
         let mut received = Vec::with_capacity(BATCH_WRITES);
         let mut writes = Vec::with_capacity(BATCH_WRITES);
         while receiver.blocking_recv_many(&mut received, BATCH_WRITES) > 0 {
+            if received.len() >= MANY {
+                gather(receiver, &mut received);
+            }
             for message in received.drain(..) {
                 match message {
                     Message::Write(write) => writes.push(write),
@@ -362,6 +369,17 @@ impl Session<'_> {
             Due::Wake => self.checkpointer.wake(),
             Due::Now => self.checkpointer.checkpoint_here(self.connection, self.poison),
         }
+    }
+}
+
+/// Lets the others of this processor go on first, since they are what further writes come from, and takes those as well:
+/// they share one sync. With nothing else to do, the processor comes back at once.
+fn gather(receiver: &mut mpsc::Receiver<Message>, received: &mut Vec<Message>) {
+    std::thread::yield_now();
+    while received.len() < BATCH_WRITES
+        && let Ok(message) = receiver.try_recv()
+    {
+        received.push(message);
     }
 }
 
