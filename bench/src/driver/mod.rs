@@ -51,16 +51,32 @@ impl Answers {
 impl Load {
     /// Keeps it up for `time`. One answer other than 200 ends it: what is measured then would mean nothing.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
-        // Connecting is no part of what is measured.
-        let mut open = Vec::with_capacity(self.connections);
-        for _ in 0..self.connections {
-            open.push(Connection::open(self.address).await?);
-        }
+        let open = self.connect().await?;
         let started = Instant::now();
         let mut tasks = JoinSet::new();
         for connection in open {
             tasks.spawn(keep_asking(connection, self.request.clone(), started + time));
         }
+        self.answers(tasks, started, time, "did not answer for").await
+    }
+
+    /// Opens every connection: that is no part of what is measured.
+    async fn connect(&self) -> Result<Vec<Connection>, Error> {
+        let mut open = Vec::with_capacity(self.connections);
+        for _ in 0..self.connections {
+            open.push(Connection::open(self.address).await?);
+        }
+        Ok(open)
+    }
+
+    /// What all connections had for answers. `late` says what is wrong where they do not come in time.
+    async fn answers(
+        &self,
+        mut tasks: JoinSet<Result<Histogram, Error>>,
+        started: Instant,
+        time: Duration,
+        late: &str,
+    ) -> Result<Answers, Error> {
         let all = async {
             let mut times = Histogram::default();
             while let Some(ended) = tasks.join_next().await {
@@ -69,11 +85,21 @@ impl Load {
             }
             Ok::<Histogram, Error>(times)
         };
-        let times = tokio::time::timeout(time + GRACE, all).await.map_err(|_| {
-            Error::Server(format!("{} did not answer for {} s", self.address, GRACE.as_secs()))
-        })??;
+        let times = tokio::time::timeout(time + GRACE, all)
+            .await
+            .map_err(|_| Error::Server(format!("{} {late} {} s", self.address, GRACE.as_secs())))??;
         Ok(Answers { times, elapsed: started.elapsed() })
     }
+}
+
+/// Asks, and takes nothing but 200 for an answer.
+async fn ask(connection: &mut Connection, request: &[u8]) -> Result<(), Error> {
+    let answer = connection.ask(request).await?;
+    if answer.status != 200 {
+        let text = String::from_utf8_lossy(answer.body).into_owned();
+        return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
+    }
+    Ok(())
 }
 
 async fn keep_asking(
@@ -84,11 +110,7 @@ async fn keep_asking(
     let mut times = Histogram::default();
     let mut asked = Instant::now();
     while asked < until {
-        let answer = connection.ask(&request).await?;
-        if answer.status != 200 {
-            let text = String::from_utf8_lossy(answer.body).into_owned();
-            return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
-        }
+        ask(&mut connection, &request).await?;
         // The end of one is the beginning of the next: one look at the clock for both.
         let answered = Instant::now();
         times.add(answered - asked);

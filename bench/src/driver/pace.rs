@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::{Answers, Connection, GRACE, Load};
+use super::{Answers, Connection, Load, ask};
 use crate::Error;
 use crate::statistics::Histogram;
 
@@ -22,10 +22,7 @@ impl Pace {
     /// Sends what is due within `time`, and waits for the answers. A time is counted from when its request was due, so
     /// that those which had to wait for others count for as long as they waited. One answer other than 200 ends it.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
-        let mut open = Vec::with_capacity(self.load.connections);
-        for _ in 0..self.load.connections {
-            open.push(Connection::open(self.load.address).await?);
-        }
+        let open = self.load.connect().await?;
         let (started, count) = (Instant::now(), due_within(time, self.rate));
         let mut tasks = JoinSet::new();
         for (first, connection) in open.into_iter().enumerate() {
@@ -33,18 +30,7 @@ impl Pace {
             let turns = turns.map(due_at(self.rate)).map(move |offset| started + offset);
             tasks.spawn(keep_pace(connection, self.load.request.clone(), turns));
         }
-        let all = async {
-            let mut times = Histogram::default();
-            while let Some(ended) = tasks.join_next().await {
-                let ended = ended.map_err(|error| Error::Server(format!("the load driver: {error}")))?;
-                times.merge(&ended?);
-            }
-            Ok::<Histogram, Error>(times)
-        };
-        let times = tokio::time::timeout(time + GRACE, all).await.map_err(|_| {
-            Error::Server(format!("{} fell {} s behind the load", self.load.address, GRACE.as_secs()))
-        })??;
-        Ok(Answers { times, elapsed: started.elapsed() })
+        self.load.answers(tasks, started, time, "fell behind the load by").await
     }
 }
 
@@ -56,11 +42,7 @@ async fn keep_pace(
     let mut times = Histogram::default();
     for due in turns {
         tokio::time::sleep_until(due.into()).await;
-        let answer = connection.ask(&request).await?;
-        if answer.status != 200 {
-            let text = String::from_utf8_lossy(answer.body).into_owned();
-            return Err(Error::Server(format!("an answer of status {}: {text}", answer.status)));
-        }
+        ask(&mut connection, &request).await?;
         times.add(due.elapsed());
     }
     Ok(times)
