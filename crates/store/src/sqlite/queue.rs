@@ -1,83 +1,216 @@
 //! The way from the callers to the writer: bounded in number and in bytes, and never blocking a runtime's thread.
+//!
+//! Most of a commit's cost is the same for one write and for a hundred, so the writer is not woken by the first of them:
+//! whoever queues it has the runtime do so at the end of its turn, once every task that was ready has run. With nothing
+//! else to do that is at once, and it is never later than some sixty tasks.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::encode::{Done, Work};
 use crate::Error;
 
-/// How many writes may wait in the queue.
-const QUEUE_WRITES: usize = 1024;
-
 /// How many bytes may wait in the queue, and the most bytes of one write.
 pub(super) const QUEUE_BYTES: usize = 64 << 20;
 
-/// Bytes are counted in units of so many.
+/// How many writes may wait in the queue.
+const QUEUE_WRITES: usize = 1024;
+
+/// Room is counted in units of so many bytes.
 const UNIT: usize = 1024;
 
-/// What the writer receives.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// Work to do.
-    Write(Write),
-    /// Finish what is queued, let go of the file and say so.
-    Close(oneshot::Sender<()>),
-}
+/// How much room a write takes at least, so that no more than [`QUEUE_WRITES`] find any.
+const LEAST_UNITS: usize = QUEUE_BYTES / UNIT / QUEUE_WRITES;
 
 /// Work, and who waits for it.
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) work: Work,
     pub(super) reply: oneshot::Sender<Result<Done, Error>>,
-    /// Its share of the queue's bytes, given back when it is dropped.
+    /// Its share of the queue's room, given back when it is dropped.
     _share: OwnedSemaphorePermit,
 }
 
-/// The callers' end.
+/// The callers' end. The writer ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Queue {
-    sender: mpsc::Sender<Message>,
-    bytes: Arc<Semaphore>,
+    shared: Arc<Shared>,
+    room: Arc<Semaphore>,
+}
+
+/// The writer's end.
+#[derive(Debug)]
+pub(super) struct Receiver(Arc<Shared>);
+
+/// What both ends hold.
+#[derive(Debug)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// The writer waits here.
+    woken: Condvar,
+}
+
+/// What the writer has not taken yet.
+#[derive(Debug)]
+struct Waiting {
+    writes: Vec<Write>,
+    /// Who wants to know when the file is let go.
+    closers: Vec<oneshot::Sender<()>>,
+    /// Whether the writer is to take it.
+    is_due: bool,
+    /// Whether nothing comes any more.
+    is_closed: bool,
+    /// The number of what is taken together next, which no other queue has.
+    round: u64,
+}
+
+/// Wakes the writer when it is dropped, as it is too with the runtime that was to do so.
+struct Wake(Arc<Shared>);
+
+thread_local! {
+    /// The last round in which this thread has a wake to come.
+    static WAKES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A queue, and the end that the writer receives from.
-pub(super) fn queue() -> (Queue, mpsc::Receiver<Message>) {
-    let (sender, receiver) = mpsc::channel(QUEUE_WRITES);
-    (Queue { sender, bytes: Arc::new(Semaphore::new(QUEUE_BYTES / UNIT)) }, receiver)
+pub(super) fn queue() -> (Queue, Receiver) {
+    let waiting = Waiting {
+        writes: Vec::new(),
+        closers: Vec::new(),
+        is_due: false,
+        is_closed: false,
+        round: next_round(),
+    };
+    let shared = Arc::new(Shared { waiting: Mutex::new(waiting), woken: Condvar::new() });
+    let room = Arc::new(Semaphore::new(QUEUE_BYTES / UNIT));
+    (Queue { shared: shared.clone(), room }, Receiver(shared))
+}
+
+fn next_round() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl Queue {
     /// Waits for room, queues the work, and waits until it is durable.
     pub(super) async fn write(&self, work: Work) -> Result<Done, Error> {
         let bytes = work.bytes();
-        let units = u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX);
         if bytes > QUEUE_BYTES {
             return Err(Error::TooLarge { bytes, limit: QUEUE_BYTES });
         }
-        let share = self.bytes.clone().acquire_many_owned(units).await.map_err(|_| Error::Closed)?;
+        let units = u32::try_from(bytes.div_ceil(UNIT).max(LEAST_UNITS)).unwrap_or(u32::MAX);
+        let share = self.room.clone().acquire_many_owned(units).await.map_err(|_| Error::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let message = Message::Write(Write { work, reply, _share: share });
-        self.sender.send(message).await.map_err(|_| Error::Closed)?;
+        self.shared.push(Write { work, reply, _share: share })?;
         // The writer answers all it received; if it did not, it died in the midst of a batch.
         answer.await.unwrap_or_else(|_| {
             Err(Error::Commit { reason: "the writer ended before it answered".to_owned() })
         })
     }
 
-    /// Has the writer finish, and waits until it has let go of the file. At once if it has already.
+    /// Has the writer finish, and waits until it has let go of the file. At once if it is closing already.
     pub(super) async fn close(&self) {
         let (reply, closed) = oneshot::channel();
-        if self.sender.send(Message::Close(reply)).await.is_ok() {
-            // A writer that was already closing drops the reply when it is done.
-            let _ = closed.await;
+        {
+            let mut waiting = self.shared.lock();
+            if waiting.is_closed {
+                return;
+            }
+            waiting.closers.push(reply);
         }
-        self.sender.closed().await;
+        self.shared.close();
+        // A writer that could not serve anybody drops the reply when it is done.
+        let _ = closed.await;
     }
 
     /// How many writes wait.
     pub(super) fn len(&self) -> usize {
-        self.sender.max_capacity().saturating_sub(self.sender.capacity())
+        self.shared.lock().writes.len()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+impl Receiver {
+    /// Waits until there is something to write, and takes all there is, with those who wait for the end. False once
+    /// nothing comes any more.
+    pub(super) fn receive(&self, writes: &mut Vec<Write>, closers: &mut Vec<oneshot::Sender<()>>) -> bool {
+        let idle = |waiting: &mut Waiting| !waiting.is_due && !waiting.is_closed;
+        let waiting = self.0.woken.wait_while(self.0.lock(), idle);
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        waiting.is_due = false;
+        waiting.round = next_round();
+        closers.append(&mut waiting.closers);
+        if writes.is_empty() {
+            mem::swap(writes, &mut waiting.writes);
+        } else {
+            writes.append(&mut waiting.writes);
+        }
+        !(writes.is_empty() && waiting.is_closed)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.0.close();
+        let mut waiting = self.0.lock();
+        let left = (mem::take(&mut waiting.writes), mem::take(&mut waiting.closers));
+        drop(waiting);
+        drop(left);
+    }
+}
+
+impl Shared {
+    /// Nothing that is held is left half done by a panic.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a write, and sees to it that the writer is woken by this thread, if nothing else wakes it before.
+    fn push(self: &Arc<Self>, write: Write) -> Result<(), Error> {
+        let round = {
+            let mut waiting = self.lock();
+            if waiting.is_closed {
+                return Err(Error::Closed);
+            }
+            waiting.writes.push(write);
+            waiting.round
+        };
+        if WAKES.replace(round) != round {
+            let wake = Wake(self.clone());
+            // Where there is no runtime it wakes the writer at once. It is no part of this caller's future, which may be
+            // left alone for a while.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(async move {
+                    tokio::task::yield_now().await;
+                    drop(wake);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.woken.notify_one();
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        let mut waiting = self.0.lock();
+        if !waiting.writes.is_empty() && !mem::replace(&mut waiting.is_due, true) {
+            drop(waiting);
+            self.0.woken.notify_one();
+        }
     }
 }
 
@@ -86,9 +219,9 @@ mod tests {
     use std::pin::pin;
 
     use futures_util::future::join_all;
-    use futures_util::poll;
+    use futures_util::{FutureExt as _, poll};
     use model::{ExecutionId, Status};
-    use tokio::task::unconstrained;
+    use tokio::task::{unconstrained, yield_now};
 
     use super::super::blobs::Apart;
     use super::super::encode::AppendRow;
@@ -111,21 +244,31 @@ mod tests {
         }))
     }
 
+    /// All that waits, whether the writer is to take it or not.
+    fn taken(receiver: &Receiver) -> Vec<Write> {
+        mem::take(&mut receiver.0.lock().writes)
+    }
+
+    fn is_due(receiver: &Receiver) -> bool {
+        receiver.0.lock().is_due
+    }
+
     #[tokio::test]
     async fn callers_wait_when_the_queue_is_full_of_bytes_and_go_on_when_there_is_room() {
-        let (queue, mut receiver) = queue();
+        let (queue, receiver) = queue();
         let mut writes =
             pin!(unconstrained(join_all((0..4).map(|_| queue.write(work(QUEUE_BYTES / 2 - 1024))))));
         assert!(poll!(&mut writes).is_pending());
         assert_eq!(queue.len(), 2);
-        for left in [2, 2, 1, 0] {
-            let Ok(Message::Write(write)) = receiver.try_recv() else { panic!("one more is queued") };
-            drop(write.work);
-            assert!(write.reply.send(Ok(Done::Nothing)).is_ok());
-            drop(write._share);
+        let mut first = taken(&receiver);
+        for waiting in [0, 1] {
+            assert_eq!(queue.len(), waiting);
+            let Some(Write { reply, _share, .. }) = first.pop() else { panic!("two were queued") };
+            drop(_share);
+            assert!(reply.send(Ok(Done::Nothing)).is_ok());
             let _ = poll!(&mut writes);
-            assert_eq!(queue.len(), left);
         }
+        assert_eq!(taken(&receiver).len(), 2);
     }
 
     #[tokio::test]
@@ -145,11 +288,71 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_writer_is_woken_once_every_task_that_was_ready_has_run() {
+        let (queue, receiver) = queue();
+        let queue = Arc::new(queue);
+        for _ in 0..20 {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.write(work(1)).await });
+        }
+        // Each of these yields is a turn of the runtime: in the first the tasks run, behind them what wakes the writer.
+        yield_now().await;
+        assert!(!is_due(&receiver), "others may come in this turn");
+        yield_now().await;
+        let (mut writes, mut closers) = (Vec::new(), Vec::new());
+        assert!(is_due(&receiver) && receiver.receive(&mut writes, &mut closers));
+        assert_eq!(writes.len(), 20);
+        assert!(!is_due(&receiver), "nothing is left");
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_is_left_alone_holds_up_nobody() {
+        let (queue, receiver) = queue();
+        let mut forgotten = pin!(queue.write(work(1)));
+        assert!(poll!(&mut forgotten).is_pending());
+        let mut second = pin!(queue.write(work(1)));
+        assert!(poll!(&mut second).is_pending());
+        yield_now().await;
+        yield_now().await;
+        assert!(is_due(&receiver));
+    }
+
+    #[test]
+    fn the_writer_is_woken_where_there_is_no_runtime_and_where_the_runtime_has_ended() {
+        let (queue, receiver) = queue();
+        assert!(queue.write(work(1)).now_or_never().is_none());
+        assert!(is_due(&receiver));
+        receiver.receive(&mut Vec::new(), &mut Vec::new());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            assert!(queue.write(work(1)).now_or_never().is_none());
+        });
+        assert!(!is_due(&receiver));
+        drop(runtime);
+        assert!(is_due(&receiver));
+    }
+
+    #[tokio::test]
+    async fn what_was_queued_before_the_end_is_still_taken_and_nothing_after_it() {
+        let (queue, receiver) = queue();
+        let mut write = pin!(queue.write(work(1)));
+        let mut close = pin!(queue.close());
+        assert!(poll!(&mut write).is_pending() && poll!(&mut close).is_pending());
+        assert!(matches!(queue.write(work(1)).await, Err(Error::Closed)));
+        let (mut writes, mut closers) = (Vec::new(), Vec::new());
+        assert!(receiver.receive(&mut writes, &mut closers));
+        assert_eq!((writes.drain(..).count(), closers.len()), (1, 1));
+        assert!(!receiver.receive(&mut writes, &mut closers));
+        drop(closers);
+        close.await;
+    }
+
+    #[tokio::test]
     async fn a_writer_that_ends_before_it_answers_leaves_the_outcome_unknown() {
-        let (queue, mut receiver) = queue();
+        let (queue, receiver) = queue();
         let mut write = pin!(queue.write(work(1)));
         assert!(poll!(&mut write).is_pending());
-        drop(receiver.try_recv());
+        drop(taken(&receiver));
         assert!(write.await.is_err_and(|error| error.outcome_unknown()));
         drop(receiver);
         assert!(matches!(queue.write(work(1)).await, Err(Error::Closed)));

@@ -1,6 +1,5 @@
 //! The one thread that writes. It takes all that has queued up, writes it in one transaction, commits with one
-//! sync, and only then answers. No delay is added: while one batch is synced, the next queues up. Where many write, it
-//! lets them have the processor first.
+//! sync, and only then answers. No delay is added: while one batch is synced, the next queues up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +10,7 @@ use model::failpoint::{Boundary, Mishap, Mishaps};
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ffi};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::blobs::Folder;
 use super::checkpoint::{self, Checkpointer, Due, Said, Schedule};
@@ -22,7 +21,7 @@ use super::failpoint::{CommitFault, Failpoints};
 use super::gauge::{Gauge, Since};
 use super::place::Lock;
 use super::poison::Poison;
-use super::queue::{Message, Write};
+use super::queue::{Receiver, Write};
 use super::statements::Statements;
 use super::trouble::{self, Kind, kind};
 use super::write::{self, Fault, Uses};
@@ -34,9 +33,6 @@ const BATCH_WRITES: usize = 512;
 /// About the most bytes of one transaction.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// From how many writes at once there are many writers: then most of a commit's cost is shared by waiting for more of them.
-const MANY: usize = 4;
-
 /// How long closing waits for other programs that read, so that the log can be emptied.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -44,7 +40,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) receiver: mpsc::Receiver<Message>,
+    pub(super) receiver: Receiver,
     pub(super) checkpointer: Checkpointer,
     pub(super) poison: Poison,
     pub(super) counters: Counters,
@@ -97,7 +93,7 @@ impl Writer {
                     #[cfg(any(test, feature = "failpoints"))]
                     failpoints: &self.failpoints,
                 };
-                session.serve(&mut self.receiver, &mut closers);
+                session.serve(&self.receiver, &mut closers);
             }
             Err(error) => self.poison.set(&trouble::told(&error)),
         }
@@ -144,23 +140,9 @@ struct Session<'writer> {
 }
 
 impl Session<'_> {
-    fn serve(&mut self, receiver: &mut mpsc::Receiver<Message>, closers: &mut Vec<oneshot::Sender<()>>) {
-        let mut received = Vec::with_capacity(BATCH_WRITES);
-        let mut writes = Vec::with_capacity(BATCH_WRITES);
-        while receiver.blocking_recv_many(&mut received, BATCH_WRITES) > 0 {
-            if received.len() >= MANY {
-                gather(receiver, &mut received);
-            }
-            for message in received.drain(..) {
-                match message {
-                    Message::Write(write) => writes.push(write),
-                    Message::Close(reply) => {
-                        // What is queued already is still written.
-                        receiver.close();
-                        closers.push(reply);
-                    }
-                }
-            }
+    fn serve(&mut self, receiver: &Receiver, closers: &mut Vec<oneshot::Sender<()>>) {
+        let mut writes = Vec::new();
+        while receiver.receive(&mut writes, closers) {
             #[cfg(any(test, feature = "failpoints"))]
             self.failpoints.wait_until_released();
             while !writes.is_empty() {
@@ -369,17 +351,6 @@ impl Session<'_> {
             Due::Wake => self.checkpointer.wake(),
             Due::Now => self.checkpointer.checkpoint_here(self.connection, self.poison),
         }
-    }
-}
-
-/// Lets the others of this processor go on first, since they are what further writes come from, and takes those as well:
-/// they share one sync. With nothing else to do, the processor comes back at once.
-fn gather(receiver: &mut mpsc::Receiver<Message>, received: &mut Vec<Message>) {
-    std::thread::yield_now();
-    while received.len() < BATCH_WRITES
-        && let Ok(message) = receiver.try_recv()
-    {
-        received.push(message);
     }
 }
 
