@@ -11,10 +11,10 @@ pub fn read_answers(bytes: &[u8]) {
     inbox.push(bytes);
     while let Ok(Some(message)) = inbox.next() {
         if let Ok(Answer::Done(done)) = Answer::try_from(message) {
-            let _ = restore(&done.result, Nonce([0; 16]), &done.files);
+            let _ = restore(&done.result, Some((Nonce([0; 16]), &done.files)));
         }
     }
-    let _ = restore(bytes, Nonce([0; 16]), &[Bytes::copy_from_slice(bytes)]);
+    let _ = restore(bytes, Some((Nonce([0; 16]), &[Bytes::copy_from_slice(bytes)])));
 }
 
 /// Reads a text as a worker reads a module: compiles it, looks into it, wraps it.

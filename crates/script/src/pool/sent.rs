@@ -17,6 +17,8 @@ pub(super) struct Sent {
     module: Module,
     kind: Kind,
     pub(super) deadline: Duration,
+    /// `executionId`, `stepId` and `startedAt`.
+    names: [String; 3],
     context: String,
     argument: String,
     earlier: Vec<u8>,
@@ -35,10 +37,13 @@ impl Sent {
         let mut sender = Sender::default();
         let argument = sender.take(&["argument"], call.argument);
         let context = sender.context(&call.context, member.earlier);
+        let given = &call.context;
+        let names = [given.execution_id, given.step_id.unwrap_or_default(), given.started_at];
         Ok(Self {
             module: call.module.clone(),
             kind: call.kind,
             deadline: call.deadline,
+            names: names.map(str::to_owned),
             context,
             argument,
             earlier: encode_earlier(member.earlier.iter().map(|(_, place)| *place)),
@@ -69,8 +74,19 @@ impl Sent {
         let (digest, kind, deadline) = (self.digest(), self.kind, self.deadline);
         let head = Head { digest, kind, deadline, nonce, follows, is_followed }.encode();
         let source = if self.has_source { self.module.source() } else { "" };
+        let [execution_id, step_id, started_at] = self.names.each_ref().map(|name| name.as_bytes());
         let (context, argument) = (self.context.as_bytes(), self.argument.as_bytes());
-        let mut parts: Vec<&[u8]> = vec![&head, source.as_bytes(), context, argument, &self.earlier];
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(8 + self.files.len());
+        parts.extend([
+            &head,
+            source.as_bytes(),
+            execution_id,
+            step_id,
+            started_at,
+            context,
+            argument,
+            &self.earlier,
+        ]);
         parts.extend(self.files.iter().map(AsRef::<[u8]>::as_ref));
         encode(Tag::Call, &parts).map_err(|_| too_large("what the code is given"))
     }
@@ -109,7 +125,8 @@ impl Ended {
 }
 
 fn outcome(sent: &Sent, done: Done, logs: Vec<LogLine>) -> Result<Outcome, Error> {
-    let read = |text: &[u8]| restore(text, sent.nonce, &done.files);
+    let marked = done.has_marked.then_some((sent.nonce, &done.files[..]));
+    let read = |text: &[u8]| restore(text, marked);
     let write = |write: &crate::protocol::Write| {
         let change = match &write.value {
             None => StateChange::Delete,

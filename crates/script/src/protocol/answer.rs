@@ -27,6 +27,8 @@ pub(crate) struct Done {
     pub(crate) writes: Vec<Write>,
     /// How long it took.
     pub(crate) took: Duration,
+    /// Whether texts of the result or of the writes stand for something else.
+    pub(crate) has_marked: bool,
     /// The bytes that the result and the writes refer to.
     pub(crate) files: Vec<Bytes>,
 }
@@ -64,6 +66,9 @@ pub(crate) struct Place {
     pub(crate) at: Position,
 }
 
+/// The time that it took, in microseconds, and whether texts are marked.
+const FACTS: usize = 8 + 1;
+
 impl Answer {
     /// The answer as it is sent.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, TooLong> {
@@ -76,8 +81,11 @@ impl Answer {
                     none if none.is_empty() => Vec::new(),
                     some => serde_json::to_vec(some).map_err(|_| TooLong)?,
                 };
-                let took = u64::try_from(done.took.as_micros()).unwrap_or(u64::MAX).to_le_bytes();
-                let mut parts: Vec<&[u8]> = vec![&done.result, &writes, &took];
+                let mut facts = [0; FACTS];
+                let took = u64::try_from(done.took.as_micros()).unwrap_or(u64::MAX);
+                facts[..8].copy_from_slice(&took.to_le_bytes());
+                facts[8] = u8::from(done.has_marked);
+                let mut parts: Vec<&[u8]> = vec![&done.result, &writes, &facts];
                 parts.extend(done.files.iter().map(AsRef::<[u8]>::as_ref));
                 encode(Tag::Done, &parts)
             }
@@ -97,14 +105,16 @@ impl TryFrom<Message> for Answer {
             }
             Tag::Done if message.parts.len() >= 3 => {
                 let files = message.parts.split_off(3);
-                let took = message.parts[2][..].try_into().map_err(|_| Malformed)?;
-                let took = Duration::from_micros(u64::from_le_bytes(took));
+                let (took, [marked]) = message.parts[2].split_first_chunk().ok_or(Malformed)? else {
+                    return Err(Malformed);
+                };
+                let (took, has_marked) = (Duration::from_micros(u64::from_le_bytes(*took)), *marked != 0);
                 let writes = match &message.parts[1] {
                     nothing if nothing.is_empty() => Vec::new(),
                     text => serde_json::from_slice(text).map_err(|_| Malformed)?,
                 };
                 let result = message.parts.swap_remove(0);
-                Ok(Self::Done(Done { result, writes, took, files }))
+                Ok(Self::Done(Done { result, writes, took, has_marked, files }))
             }
             _ => Err(Malformed),
         }

@@ -28,7 +28,13 @@ pub(crate) struct Request {
     pub(crate) head: Head,
     /// The module's text; none if the worker should know it.
     pub(crate) source: Option<Bytes>,
-    /// What becomes `context`, and where the files go.
+    /// `context.executionId`.
+    pub(crate) execution_id: String,
+    /// `context.stepId`.
+    pub(crate) step_id: Option<String>,
+    /// `context.startedAt`.
+    pub(crate) started_at: String,
+    /// The rest of what becomes `context`, and where the files go; empty where there is nothing of it.
     pub(crate) context: Bytes,
     /// The second parameter.
     pub(crate) argument: Bytes,
@@ -81,15 +87,24 @@ impl TryFrom<Message> for Request {
     type Error = Malformed;
 
     fn try_from(mut message: Message) -> Result<Self, Malformed> {
-        if message.parts.len() < 5 {
+        if message.parts.len() < 8 {
             return Err(Malformed);
         }
-        let files = message.parts.split_off(5);
-        let [head, source, context, argument, earlier] =
-            <[Bytes; 5]>::try_from(message.parts).map_err(|_| Malformed)?;
-        let head = Head::decode(&head).ok_or(Malformed)?;
-        let source = Some(source).filter(|source| !source.is_empty());
-        Ok(Self { head, source, context, argument, earlier: decode_earlier(&earlier)?, files })
+        let files = message.parts.split_off(8);
+        let [head, source, execution_id, step_id, started_at, context, argument, earlier] =
+            <[Bytes; 8]>::try_from(message.parts).map_err(|_| Malformed)?;
+        let text = |part: &Bytes| std::str::from_utf8(part).map(str::to_owned).map_err(|_| Malformed);
+        Ok(Self {
+            head: Head::decode(&head).ok_or(Malformed)?,
+            source: Some(source).filter(|source| !source.is_empty()),
+            execution_id: text(&execution_id)?,
+            step_id: Some(text(&step_id)?).filter(|id| !id.is_empty()),
+            started_at: text(&started_at)?,
+            context,
+            argument,
+            earlier: decode_earlier(&earlier)?,
+            files,
+        })
     }
 }
 

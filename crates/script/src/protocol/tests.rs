@@ -80,11 +80,11 @@ proptest! {
         let nonce = Nonce([0; 16]);
         let files = [Bytes::from(file)];
         let plain = Value::from_json(text.as_bytes(), JsonLimits::default()).ok();
-        let read = restore(text.as_bytes(), nonce, &files).ok();
+        let read = restore(text.as_bytes(), Some((nonce, &files))).ok();
         // Without the mark there is nothing but JSON.
         prop_assert_eq!(read, plain);
         let marked = text.replace('f', &format!("{}f", nonce.mark()));
-        let _ = restore(marked.as_bytes(), nonce, &files);
+        let _ = restore(marked.as_bytes(), Some((nonce, &files)));
     }
 }
 

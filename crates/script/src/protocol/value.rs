@@ -5,7 +5,6 @@
 //! drawn for this very call: no text that came from outside can look like one.
 
 use std::error::Error as _;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -57,44 +56,40 @@ impl Sender {
         self.strip(value, &mut path).map_or_else(|| value.to_json(), |stripped| stripped.to_json())
     }
 
-    /// What a worker makes `context` of, as JSON, with the keys of the second parameter that results of `earlier` runs
-    /// belong to. To be called last: it says where the files of everything belong.
+    /// What a worker makes `context` of beside its names, as JSON, with the keys of the second parameter that results of
+    /// `earlier` runs belong to; empty where there is nothing of it. To be called last: it says where the files of everything
+    /// belong.
     pub(crate) fn context(&mut self, context: &Context<'_>, earlier: &[(Arc<str>, usize)]) -> String {
-        let mut absent: Vec<&str> = Vec::new();
-        let mut state = String::from("{");
+        let mut members: Vec<String> = Vec::new();
+        if context.config_vars.as_map().is_none_or(|map| !map.is_empty()) {
+            members.push(format!(r#""configVars":{}"#, self.take(&["configVars"], context.config_vars)));
+        }
+        let (mut state, mut absent): (Vec<String>, Vec<&str>) = Default::default();
         for (key, value) in context.state {
             match value {
                 None => absent.push(key),
                 Some(value) => {
-                    let separator = if state.len() > 1 { "," } else { "" };
-                    let value = self.take(&["state", key], value);
-                    let _ = write!(state, "{separator}{}:{value}", quoted(&**key));
+                    state.push(format!("{}:{}", quoted(&**key), self.take(&["state", key], value)));
                 }
             }
         }
-        let config_vars = self.take(&["configVars"], context.config_vars);
-        let mut head = format!(
-            r#"{{"configVars":{config_vars},"executionId":{},"stepId":{},"startedAt":{},"state":{state}}}"#,
-            quoted(context.execution_id),
-            quoted(context.step_id),
-            quoted(context.started_at),
-        );
-        // What is seldom there is left out where it is not.
+        if !state.is_empty() {
+            members.push(format!(r#""state":{{{}}}"#, state.join(",")));
+        }
         if !absent.is_empty() {
-            let _ = write!(head, r#","absent":{}"#, quoted(absent));
+            members.push(format!(r#""absent":{}"#, quoted(absent)));
         }
         if !self.paths.is_empty() {
-            let _ = write!(head, r#","files":{}"#, quoted(&self.paths));
+            members.push(format!(r#""files":{}"#, quoted(&self.paths)));
         }
         if !self.unread.is_empty() {
-            let _ = write!(head, r#","unread":{}"#, quoted(&self.unread));
+            members.push(format!(r#""unread":{}"#, quoted(&self.unread)));
         }
         if !earlier.is_empty() {
             let keys: Vec<&str> = earlier.iter().map(|(key, _)| &**key).collect();
-            let _ = write!(head, r#","earlier":{}"#, quoted(keys));
+            members.push(format!(r#""earlier":{}"#, quoted(keys)));
         }
-        head.push('}');
-        head
+        if members.is_empty() { String::new() } else { format!("{{{}}}", members.join(",")) }
     }
 
     /// The bytes of a file. Blocks where they are kept outside of memory.
@@ -180,16 +175,17 @@ pub(crate) enum Unreadable {
     Forged,
 }
 
-/// Reads what a worker has sent, and puts files and large integers in.
-pub(crate) fn restore(text: &[u8], nonce: Nonce, files: &[Bytes]) -> Result<Value, Unreadable> {
+/// Reads what a worker has sent, and puts files and large integers in, where it says that some texts stand for them.
+pub(crate) fn restore(text: &[u8], marked: Option<(Nonce, &[Bytes])>) -> Result<Value, Unreadable> {
     let value = match Value::from_json(text, LIMITS) {
         Ok(value) => value,
         Err(error) if is_limit(&error) => return Err(Unreadable::Large),
         Err(_) => return Err(Unreadable::Malformed),
     };
-    let mark = nonce.mark();
-    let has_marks = text.windows(mark.len()).any(|window| window == mark.as_bytes());
-    if has_marks { put(value, &mark, files).ok_or(Unreadable::Forged) } else { Ok(value) }
+    match marked {
+        Some((nonce, files)) => put(value, &nonce.mark(), files).ok_or(Unreadable::Forged),
+        None => Ok(value),
+    }
 }
 
 /// Whether the text is JSON, only too much of it.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::cell::{Cell, Run};
+use super::cell::{Cell, Given, Run};
 use super::failure;
 use super::memory::Memory;
 use super::prepare;
@@ -14,9 +14,6 @@ use super::sequence::Sequence;
 use super::wire::Outlet;
 use crate::module::Digest;
 use crate::protocol::{Answer, Done, MAX_MODULES, Request};
-
-/// How many runs a cell serves: what the engine keeps of each run, it keeps until the end of the context.
-const MAX_RUNS: u32 = 1_000;
 
 /// The cells of a worker.
 pub(super) struct Cells {
@@ -60,8 +57,8 @@ impl Cells {
             None => Answer::Unknown,
             Some(Run::Faulty(fault)) => Answer::Failed(fault),
             Some(Run::Clean(given)) => {
-                let (result, writes, files) = (given.result, given.writes, given.files);
-                Answer::Done(Done { result, writes, took: ended.duration_since(began), files })
+                let Given { result, writes, files, has_marked } = given;
+                Answer::Done(Done { result, writes, took: ended.duration_since(began), has_marked, files })
             }
         };
         (answer, goes_on)
@@ -81,7 +78,7 @@ impl Cells {
             Err(fault) => Run::Faulty(fault),
             Ok(mut cell) => {
                 let run = cell.run(request, earlier, until);
-                if run.is_clean() && cell.runs() < MAX_RUNS && !cell.has_grown() {
+                if run.is_clean() && !cell.has_grown() {
                     known.cell = Some(cell);
                 } else if run.is_fatal() {
                     // Freeing it may take longer than the end of the process, which is near.
@@ -120,8 +117,6 @@ mod tests {
     use crate::call::Kind;
     use crate::protocol::{Head, Nonce};
 
-    const CONTEXT: &str = r#"{"configVars":{},"executionId":"e","stepId":"s","startedAt":"","state":{},"absent":[],"files":[]}"#;
-
     /// A call of a module, with its text or without.
     fn request(text: &'static str, is_sent: bool) -> Request {
         let head = Head {
@@ -133,9 +128,17 @@ mod tests {
             is_followed: false,
         };
         let source = is_sent.then(|| Bytes::from_static(text.as_bytes()));
-        let context = Bytes::from_static(CONTEXT.as_bytes());
-        let argument = Bytes::from_static(b"{}");
-        Request { head, source, context, argument, earlier: Vec::new(), files: Vec::new() }
+        Request {
+            head,
+            source,
+            execution_id: "e".to_owned(),
+            step_id: None,
+            started_at: String::new(),
+            context: Bytes::new(),
+            argument: Bytes::from_static(b"{}"),
+            earlier: Vec::new(),
+            files: Vec::new(),
+        }
     }
 
     /// The result of a run, and how many its cell has served; none where there is no cell any more.

@@ -21,7 +21,7 @@ pub(super) struct Desk {
     outlet: Rc<Outlet>,
     until: Cell<Option<Instant>>,
     stopped: Cell<Option<FaultKind>>,
-    mark: RefCell<String>,
+    nonce: Cell<Nonce>,
     lines: Cell<usize>,
     logged: Cell<usize>,
     left_out: Cell<usize>,
@@ -54,7 +54,7 @@ impl Desk {
     pub(super) fn begin(&self, until: Instant, nonce: Nonce) {
         drop(self.end());
         self.until(until);
-        *self.mark.borrow_mut() = nonce.mark();
+        self.nonce.set(nonce);
     }
 
     /// Sets the time when whatever runs is stopped.
@@ -142,13 +142,13 @@ impl Desk {
         }
         files.push(bytes.into());
         self.has_marked.set(true);
-        Some(format!("{}f{}", self.mark.borrow(), files.len() - 1))
+        Some(format!("{}f{}", self.nonce.get().mark(), files.len() - 1))
     }
 
     /// The text that stands for an integer that is no double.
     pub(super) fn integer(&self, digits: &str) -> String {
         self.has_marked.set(true);
-        format!("{}n{digits}", self.mark.borrow())
+        format!("{}n{digits}", self.nonce.get().mark())
     }
 
     fn weigh(&self, bytes: usize) -> bool {

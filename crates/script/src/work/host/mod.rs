@@ -116,7 +116,15 @@ pub(super) fn results<'js>(ctx: &Ctx<'js>, earlier: &[Bytes]) -> Result<Option<V
     }
     let parse = |text: &Bytes| match &text[..] {
         [] => Ok(Value::new_null(ctx.clone())),
-        text => ctx.json_parse(text),
+        _ => parsed(ctx, text),
     };
     earlier.iter().map(parse).collect::<Result<_>>().map(Some)
+}
+
+/// JSON as a value.
+pub(super) fn parsed<'js>(ctx: &Ctx<'js>, text: &Bytes) -> Result<Value<'js>> {
+    // With room for the zero that ends a text in C, or it would be copied once more.
+    let mut own = Vec::with_capacity(text.len() + 1);
+    own.extend_from_slice(text);
+    ctx.json_parse(own)
 }

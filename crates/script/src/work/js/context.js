@@ -40,7 +40,7 @@ const stateKey = (key) => {
 
 // The state as it was when the run began, with what the run has written since.
 const stateOf = (head) => {
-  const values = new Map(Object.entries(head.state));
+  const values = new Map(Object.entries(head.state ?? {}));
   const absent = new Set(head.absent);
   const write = (key, value) => {
     if (!native.write(key, value)) throw new RangeError("a run may write 1,000 keys of the state and 8 MiB");
@@ -69,15 +69,17 @@ const stateOf = (head) => {
   });
 };
 
+const nothing = Object.freeze({});
+
 // Most code never looks at the state, so it is made when somebody does.
-const contextOf = (head) => {
+const contextOf = (executionId, stepId, startedAt, head) => {
   let state;
   return Object.freeze({
     logger,
-    configVars: freezeDeep(head.configVars),
-    executionId: head.executionId,
-    stepId: head.stepId,
-    startedAt: head.startedAt,
+    configVars: head.configVars === undefined ? nothing : freezeDeep(head.configVars),
+    executionId,
+    stepId,
+    startedAt,
     get state() {
       state ??= stateOf(head);
       return state;

@@ -42,23 +42,28 @@ const fill = (keys, argument, earlier) => {
 const nothingExported = "the code exports no function: begin it with `export default async (context, stepResults) => {`";
 const nothingForTrigger = "the code exports no function: begin it with `export default async (context, payload) => {`";
 
-const run = (factory, isTrigger, head, argument, files, earlier) => {
+// What the module exports is called; what comes of that may be a promise.
+const call = (exported, module, untouched, isTrigger, context, argument) => {
+  const assigned = module.exports === untouched ? undefined : module.exports;
+  const chosen = exported === undefined ? assigned : exported;
+  if (typeof chosen !== "function") throw new TypeError(isTrigger ? nothingForTrigger : nothingExported);
+  const result = chosen(context, argument);
+  const isThenable = typeof result === "object" && result !== null && typeof result.then === "function";
+  return isThenable ? Promise.resolve(result) : result;
+};
+
+// `head` is what few runs have: see `protocol/value.rs`.
+const run = (factory, isTrigger, executionId, stepId, startedAt, argument, head = nothing, files, earlier) => {
   if (files !== undefined) attach(head, argument, files);
   if (head.unread !== undefined) refuse(head, argument);
   if (earlier !== undefined) fill(head.earlier, argument, earlier);
-  const context = contextOf(head);
+  const context = contextOf(executionId, stepId, startedAt, head);
   const module = { exports: {} };
   const untouched = module.exports;
-  const call = (exported) => {
-    const assigned = module.exports === untouched ? undefined : module.exports;
-    const chosen = exported === undefined ? assigned : exported;
-    if (typeof chosen !== "function") throw new TypeError(isTrigger ? nothingForTrigger : nothingExported);
-    const result = chosen(context, argument);
-    const isThenable = typeof result === "object" && result !== null && typeof result.then === "function";
-    return isThenable ? Promise.resolve(result) : result;
-  };
-  const loaded = factory(module, module.exports);
-  return loaded instanceof Promise ? loaded.then(call) : call(loaded);
+  const loaded = factory(module, untouched);
+  return loaded instanceof Promise
+    ? loaded.then((exported) => call(exported, module, untouched, isTrigger, context, argument))
+    : call(loaded, module, untouched, isTrigger, context, argument);
 };
 
 const collect = (value) => {
