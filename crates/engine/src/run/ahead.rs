@@ -22,7 +22,7 @@ use crate::plan::{CodePlan, Loop};
 const USUAL_TIME: Duration = Duration::from_secs(10);
 
 /// What became of a run of code.
-type Ran = Result<Outcome, Error>;
+pub(super) type Ran = Result<Outcome, Error>;
 
 /// Code that runs ahead of the walk.
 pub(crate) struct Ahead {
@@ -43,6 +43,18 @@ struct Part<'plan> {
 }
 
 impl Run {
+    /// What the code of this step gave, if it has run ahead and that is here: nothing is waited for.
+    pub(super) fn has_arrived(&self, step: &Step, scope: &mut Scope) -> Option<Ran> {
+        let mut ahead = scope.ahead.take_if(|ahead| ahead.steps.last().is_some_and(|next| *next == step.id))?;
+        match ahead.runs.arrived() {
+            Some(ran) => self.goes_on(ahead, ran.transpose(), scope),
+            None => {
+                scope.ahead = Some(ahead);
+                None
+            }
+        }
+    }
+
     /// What the code of this step gave, if it has run ahead.
     pub(super) async fn ran_ahead(
         &self,
@@ -51,19 +63,25 @@ impl Run {
         context: &Context,
     ) -> Result<Option<Ran>, Exit> {
         let Some(mut ahead) = scope.ahead.take() else { return Ok(None) };
-        if ahead.steps.pop().is_none_or(|next| next != step.id) {
+        if ahead.steps.last().is_none_or(|next| *next != step.id) {
             return Ok(None);
         }
         let _computing = self.activity.compute();
         let next = async { Ok(ahead.runs.next().await) };
         let ran = self.bounded(step, context, next).await?.map_err(failed)?.transpose();
+        Ok(self.goes_on(ahead, ran, scope))
+    }
+
+    /// Keeps what has run ahead for the next step, if this one has a result.
+    fn goes_on(&self, mut ahead: Ahead, ran: Option<Ran>, scope: &mut Scope) -> Option<Ran> {
         if let Some(Ok(outcome)) = &ran {
             // Its own time, but no more than has passed: in a test none does.
             let passed = self.services.clock.steady_now().since(ahead.began);
             scope.ran_ahead_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
+            ahead.steps.pop();
             scope.ahead = Some(ahead);
         }
-        Ok(ran)
+        ran
     }
 
     /// Runs the code of a step, and has that of the steps behind it run ahead where nothing speaks against it.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use model::action::{ActionError, CodePlace, ErrorKind};
 use model::automation::{Automation, Code, Step};
 use model::execution::LogLevel;
+use model::payload::HttpResponse;
 use model::value::Value;
-use script::{Level, LogLine, Module, Outcome, Shape};
+use script::{Level, LogLine, Module, Shape};
 
+use super::ahead::Ran;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
@@ -25,10 +27,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let plan = self.deployed.plan.code().step(&step.id);
-        let Some((plan, module)) = plan.and_then(|plan| Some((plan, plan.module.as_ref()?))) else {
-            return Err(failed(ActionError::new(ErrorKind::Input, "the file of the code is not there")));
-        };
+        let (plan, module) = self.code_plan(step)?;
         // In a test the clock stands still meanwhile.
         let _busy = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
         let (ran, state) = match self.ran_ahead(step, scope, context).await? {
@@ -43,16 +42,30 @@ impl Run {
                 (self.run_code(step, (plan, module), facts, &state, scope, context).await?, state)
             }
         };
-        match ran {
-            Ok(outcome) => {
-                self.code_log(key, &outcome.logs);
-                self.finish_code(plan, key, outcome, state).await
-            }
-            Err(error) => {
-                self.code_log(key, error.logs());
-                Err(failed(to_action_error(&error, code, &self.deployed.automation)))
-            }
+        let (value, response) = self.ended(plan, code, key, ran, state)?;
+        if let Some(response) = response {
+            self.answer_of_code(response).await?;
         }
+        Ok(value)
+    }
+
+    fn code_plan(&self, step: &Step) -> Result<(&CodePlan, &Module), Exit> {
+        let plan = self.deployed.plan.code().step(&step.id);
+        plan.and_then(|plan| Some((plan, plan.module.as_ref()?)))
+            .ok_or_else(|| failed(ActionError::new(ErrorKind::Input, "the file of the code is not there")))
+    }
+
+    /// As [`Run::code`], where the code of the step has run ahead and nothing has to be waited for.
+    pub(super) fn code_ahead(
+        &self,
+        step: &Step,
+        code: &Code,
+        key: &str,
+        scope: &mut Scope,
+    ) -> Option<Result<(Value, Option<HttpResponse>), Exit>> {
+        let ran = self.has_arrived(step, scope)?;
+        let ended = |(plan, _)| self.ended(plan, code, key, ran, CodeState::default());
+        Some(self.code_plan(step).and_then(ended))
     }
 
     /// What a module is made of.
@@ -61,31 +74,46 @@ impl Run {
         known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    /// Takes over what the code gave: its result, what it wrote to the state, the answer to the caller.
-    async fn finish_code(
+    /// Takes over what the code gave: its result, what it wrote to the state, its log, the answer to the caller that is still
+    /// to be given.
+    fn ended(
         &self,
         plan: &CodePlan,
+        code: &Code,
         key: &str,
-        outcome: Outcome,
+        ran: Ran,
         state: CodeState,
-    ) -> Result<Value, Exit> {
+    ) -> Result<(Value, Option<HttpResponse>), Exit> {
+        let outcome = match ran {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.code_log(key, error.logs());
+                return Err(failed(to_action_error(&error, code, &self.deployed.automation)));
+            }
+        };
+        self.code_log(key, &outcome.logs);
         if outcome.shape == Shape::Nothing {
             self.journal.log(LogLevel::Warn, Some(key), "the code returned nothing, so its result is null");
         }
         let value = self.within_limit(outcome.value)?;
         self.write_code_state(state, &outcome.state)?;
         let is_answer = plan.answers && outcome.shape == Shape::Response && self.journal.response().is_none();
-        if is_answer {
-            let response = trigger::response::of_code(&value, &self.journal.id()).map_err(|error| {
-                let message = format!("the code's answer: {error}");
-                failed(ActionError::new(ErrorKind::Input, message))
-            })?;
-            let response = self.journal.hidden_response(response);
-            self.journal.respond(response.clone());
-            self.journal.commit().await?;
-            self.progress.send_modify(|progress| progress.response = Some(response));
+        if !is_answer {
+            return Ok((value, None));
         }
-        Ok(value)
+        let response = trigger::response::of_code(&value, &self.journal.id()).map_err(|error| {
+            let message = format!("the code's answer: {error}");
+            failed(ActionError::new(ErrorKind::Input, message))
+        })?;
+        Ok((value, Some(self.journal.hidden_response(response))))
+    }
+
+    /// Gives the caller the answer that code decided.
+    pub(super) async fn answer_of_code(&self, response: HttpResponse) -> Result<(), Exit> {
+        self.journal.respond(response.clone());
+        self.journal.commit().await?;
+        self.progress.send_modify(|progress| progress.response = Some(response));
+        Ok(())
     }
 
     fn code_log(&self, key: &str, lines: &[LogLine]) {

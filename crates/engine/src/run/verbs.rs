@@ -25,7 +25,13 @@ impl Run {
         match &step.verb {
             // What is large is apart, so that a small step moves little.
             Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, context)).await,
-            Verb::Code(code) => Box::pin(self.code(step, code, key, scope, context)).await,
+            Verb::Code(code) => match self.code_ahead(step, code, key, scope).transpose()? {
+                Some((value, None)) => Ok(value),
+                Some((value, Some(response))) => {
+                    Box::pin(self.answer_of_code(response)).await.map(|()| value)
+                }
+                None => Box::pin(self.code(step, code, key, scope, context)).await,
+            },
             Verb::Set(values) => self.set(values, scope),
             Verb::If(branch) => {
                 let taken = holds(&branch.condition, scope)?;

@@ -87,6 +87,11 @@ impl Sequence {
         self.arrived.len() + self.running.as_ref().map_or(0, |running| running.sent.len())
     }
 
+    /// What [`Sequence::next`] would give, if that is here already.
+    pub fn arrived(&mut self) -> Option<Result<Option<Outcome>, Error>> {
+        self.arrived.pop_front()
+    }
+
     /// What came of the next run; `None` where it was not begun, or there is none. The worker begins no run after one that
     /// gave no result, nor once they have taken some time together. After an error, and after `None`, there is no next.
     /// If the future is dropped, so is the sequence to be.

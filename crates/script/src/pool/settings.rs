@@ -43,7 +43,7 @@ impl PoolSettings {
             queue: 1_000,
             wait_at_most: Duration::from_secs(30),
             together: Duration::from_millis(20),
-            runs_per_worker: 10_000,
+            runs_per_worker: 50_000,
             age: Duration::from_secs(600),
             idle: Duration::from_secs(60),
             start_within: Duration::from_secs(10),

@@ -35,7 +35,7 @@ const MAX_STACK: usize = 1024 * 1024;
 /// must not be what a later run lacks.
 const MAX_GROWTH: i64 = 8 * 1024 * 1024;
 /// How often the heap is looked at: it takes longer than a small run.
-const LOOK_EVERY: u32 = 200;
+const LOOK_EVERY: u32 = 500;
 
 /// A module, compiled, in a world of its own.
 pub(super) struct Cell {
