@@ -45,7 +45,8 @@ struct Part<'plan> {
 impl Run {
     /// What the code of this step gave, if it has run ahead and that is here: nothing is waited for.
     pub(super) fn has_arrived(&self, step: &Step, scope: &mut Scope) -> Option<Ran> {
-        let mut ahead = scope.ahead.take_if(|ahead| ahead.steps.last().is_some_and(|next| *next == step.id))?;
+        let mut ahead =
+            scope.ahead.take_if(|ahead| ahead.steps.last().is_some_and(|next| *next == step.id))?;
         match ahead.runs.arrived() {
             Some(ran) => self.goes_on(ahead, ran.transpose(), scope),
             None => {

@@ -8,6 +8,7 @@ use model::value::{NotWhole, naming};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::blobs::{Apart, Hash};
+use super::stored::ToStore;
 use crate::contract::{
     Accept, Address, Already, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait,
     Watermark,
@@ -175,7 +176,7 @@ impl Work {
         append.first.checked_add(count).ok_or_else(too_many)?;
         let (body, apart) = match count {
             0 => (None, Apart::default()),
-            _ => events_json(&append.events).map(|(body, apart)| (Some(body), apart))?,
+            _ => events_json(append.events.iter()).map(|(body, apart)| (Some(body), apart))?,
         };
         let (finished_ns, error) = ending(append.status, append.events.last());
         let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
@@ -266,10 +267,7 @@ impl NewRow {
         let Already { events, logs } = &new.already;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
-        let (body, apart) = match events.as_slice() {
-            [] => events_json(std::slice::from_ref(&new.started))?,
-            events => events_json(&std::iter::once(&new.started).chain(events).collect::<Vec<_>>())?,
-        };
+        let (body, apart) = events_json(std::iter::once(&new.started).chain(events))?;
         let status = match events.last() {
             Some(Event::Finished { outcome, .. }) => outcome.status(),
             Some(_) => Status::Running,
@@ -363,12 +361,14 @@ fn to_json(origin: &Origin) -> Result<String, Error> {
 }
 
 /// Events as they are stored, with the files that they name.
-fn events_json<T: serde::Serialize>(events: &[T]) -> Result<(String, Apart), Error> {
-    let (text, named) = naming(|| json(events));
+fn events_json<'events>(
+    events: impl Iterator<Item = &'events Event> + Clone,
+) -> Result<(String, Apart), Error> {
+    let (text, named) = naming(|| json(&ToStore(events)));
     Ok((text?, Apart::naming(named)))
 }
 
-fn json<T: serde::Serialize>(items: &[T]) -> Result<String, Error> {
+fn json<T: serde::Serialize + ?Sized>(items: &T) -> Result<String, Error> {
     serde_json::to_string(items).map_err(|error| Error::Invalid { reason: error.to_string() })
 }
 

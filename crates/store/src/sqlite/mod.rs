@@ -16,6 +16,7 @@ mod gauge;
 mod queue;
 mod state;
 mod statements;
+mod stored;
 mod trouble;
 mod waits;
 mod write;

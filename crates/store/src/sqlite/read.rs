@@ -12,6 +12,7 @@ use super::blobs::{self, Contents, Folder};
 use super::encode::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
+use super::stored::Stored;
 use crate::Error;
 use crate::contract::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
 
@@ -61,11 +62,11 @@ fn stored_events(
                 Some(cuts) => Cow::Owned(blobs::put_back(folder, body, cuts)?),
                 None => Cow::Borrowed(body),
             };
-            let more = reading_from(shelf.clone(), || serde_json::from_str::<Vec<Event>>(&whole));
+            let more = reading_from(shelf.clone(), || serde_json::from_str::<Vec<Stored>>(&whole));
             let more = more.map_err(|error| {
                 corrupt(format!("event {first} of execution {id} cannot be read: {error}"))
             })?;
-            events.extend(more);
+            events.extend(more.into_iter().map(|Stored(event)| event));
         }
     }
     if events.len() != count as usize {

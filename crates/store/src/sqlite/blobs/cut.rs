@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// How deep a value lies at least that is cut out: the text is a list of events, so what lies in an event does.
+/// How deep a value lies at least that is cut out: the text is a list of events, so what lies in an event does, be that an
+/// object or a list.
 const SHALLOWEST: usize = 2;
 
 /// An object or a list whose end has not been seen yet.
@@ -16,7 +17,7 @@ struct Open {
     cut: usize,
 }
 
-/// The values of a compact JSON text, a list of objects, that have so many bytes or more: the innermost of them, so that the
+/// The values of a compact JSON text, a list of events, that have so many bytes or more: the innermost of them, so that the
 /// same value is the same blob wherever it lies. One that has as much left over when those inside it are taken out
 /// goes as a whole. In order, none inside another.
 pub(super) fn large(text: &str, threshold: usize) -> Vec<Range<usize>> {

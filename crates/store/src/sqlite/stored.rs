@@ -1,0 +1,181 @@
+//! Events as they are stored: a JSON list. What there is most of is short, the rest is as it is told to people.
+//!
+//! ```text
+//! [at, tookUs, step, result]   a step succeeded
+//! [at, result]                 the execution succeeded
+//! {"event": …}                 anything else
+//! ```
+//! Times in the short forms are nanoseconds since the Unix epoch. Version 7 of the tables and those before it had objects
+//! alone.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use model::{Event, Outcome, StepOutcome, Value};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Events to be stored.
+pub(super) struct ToStore<I>(pub(super) I);
+
+/// An event that was stored.
+pub(super) struct Stored(pub(super) Event);
+
+struct One<'event>(&'event Event);
+
+impl<'event, I: Iterator<Item = &'event Event> + Clone> Serialize for ToStore<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone().map(One))
+    }
+}
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Event::StepFinished { at, step, took_us, outcome: StepOutcome::Succeeded { result } }
+                if let Some(at) = nanoseconds(*at)
+                    && i64::try_from(*took_us).is_ok() =>
+            {
+                (at, took_us, step, result).serialize(serializer)
+            }
+            Event::Finished { at, outcome: Outcome::Succeeded { result } }
+                if let Some(at) = nanoseconds(*at) =>
+            {
+                (at, result).serialize(serializer)
+            }
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+/// What SQLite's integers hold; every time from 1678 to 2261.
+fn nanoseconds(at: Timestamp) -> Option<i64> {
+    i64::try_from(at.as_nanosecond()).ok()
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneVisitor).map(Self)
+    }
+}
+
+struct OneVisitor;
+
+impl<'de> Visitor<'de> for OneVisitor {
+    type Value = Event;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Event, A::Error> {
+        Event::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Event, A::Error> {
+        let missing = || A::Error::custom("an event breaks off");
+        let at: i64 = list.next_element()?.ok_or_else(missing)?;
+        let at = Timestamp::from_nanosecond(at.into()).map_err(A::Error::custom)?;
+        let second: Value = list.next_element()?.ok_or_else(missing)?;
+        let Some(step) = list.next_element()? else {
+            return Ok(Event::Finished { at, outcome: Outcome::Succeeded { result: second } });
+        };
+        let took_us = second.as_i64().and_then(|took| u64::try_from(took).ok());
+        let took_us = took_us.ok_or_else(|| A::Error::custom("the time that a step took is no number"))?;
+        let result = list.next_element()?.ok_or_else(missing)?;
+        Ok(Event::StepFinished { at, step, took_us, outcome: StepOutcome::Succeeded { result } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::action::{ActionError, ErrorKind};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(event: &Event) -> String {
+        serde_json::to_string(&ToStore(std::iter::once(event))).expect("it is JSON")
+    }
+
+    fn read(text: &str) -> Vec<Event> {
+        let stored: Vec<Stored> = serde_json::from_str(text).expect("it was written so");
+        stored.into_iter().map(|Stored(event)| event).collect()
+    }
+
+    fn time() -> impl Strategy<Value = Timestamp> {
+        (Timestamp::MIN.as_nanosecond()..=Timestamp::MAX.as_nanosecond())
+            .prop_map(|at| Timestamp::from_nanosecond(at).expect("it is in range"))
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map("[a-z$]{1,4}", inner, 0..4)
+                    .prop_map(|map| Value::from(map.into_iter().collect::<model::Map>())),
+            ]
+        })
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let error = || ActionError::new(ErrorKind::Failed, "no");
+        prop_oneof![
+            (time(), "[a-z]{1,5}(\\[[0-9]\\])?", any::<u64>(), value()).prop_map(
+                |(at, step, took_us, result)| {
+                    Event::StepFinished { at, step, took_us, outcome: StepOutcome::Succeeded { result } }
+                }
+            ),
+            (time(), value())
+                .prop_map(|(at, result)| Event::Finished { at, outcome: Outcome::Succeeded { result } }),
+            time().prop_map(move |at| Event::Finished { at, outcome: Outcome::Failed { error: error() } }),
+            (time(), any::<u64>()).prop_map(|(at, took_us)| {
+                Event::StepFinished { at, step: "a".to_owned(), took_us, outcome: StepOutcome::Skipped }
+            }),
+            (time(), "[a-z]{1,5}").prop_map(|(at, step)| Event::StepStarted { at, step, attempt: 1 }),
+            time().prop_map(|at| Event::Resumed { at }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn events_are_read_as_they_were_stored(events in proptest::collection::vec(event(), 0..5)) {
+            let text = serde_json::to_string(&ToStore(events.iter())).expect("it is JSON");
+            prop_assert_eq!(read(&text), events);
+        }
+
+        #[test]
+        fn events_that_earlier_versions_stored_are_read(events in proptest::collection::vec(event(), 0..5)) {
+            let text = serde_json::to_string(&events).expect("it is JSON");
+            prop_assert_eq!(read(&text), events);
+        }
+
+        #[test]
+        fn whatever_is_stored_is_read_or_refused(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}") {
+            let _ = serde_json::from_str::<Vec<Stored>>(&format!("[{text}]"));
+        }
+    }
+
+    #[test]
+    fn what_there_is_most_of_is_short() {
+        let at = Timestamp::from_second(1).expect("a time");
+        let result = Value::from(7);
+        let step = Event::StepFinished {
+            at,
+            step: "total".to_owned(),
+            took_us: 5,
+            outcome: StepOutcome::Succeeded { result: result.clone() },
+        };
+        assert_eq!(written(&step), r#"[[1000000000,5,"total",7]]"#);
+        let end = Event::Finished { at, outcome: Outcome::Succeeded { result } };
+        assert_eq!(written(&end), "[[1000000000,7]]");
+    }
+}
