@@ -206,12 +206,18 @@ pub(super) fn refused(reason: &Refused) -> ActionError {
     ActionError::new(kind, reason.to_string())
 }
 
+/// Who was asked, and where; said once where they are the same.
+fn place(subject: &str, host: &str, address: &str) -> String {
+    if *subject == format!("`{host}`") { format!("`{address}`") } else { format!("{subject} at `{address}`") }
+}
+
 /// The error for a host that has no address, or one that the guard refuses.
 pub(super) fn unfound(subject: &str, host: &str, error: &io::Error) -> ActionError {
     match error.get_ref().and_then(|reason| reason.downcast_ref::<Refused>()) {
         Some(reason) => refused(reason),
         None => {
-            ActionError::new(ErrorKind::Network, format!("{subject} at `{host}` cannot be reached: {error}"))
+            let place = place(subject, host, host);
+            ActionError::new(ErrorKind::Network, format!("{place} cannot be reached: {error}"))
         }
     }
 }
@@ -234,11 +240,9 @@ pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionE
     }
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let place = place(subject, host, &format!("{host}{port}"));
     if error.is_timeout() {
-        return ActionError::new(
-            ErrorKind::Timeout,
-            format!("{subject} at `{host}{port}` did not answer in time"),
-        );
+        return ActionError::new(ErrorKind::Timeout, format!("{place} did not answer in time"));
     }
     if error.is_builder() {
         return ActionError::new(ErrorKind::Input, format!("the request cannot be sent: {cause}"));
@@ -248,9 +252,9 @@ pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionE
         return ActionError::new(ErrorKind::Response, message);
     }
     let what = if error.is_connect() {
-        format!("{subject} at `{host}{port}` cannot be reached")
+        format!("{place} cannot be reached")
     } else {
-        format!("the connection to {subject} at `{host}{port}` broke")
+        format!("the connection to {place} broke")
     };
     ActionError::new(ErrorKind::Network, format!("{what}: {cause}"))
 }
@@ -279,6 +283,15 @@ mod tests {
     fn error(status: u16, headers: &[(&'static str, &'static str)], body: &'static str) -> ActionError {
         let now = "2026-11-21T08:00:00Z".parse().expect("a time");
         ErrorShape::default().status_error("the wiki", &response(status, headers, body), now)
+    }
+
+    #[test]
+    fn whoever_is_named_by_its_address_is_named_once() {
+        let unknown = io::Error::other("no such name");
+        let message = |subject| unfound(subject, "x.example", &unknown).message.clone();
+        assert_eq!(message("`x.example`"), "`x.example` cannot be reached: no such name");
+        assert_eq!(message("the wiki"), "the wiki at `x.example` cannot be reached: no such name");
+        assert_eq!(place("`x.example`", "x.example", "x.example:81"), "`x.example:81`");
     }
 
     fn check(status: u16, headers: &[(&'static str, &'static str)], body: &'static str, expected: &str) {
