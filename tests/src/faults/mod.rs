@@ -113,6 +113,15 @@ impl Verdict {
         }
     }
 
+    /// Counts a start that took longer than this among the broken promises.
+    pub fn hold_to(&mut self, ready_within: Duration) {
+        if self.slowest_start > ready_within {
+            let (took, most) = (self.slowest_start.as_secs_f64(), ready_within.as_secs_f64());
+            self.violations
+                .push(format!("a start took {took:.2} s until it was ready, {most:.0} s at the most"));
+        }
+    }
+
     fn hear(&mut self, judge: &Judge) {
         self.acknowledged = judge.acknowledged();
         self.repeated = judge.repeated();

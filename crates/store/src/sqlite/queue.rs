@@ -9,6 +9,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::encode::{Done, Work};
@@ -72,8 +73,8 @@ struct Waiting {
 struct Wake(Arc<Shared>);
 
 thread_local! {
-    /// The last round in which this thread has a wake to come.
-    static WAKES: Cell<u64> = const { Cell::new(0) };
+    /// The last round for which this thread has a wake to come, and the runtime that it is to come from.
+    static WAKES: Cell<(u64, Option<runtime::Id>)> = const { Cell::new((0, None)) };
 }
 
 /// A queue, and the end that the writer receives from.
@@ -184,11 +185,13 @@ impl Shared {
             waiting.writes.push(write);
             waiting.round
         };
-        if WAKES.replace(round) != round {
+        let runtime = runtime::Handle::try_current().ok();
+        let coming = (round, runtime.as_ref().map(runtime::Handle::id));
+        if WAKES.replace(coming) != coming || runtime.is_none() {
             let wake = Wake(self.clone());
             // Where there is no runtime it wakes the writer at once. It is no part of this caller's future, which may be
             // left alone for a while.
-            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            if let Some(runtime) = runtime {
                 runtime.spawn(async move {
                     tokio::task::yield_now().await;
                     drop(wake);
@@ -314,6 +317,22 @@ mod tests {
         assert!(poll!(&mut second).is_pending());
         yield_now().await;
         yield_now().await;
+        assert!(is_due(&receiver));
+    }
+
+    #[test]
+    fn a_runtime_that_nobody_drives_holds_up_no_other_of_the_same_thread() {
+        let (queue, receiver) = queue();
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let (left_alone, driven) = (runtime(), runtime());
+        left_alone.block_on(async {
+            assert!(queue.write(work(1)).now_or_never().is_none());
+        });
+        driven.block_on(async {
+            assert!(queue.write(work(1)).now_or_never().is_none());
+            yield_now().await;
+            yield_now().await;
+        });
         assert!(is_due(&receiver));
     }
 
