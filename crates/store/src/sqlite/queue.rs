@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_runtime_that_nobody_drives_holds_up_no_other_of_the_same_thread() {
         let (queue, receiver) = queue();
-        let runtime = || tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = || runtime::Builder::new_current_thread().build().expect("a runtime");
         let (left_alone, driven) = (runtime(), runtime());
         left_alone.block_on(async {
             assert!(queue.write(work(1)).now_or_never().is_none());
@@ -342,7 +342,7 @@ mod tests {
         assert!(queue.write(work(1)).now_or_never().is_none());
         assert!(is_due(&receiver));
         receiver.receive(&mut Vec::new(), &mut Vec::new());
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             assert!(queue.write(work(1)).now_or_never().is_none());
         });
