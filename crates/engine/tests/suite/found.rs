@@ -266,3 +266,34 @@ async fn who_had_a_place_before_a_crash_has_it_after_and_nobody_passes_by() {
     }
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_time_limit_that_a_pause_puts_off_is_not_looked_at_at_every_moment() {
+    let mut peer = Peer::new().await;
+    let (first, beside) = (asks("first", &peer), asks("beside", &peer));
+    let steps =
+        format!("  - {first}\n  - parallel:\n      a:\n        - wait: 1h\n      b:\n        - {beside}\n");
+    let project = Project::with(&format!("timeout: 1s\n{}", manual(&steps)));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    // A millisecond is left of the time limit when the pause begins, and stays left while it lasts.
+    project.clock.advance(Duration::from_millis(999));
+    asked.answer(200, "1").await;
+    let asked = peer.asked().await;
+    let due = engine.clock().now() + Duration::from_secs(3600);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    let before = project.clock.sleeps();
+    for _ in 0..2_000 {
+        project.clock.advance(Duration::from_millis(1));
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let looks = project.clock.sleeps() - before;
+    assert!((1..20).contains(&looks), "{looks} looks within two seconds");
+    project.clock.advance_to(due);
+    asked.answer(200, "1").await;
+    assert!(!end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
