@@ -230,12 +230,15 @@ async fn what_paused_beside_a_failure_pauses_no_more_while_the_end_does() {
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(400, "no").await;
     rests(&engine).await;
-    let due = engine.clock().now() + Duration::from_secs(3600);
+    let now = engine.clock().now();
+    let (due, cut_off) = (now + Duration::from_secs(3600), now + Duration::from_secs(600));
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
+    assert!(!project.clock.sleeping_until().contains(&cut_off), "nothing wakes it before");
     crash(engine).await;
     let engine = project.start().await;
     rests(&engine).await;
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
+    assert!(!project.clock.sleeping_until().contains(&cut_off), "nothing wakes it before");
     project.clock.advance(Duration::from_secs(3600));
     assert!(end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
