@@ -239,7 +239,7 @@ fn tests_wait_for_events_and_never_sleep() {
     let is_test = |path: &Path| {
         let of_crate =
             path.starts_with("crates") && path.components().any(|part| part.as_os_str() == "tests");
-        of_crate || path.starts_with("tests/tests") || path.ends_with("tests.rs")
+        of_crate || path.starts_with("tests") || path.ends_with("tests.rs")
     };
     assert_eq!(lines_with(&words, is_test), Vec::<String>::new());
 }

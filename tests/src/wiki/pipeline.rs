@@ -175,10 +175,7 @@ async fn read_upload(headers: &HeaderMap, body: &Bytes) -> Option<Result<Upload,
 async fn wait(shared: &Shared, while_: Duration) {
     if !while_.is_zero() {
         // Ending the simulator ends every wait.
-        tokio::select! {
-            () = tokio::time::sleep(while_) => {}
-            () = shared.stop.cancelled() => {}
-        }
+        let _ = tokio::time::timeout(while_, shared.stop.cancelled()).await;
     }
 }
 
@@ -188,11 +185,13 @@ async fn hold(shared: &Shared, fault: &Fault, when: When, generation: u64) {
     }
     let held = Held::new(shared);
     let mut released = shared.release.subscribe();
-    tokio::select! {
-        _ = released.wait_for(|count| *count != generation) => {}
-        () = tokio::time::sleep(LONGEST_HOLD) => {}
-        () = shared.stop.cancelled() => {}
-    }
+    let over = async {
+        tokio::select! {
+            _ = released.wait_for(|count| *count != generation) => {}
+            () = shared.stop.cancelled() => {}
+        }
+    };
+    let _ = tokio::time::timeout(LONGEST_HOLD, over).await;
     drop(held);
 }
 

@@ -49,7 +49,7 @@ async fn next(
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => return Some((stream, peer, slot)),
-                Err(_) => tokio::time::sleep(ACCEPT_REST).await,
+                Err(_) => drop(tokio::time::timeout(ACCEPT_REST, shared.stop.cancelled()).await),
             }
         }
     };
