@@ -141,8 +141,8 @@ impl Drop for Queue {
 }
 
 impl Receiver {
-    /// Waits until there is something to write, and takes all there is, with those who wait for the end. False once
-    /// nothing comes any more.
+    /// Waits until there is something to write, and takes all there is in place of the empty `writes`, with those who wait
+    /// for the end. False once nothing comes any more.
     pub(super) fn receive(&self, writes: &mut Vec<Write>, closers: &mut Vec<oneshot::Sender<()>>) -> bool {
         let idle = |waiting: &mut Waiting| !waiting.is_due && !waiting.is_closed;
         let waiting = self.0.woken.wait_while(self.0.lock(), idle);
@@ -150,11 +150,7 @@ impl Receiver {
         waiting.is_due = false;
         waiting.round = next_round();
         closers.append(&mut waiting.closers);
-        if writes.is_empty() {
-            mem::swap(writes, &mut waiting.writes);
-        } else {
-            writes.append(&mut waiting.writes);
-        }
+        mem::swap(writes, &mut waiting.writes);
         !(writes.is_empty() && waiting.is_closed)
     }
 }
