@@ -47,11 +47,17 @@ pub(crate) struct Queued {
     came_from: CameFrom,
     /// How far the clock was ahead when the last of its events was recorded.
     ahead: SignedDuration,
+    /// Whether somebody records what came for it: nobody else goes on with it, and its place in the line stays its own.
+    is_taken: bool,
 }
 
 impl Queued {
     fn new(id: ExecutionId, ahead: SignedDuration) -> Self {
-        Self { id, came_from: CameFrom::ThisProcess, ahead }
+        Self { id, came_from: CameFrom::ThisProcess, ahead, is_taken: false }
+    }
+
+    fn from_rest(id: ExecutionId, ahead: SignedDuration) -> Self {
+        Self { came_from: CameFrom::Rest, ..Self::new(id, ahead) }
     }
 }
 
@@ -163,7 +169,7 @@ impl Intake {
             run.cancelled.cancel(reason);
             return true;
         }
-        let position = state.backlog.iter().position(|waiting| waiting.id == id);
+        let position = state.backlog.iter().position(|waiting| waiting.id == id && !waiting.is_taken);
         let queued = position.and_then(|position| state.backlog.remove(position));
         let resting = state.take_resting(id);
         let gated = state.gates.values_mut().find_map(|gate| {
@@ -208,6 +214,11 @@ impl Intake {
 }
 
 impl State {
+    /// The first that waits for a slot; nothing while somebody has it, since nobody passes it by.
+    fn next_in_line(&mut self) -> Option<Queued> {
+        if self.backlog.front()?.is_taken { None } else { self.backlog.pop_front() }
+    }
+
     fn count_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {
         if matches!(origin, Origin::Schedule { .. }) {
             *self.scheduled.entry(automation.clone()).or_default() += 1;

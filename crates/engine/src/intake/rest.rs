@@ -9,7 +9,7 @@ use store::{ExecutionFilter, Page};
 use super::{Queued, Sleeper, State};
 use crate::Error;
 use crate::clock::Steady;
-use crate::run::{CameFrom, Rest, Wake};
+use crate::run::{Rest, Wake};
 use crate::services::Services;
 use crate::timer::{until, until_steady};
 
@@ -35,7 +35,7 @@ impl State {
         if let Some(after) = wake.after {
             self.alarms.remove(&(after, id));
         }
-        Some(Queued { id, came_from: CameFrom::Rest, ahead })
+        Some(Queued::from_rest(id, ahead))
     }
 
     /// Has an execution that rests go on in its turn.
@@ -52,7 +52,7 @@ impl Services {
         let mut state = self.intake.state();
         if rest.awake {
             // What it waits for came while it was on its way to rest.
-            state.backlog.push_back(Queued { id, came_from: CameFrom::Rest, ahead: rest.ahead });
+            state.backlog.push_back(Queued::from_rest(id, rest.ahead));
             drop(state);
             self.intake.wake.notify_one();
             return;
@@ -130,7 +130,7 @@ impl Services {
             for resting in page.iter().filter(|resting| !resting.holds) {
                 let (id, ahead) = (resting.execution, self.intake.first_ahead);
                 if set_back {
-                    state.backlog.push_back(Queued { id, came_from: CameFrom::Rest, ahead });
+                    state.backlog.push_back(Queued::from_rest(id, ahead));
                 } else {
                     // Which of the scales the instant is on, its log knows: on waking up it is armed by that.
                     let after = resting.wake_at.map(|at| Steady::of(at, ahead));

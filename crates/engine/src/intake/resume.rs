@@ -66,7 +66,7 @@ impl Services {
 
     /// Reads an execution back; nothing if it has ended.
     pub(super) async fn load(&self, queued: Queued) -> Result<Option<Live>, String> {
-        let Queued { id, came_from, ahead } = queued;
+        let Queued { id, came_from, ahead, .. } = queued;
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
         let Some(events) = events else { return Ok(None) };
         let execution = crate::run::folded(id, &events)?;
@@ -147,7 +147,7 @@ impl Services {
                     Status::Waiting => CameFrom::Rest,
                     _ => CameFrom::AnotherProcess,
                 };
-                let queued = Queued { id: row.id, came_from, ahead: self.intake.first_ahead };
+                let queued = Queued { came_from, ..Queued::new(row.id, self.intake.first_ahead) };
                 if row.events > 1 { begun.push(queued) } else { state.backlog.push_back(queued) }
             }
         }
@@ -172,7 +172,7 @@ impl Services {
                 // Where the store is lost, what begins now could leave nothing behind.
                 return;
             }
-            let next = self.intake.state().backlog.pop_front();
+            let next = self.intake.state().next_in_line();
             if let Some(queued) = next {
                 let running = self.clone().load_and_run(queued, Some(permit), None);
                 if queued.came_from == CameFrom::ThisProcess {
@@ -187,7 +187,7 @@ impl Services {
 
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if !self.intake.state().backlog.is_empty() {
+            if self.intake.state().backlog.front().is_some_and(|first| !first.is_taken) {
                 return self.intake.slots.clone().acquire_owned().await.ok();
             }
             self.intake.wake.notified().await;

@@ -15,7 +15,7 @@ use super::rest::PATIENCE;
 use super::{Queued, Sleeper};
 use crate::Error;
 use crate::inputs::check_given;
-use crate::run::{CameFrom, Run, Taken, Wake};
+use crate::run::{Run, Taken, Wake};
 use crate::services::Services;
 use crate::told::Pending;
 
@@ -215,11 +215,12 @@ impl Services {
     ) -> Result<bool, SignalError> {
         let result = self.record_at_rest(&mut queued, step, signal).await;
         let mut state = self.intake.state();
-        match (&result, queued.came_from) {
-            (Err(SignalError::NotWaiting), CameFrom::Rest) => {
-                state.lay_to_rest(queued.id, Sleeper { wake, ahead: queued.ahead });
-            }
-            _ => state.backlog.push_back(queued),
+        if queued.is_taken {
+            state.give_back(queued);
+        } else if matches!(result, Err(SignalError::NotWaiting)) {
+            state.lay_to_rest(queued.id, Sleeper { wake, ahead: queued.ahead });
+        } else {
+            state.backlog.push_back(queued);
         }
         drop(state);
         self.intake.rest.notify_one();
@@ -341,7 +342,7 @@ fn pending(automation: &Automation, execution: ExecutionId, step: String, waitin
 /// Where an execution is found.
 enum Found {
     Live(Arc<Run>),
-    /// At rest, or in the backlog: taken out of it, so that nobody else goes on with it.
+    /// At rest, or in the backlog: taken, so that nobody else goes on with it.
     Taken(Queued, Wake),
     Nowhere,
 }
@@ -356,10 +357,21 @@ impl super::Intake {
         if let Some(queued) = state.take_resting(id) {
             return Found::Taken(queued, wake);
         }
-        let position = state.backlog.iter().position(|queued| queued.id == id);
-        match position.and_then(|position| state.backlog.remove(position)) {
-            Some(queued) => Found::Taken(queued, Wake::default()),
+        match state.backlog.iter_mut().find(|queued| queued.id == id && !queued.is_taken) {
+            Some(queued) => {
+                queued.is_taken = true;
+                Found::Taken(*queued, Wake::default())
+            }
             None => Found::Nowhere,
+        }
+    }
+}
+
+impl super::State {
+    /// Gives one back that was taken and has kept its place in the backlog.
+    fn give_back(&mut self, queued: Queued) {
+        if let Some(place) = self.backlog.iter_mut().find(|waiting| waiting.id == queued.id) {
+            *place = Queued { is_taken: false, ..queued };
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use engine::{Engine, Notice};
+use engine::{Engine, Notice, Start};
 use jiff::Timestamp;
+use model::execution::Origin;
+use model::payload::Payload;
+use model::value::Map;
 use model::{Event, ExecutionId};
 
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
@@ -267,6 +270,47 @@ async fn who_had_a_place_before_a_crash_has_it_after_and_nobody_passes_by() {
         asked.answer(200, "1").await;
         soon(engine.wait(id)).await.expect("it ends");
     }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_has_a_place_and_hears_of_something_before_its_turn_after_a_crash_is_not_passed_by() {
+    let mut peer = Peer::new().await;
+    // Another Automation takes the only slot, so that those with the limit still wait in the line when the event comes.
+    let mut project =
+        Project::with(&manual(&format!("  - waitFor: {{event: first}}\n  - {}\n", asks("a", &peer))));
+    project.settings.limits.in_flight = 1;
+    let steps = manual(&format!("  - waitFor: {{event: go}}\n  - {}\n", asks("b", &peer)));
+    project.write("automations/limited.yaml", &format!("concurrency: {{limit: 1}}\n{steps}"));
+    let engine = project.start().await;
+    let other = start_and_rest(&engine, "{}").await;
+    let limited = model::AutomationId::parse("limited").expect("an id");
+    let start = async || {
+        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+        engine.run(&limited, start).await.expect("it starts")
+    };
+    let first = start().await;
+    soon(async {
+        while engine.status().resting < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let second = start().await;
+    waits_its_turn(&engine, second).await;
+    engine.emit("first", model::Value::Null, None).await.expect("it is sent");
+    drop(peer.asked().await);
+    crash(engine).await;
+    let engine = project.start().await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /a");
+    assert_eq!(engine.emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
+    asked.answer(200, "1").await;
+    soon(engine.wait(other)).await.expect("it ends");
+    let asked = peer.asked().await;
+    assert_eq!(asked.header("idempotency-key"), Some(format!("{first}.b").as_str()));
+    asked.answer(200, "1").await;
+    soon(engine.wait(first)).await.expect("it ends");
     stop(engine).await;
 }
 
