@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, LogLevel, Map, Value};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, LogLevel, Map, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
 use crate::http::{Context, Detail, Http, Request, Response};
@@ -18,6 +18,13 @@ pub const TRACE_HEADER: &str = "x-cogwork-trace";
 pub trait Action: Send + Sync {
     /// What it declares of itself.
     fn spec(&self) -> &ActionSpec;
+
+    /// What a call may do to the world, of which inputs are known before it is made: `known` gives the value of one, null
+    /// if it is not given, and nothing if that shows only then. It is no more than the effect that is declared.
+    fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
+        let _ = known;
+        self.spec().effect
+    }
 
     /// Does it once.
     ///

@@ -91,6 +91,14 @@ fn envelope() -> ResultType {
     ResultType::Object(Arc::new(ObjectType { fields: fields.into(), ..ObjectType::default() }))
 }
 
+/// What a request may do by its method: one of the safe methods only reads (RFC 9110, 9.2.1).
+fn effect_of(method: Option<&str>) -> Effect {
+    match method {
+        Some("GET" | "HEAD" | "OPTIONS" | "TRACE") => Effect::Read,
+        _ => Effect::Write,
+    }
+}
+
 fn input_error(message: impl Into<String>) -> ActionError {
     ActionError::new(ErrorKind::Input, message)
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ::http::Method;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType, Map, Value};
 use url::Url;
 
 use super::pages::{self, Pages};
 use super::{
-    add_headers, check_credentials, choice, defaulted, entries_of, envelope, input_error, map_of, optional,
-    required, spec_for, text_of, timeout_of,
+    add_headers, check_credentials, choice, defaulted, effect_of, entries_of, envelope, input_error, map_of,
+    optional, required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call};
 use crate::connection::BaseUrl;
@@ -71,6 +71,13 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
 impl Action for HttpRequest {
     fn spec(&self) -> &ActionSpec {
         &self.spec
+    }
+
+    fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
+        match known("method") {
+            Some(Value::Null) => Effect::Read,
+            method => effect_of(method.and_then(Value::as_str)),
+        }
     }
 
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ::http::Method;
 use ::http::header::ACCEPT;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputSpec, InputType, LogLevel, Map, Value};
+use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map, Value};
 
 use super::retry::Retry;
 use super::{
-    add_headers, check_credentials, choice, defaulted, entries_of, envelope, input_error, map_of, optional,
-    required, spec_for, text_of, timeout_of,
+    add_headers, check_credentials, choice, defaulted, effect_of, entries_of, envelope, input_error, map_of,
+    optional, required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call};
 use crate::connection::BaseUrl;
@@ -106,6 +106,10 @@ fn inputs() -> Vec<InputSpec> {
 impl Action for RawRequest {
     fn spec(&self) -> &ActionSpec {
         &self.spec
+    }
+
+    fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
+        effect_of(known("method").and_then(Value::as_str))
     }
 
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {

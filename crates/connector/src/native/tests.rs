@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::value::JsonLimits;
-use model::{ActionError, ErrorKind, File, Map, Value};
+use model::{ActionError, Effect, ErrorKind, File, Map, Value};
 use pretty_assertions::assert_eq;
 
 use crate::connection::ResolvedConnection;
@@ -384,4 +384,20 @@ async fn a_text_is_split_with_its_defaults() {
     let error =
         call("text.split", r#"{"text": "a", "separator": ""}"#, None).await.expect_err("no separator");
     assert_eq!(error.message, "`separator` must not be empty");
+}
+
+#[test]
+fn a_request_only_reads_where_its_method_is_known_to_be_safe() {
+    let effect = |action: &str, method: Option<&Value>| {
+        let registry = builtin();
+        let action = registry.action(action).expect("there is one");
+        action.effect(&|name| if name == "method" { method } else { None })
+    };
+    let (get, delete, not_given) = (Value::from("GET"), Value::from("DELETE"), Value::Null);
+    for action in ["http.request", "wiki.rawRequest"] {
+        assert_eq!(effect(action, Some(&get)), Effect::Read, "{action}");
+        assert_eq!(effect(action, Some(&delete)), Effect::Write, "{action}");
+        assert_eq!(effect(action, None), Effect::Write, "{action}: it may turn out to be any");
+    }
+    assert_eq!(effect("http.request", Some(&not_given)), Effect::Read, "GET is the default");
 }

@@ -16,10 +16,17 @@ use crate::doubles::{Asked, Called};
 /// A file of a result from this size on is put on disk by itself; so is the body of a request (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
 
+static NOT_GIVEN: Value = Value::Null;
+
 impl Run {
-    pub(super) fn action_effect(&self, name: &str) -> Effect {
+    /// What the call may do to the world, as far as that can be told before its inputs are evaluated.
+    pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
         let catalog = self.services.catalog.load();
-        catalog.registry().action(name).map_or(Effect::Pure, |action| action.spec().effect)
+        let known = |name: &str| {
+            let written = call.with.iter().find(|(input, _)| input.name == name);
+            written.map_or(Some(&NOT_GIVEN), |(_, template)| template.literal())
+        };
+        catalog.registry().action(&call.action.name).map_or(Effect::Pure, |action| action.effect(&known))
     }
 
     pub(super) async fn action(

@@ -3,12 +3,13 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use model::action::Effect;
 use model::automation::Block;
 use model::value::Value;
 
 use super::scope::Scope;
 use super::step::Context;
-use super::{Activity, Exit, Run};
+use super::{Activity, Exit, Journal, Run};
 use crate::plan::BlockGraph;
 
 impl Run {
@@ -49,16 +50,12 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let mut waiting = graph.waiting_counts();
-        let mut running = Side::new(&self.activity);
+        let mut running = Side::new(self);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
-        let start = |index: usize, mut branch: Scope| {
-            async move {
-                let value = self.step(&block.steps[index], &mut branch, context).await?;
-                // Nobody else may commit it for a long time: what runs beside it may take as long as it likes.
-                self.journal.barrier().await?;
-                Ok((index, branch, value))
-            }
+        let start = |index: usize, mut branch: Scope| async move {
+            let value = self.step(&block.steps[index], &mut branch, context).await?;
+            Ok((index, branch, value))
         };
         for index in ready {
             running.push(start(index, scope.fork()));
@@ -80,18 +77,23 @@ impl Run {
 }
 
 /// Futures that run side by side within one execution. The first failure ends the others; a stop of the engine lets
-/// each come to the end of the step it is in, and one that pauses lets the others go on.
+/// each come to the end of the step it is in, and one that pauses lets the others go on. What those did that have
+/// ended is committed while the others run, and nobody waits for that.
 pub(super) struct Side<'a, T> {
     running: FuturesUnordered<BoxFuture<'a, Result<T, Exit>>>,
+    /// Commits what those did that have ended, and the most that anything of it did to the world.
+    keeping: Option<(Effect, BoxFuture<'a, Result<(), Exit>>)>,
     /// How many pause, so that they end only when they are taken up again. They keep their places.
     resting: usize,
     parked: bool,
     activity: &'a Activity,
+    journal: &'a Journal,
 }
 
 impl<'a, T: 'a> Side<'a, T> {
-    pub(super) fn new(activity: &'a Activity) -> Self {
-        Self { running: FuturesUnordered::new(), resting: 0, parked: false, activity }
+    pub(super) fn new(run: &'a Run) -> Self {
+        let (activity, journal) = (&run.activity, &run.journal);
+        Self { running: FuturesUnordered::new(), keeping: None, resting: 0, parked: false, activity, journal }
     }
 
     pub(super) fn push(&mut self, future: impl Future<Output = Result<T, Exit>> + Send + 'a) {
@@ -117,7 +119,17 @@ impl<'a, T: 'a> Side<'a, T> {
     pub(super) async fn next(&mut self) -> Result<Option<T>, Exit> {
         let _pausing = self.activity.pause();
         loop {
-            match self.running.next().await {
+            self.keep();
+            let ended = tokio::select! {
+                biased;
+                kept = kept(&mut self.keeping) => {
+                    self.keeping = None;
+                    kept?;
+                    continue;
+                }
+                ended = self.running.next() => ended,
+            };
+            match ended {
                 None if self.parked => return Err(Exit::Parked),
                 None if self.resting > 0 => return Err(Exit::Resting),
                 None => return Ok(None),
@@ -127,5 +139,25 @@ impl<'a, T: 'a> Side<'a, T> {
                 Some(Err(exit)) => return Err(exit),
             }
         }
+    }
+
+    /// Has committed what those did that have ended, unless all have: then what comes next is committed with it.
+    fn keep(&mut self) {
+        let most = self.journal.uncommitted();
+        let is_kept = match &self.keeping {
+            Some((kept, _)) => *kept == Effect::Write || *kept == most,
+            None => self.running.is_empty(),
+        };
+        if most != Effect::Pure && !is_kept {
+            self.keeping = Some((most, self.journal.commit_beside(most).boxed()));
+        }
+    }
+}
+
+/// Comes back when what is being committed is; never where nothing is.
+async fn kept(keeping: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>) -> Result<(), Exit> {
+    match keeping {
+        Some((_, keeping)) => keeping.await,
+        None => std::future::pending().await,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use model::action::ActionError;
+use model::action::{ActionError, Effect};
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
@@ -79,8 +79,11 @@ struct State {
     writes: Vec<StateWrite>,
     locks: Vec<OwnedMutexGuard<()>>,
     logs: Vec<Line>,
-    /// Results of outside effects that were recorded, and those of them that are committed.
+    /// How many results of outside effects were recorded, how many of them when the last one came that changed
+    /// something, and how many are committed.
     effects: u64,
+    changes: u64,
+    committed: u64,
     response: Option<HttpResponse>,
     /// Why it failed for good, once its closing steps begin.
     closing: Option<ActionError>,
@@ -253,7 +256,7 @@ impl Journal {
         let read = read.cloned().unwrap_or_default();
         let steady = Steady::of(at, self.clock.ahead());
         state.dated.insert(step.to_owned(), Dated { at, steady, read: read.clone() });
-        state.effects += 1;
+        state.note(Effect::Write);
         state.record(&*self.clock, Event::StepDated { at, step: step.to_owned(), state: read });
     }
 
@@ -276,9 +279,9 @@ impl Journal {
     }
 
     /// Records that a step failed for good, before its `onError` list begins: what that list does depends on it.
-    pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: bool) {
+    pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: Effect) {
         let mut state = self.state();
-        state.effects += u64::from(effect);
+        state.note(effect);
         state.leave(step);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
@@ -287,10 +290,10 @@ impl Journal {
         state.record(&*self.clock, event);
     }
 
-    /// Records the end of a step. `effect` says that doing it again could change something outside.
-    pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: bool) {
+    /// Records the end of a step that had such an effect.
+    pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: Effect) {
         let mut state = self.state();
-        state.effects += u64::from(effect);
+        state.note(effect);
         state.leave(step);
         if !state.failing.is_empty() {
             state.failing.remove(step);
@@ -305,6 +308,18 @@ impl Journal {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
         state.record(&*self.clock, Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
+    }
+
+    /// The most that anything has done to the world whose result is recorded and not committed.
+    pub(crate) fn uncommitted(&self) -> Effect {
+        let state = self.state();
+        if state.committed < state.changes {
+            Effect::Write
+        } else if state.committed < state.effects {
+            Effect::Read
+        } else {
+            Effect::Pure
+        }
     }
 
     /// Has the next commit write into the state of Automations, together with what is recorded. Nobody else writes what
@@ -346,7 +361,7 @@ impl Journal {
         let mut state = self.state();
         if state.closing.is_none() {
             state.closing = Some(error.clone());
-            state.effects += 1;
+            state.note(Effect::Write);
             state.record(&*self.clock, Event::Failing { at: self.clock.now(), error: error.clone() });
         }
     }
@@ -409,6 +424,16 @@ impl Journal {
 }
 
 impl State {
+    /// Counts what is recorded as the result of such an effect.
+    fn note(&mut self, effect: Effect) {
+        if effect != Effect::Pure {
+            self.effects += 1;
+        }
+        if effect == Effect::Write {
+            self.changes = self.effects;
+        }
+    }
+
     /// Forgets the tries of a step. Most have none, and looking for them costs more than to see that there are none.
     fn leave(&mut self, step: &str) {
         if !self.tries.is_empty() {

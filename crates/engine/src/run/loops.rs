@@ -36,7 +36,7 @@ impl Run {
         }
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
-        let mut running = Side::new(&self.activity);
+        let mut running = Side::new(self);
         let mut upcoming = items.iter().enumerate();
         loop {
             while running.len() < each.concurrency as usize && !running.parked() {
@@ -46,8 +46,6 @@ impl Run {
                 let context = context.turn(index);
                 running.push(async move {
                     let value = self.turn(each, &mut branch, &context).await?;
-                    // As in a graph: the other turns may take as long as they like.
-                    self.journal.barrier().await?;
                     Ok((index, branch, value))
                 });
             }
@@ -195,13 +193,11 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut running = Side::new(&self.activity);
+        let mut running = Side::new(self);
         for (index, (_, block)) in branches.iter().enumerate() {
             let mut branch = scope.fork();
             running.push(async move {
                 let value = self.block(block, &mut branch, context).await?;
-                // As in a graph: the other branches may take as long as they like.
-                self.journal.barrier().await?;
                 Ok((index, branch, value))
             });
         }

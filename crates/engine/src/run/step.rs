@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::action::{ActionError, ErrorKind};
+use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
 use model::execution::{Event, StepOutcome};
 use model::expression::Moment;
@@ -141,7 +141,7 @@ impl Run {
             match scope.holds(guard) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.journal.step_finished(key, 0, StepOutcome::Skipped, false);
+                    self.journal.step_finished(key, 0, StepOutcome::Skipped, Effect::Pure);
                     scope.set_step(&step.id, Value::Null, None);
                     return Ok(Value::Null);
                 }
@@ -165,7 +165,7 @@ impl Run {
             Ok(result) => {
                 let result = self.journal.hidden(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
-                self.journal.step_finished(key, took, outcome, self.has_effect(step));
+                self.journal.step_finished(key, took, outcome, self.effect(step));
                 scope.set_step(&step.id, result.clone(), None);
                 self.note_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
@@ -210,7 +210,7 @@ impl Run {
                 Err(exit) => {
                     if let Some(outcome) = exit.leaves() {
                         self.abandon_inside(step, key);
-                        self.journal.step_finished(key, self.took_us(began), outcome, false);
+                        self.journal.step_finished(key, self.took_us(began), outcome, Effect::Pure);
                     }
                     return Err(exit);
                 }
@@ -247,7 +247,8 @@ impl Run {
     ) -> Result<Value, Exit> {
         let mut error = self.journal.hidden_error(error);
         error.step.get_or_insert_with(|| step.id.to_string());
-        let effect = self.has_effect(step) && self.journal.failing(key).is_none();
+        let known = self.journal.failing(key).is_some();
+        let effect = if known { Effect::Pure } else { self.effect(step) };
         let handled = match &step.on_error {
             OnError::Fail => None,
             OnError::Continue => Some(Value::Null),
@@ -269,7 +270,7 @@ impl Run {
                     Err(exit) => {
                         // A list that leads out of the step ends it; one that is to go on later does not.
                         if let Some(outcome) = exit.leaves() {
-                            self.journal.step_finished(key, took_us, outcome, false);
+                            self.journal.step_finished(key, took_us, outcome, Effect::Pure);
                         }
                         return Err(exit);
                     }

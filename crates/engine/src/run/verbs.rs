@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::action::{ActionError, ErrorKind};
+use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Step, SwitchStep, Verb};
 use model::template::Template;
 use model::value::{Map, Value};
@@ -60,14 +60,14 @@ impl Run {
         }
     }
 
-    /// Whether doing the step again could change something outside.
-    pub(super) fn has_effect(&self, step: &Step) -> bool {
+    /// What doing the step again could do to the world.
+    pub(super) fn effect(&self, step: &Step) -> Effect {
         match &step.verb {
-            Verb::Action(call) => self.action_effect(&call.action.name) != model::Effect::Pure,
+            Verb::Action(call) => self.action_effect(call),
             // What came, and that nothing came in time, is so for good.
-            Verb::Call(_) | Verb::Wait(_) | Verb::WaitFor(_) => true,
+            Verb::Call(_) | Verb::Wait(_) | Verb::WaitFor(_) => Effect::Write,
             // What a block does outside, its own steps have recorded.
-            _ => false,
+            _ => Effect::Pure,
         }
     }
 

@@ -245,18 +245,20 @@ async fn an_execution_of_pure_steps_is_one_write() {
     stop(engine).await;
 }
 
+/// Lists side by side that send one request each.
+fn side_by_side(peer: &Peer, method: &str, count: usize) -> String {
+    let list = |n: usize| {
+        let with = format!("{{method: {method}, url: \"{}/{n}\"}}", peer.base);
+        format!("      l{n}:\n        - action: http.request\n          with: {with}\n")
+    };
+    let lists: String = (0..count).map(list).collect();
+    manual(&format!("  - parallel:\n{lists}"))
+}
+
 #[tokio::test]
-async fn effects_side_by_side_begin_behind_one_write() {
+async fn what_is_read_side_by_side_begins_behind_one_write_and_ends_with_one() {
     let mut peer = Peer::new().await;
-    let lists: String = (0..10)
-        .map(|n| {
-            format!(
-                "      l{n}:\n        - action: http.request\n          with: {{url: \"{}/{n}\"}}\n",
-                peer.base
-            )
-        })
-        .collect();
-    let project = Project::with(&manual(&format!("  - parallel:\n{lists}")));
+    let project = Project::with(&side_by_side(&peer, "GET", 10));
     let counting = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
@@ -264,18 +266,60 @@ async fn effects_side_by_side_begin_behind_one_write() {
     for _ in 0..10 {
         asked.push(peer.asked().await);
     }
-    assert_eq!(counting.accepts.load(Ordering::Relaxed), 1);
-    assert_eq!(
-        counting.appends.load(Ordering::Relaxed),
-        0,
-        "that they began is written with what comes next"
-    );
+    assert_eq!(counting.written(), (1, 0), "that they began is written with what comes next");
     for request in asked {
         request.answer(200, "1").await;
     }
     soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(counting.written(), (1, 1), "no time has passed between their ends");
     assert_eq!(steps_of(&engine, id).await.len(), 11);
     stop(engine).await;
+}
+
+/// Two requests side by side, of which one is answered: what was written by then, and which of the two begins again
+/// after a crash. The clock is moved on by `passes` after the answer.
+async fn one_of_two_is_answered(method: &str, passes: Option<Duration>) -> ((u64, u64), Vec<String>) {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&side_by_side(&peer, method, 2));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    start_with(&engine, "{}").await;
+    let (one, two) = (peer.asked().await, peer.asked().await);
+    let answered = one.line.clone();
+    one.answer(200, "1").await;
+    if let Some(passes) = passes {
+        soon(project.clock.somebody_sleeps_until(engine.clock().now() + passes)).await;
+        assert_eq!(counting.written(), (1, 0), "others may end at the same time");
+        project.clock.advance(passes);
+    }
+    soon(async {
+        while counting.written().1 == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let written = counting.written();
+    crash(engine).await;
+    drop(two);
+    let engine = project.start().await;
+    let mut again = vec![peer.asked().await];
+    again.extend(peer.asked_already());
+    let again: Vec<String> = again.iter().map(|asked| asked.line.clone()).collect();
+    crash(engine).await;
+    assert!(!again.contains(&answered), "{answered} is done again");
+    (written, again)
+}
+
+#[tokio::test]
+async fn what_was_changed_beside_something_slow_is_committed_at_once() {
+    let (written, again) = one_of_two_is_answered("POST", None).await;
+    assert_eq!((written, again.len()), ((1, 1), 1));
+}
+
+#[tokio::test]
+async fn what_was_read_beside_something_slow_is_committed_within_a_moment() {
+    let (written, again) = one_of_two_is_answered("GET", Some(Duration::from_millis(10))).await;
+    assert_eq!((written, again.len()), ((1, 1), 1));
 }
 
 #[tokio::test]

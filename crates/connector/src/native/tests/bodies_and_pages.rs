@@ -161,7 +161,7 @@ async fn values_are_made_of_values() {
 async fn the_examples_of_pure_actions_give_what_is_declared() {
     let registry = builtin();
     let mut tried = 0;
-    for action in registry.actions().filter(|action| action.spec().effect == model::Effect::Pure) {
+    for action in registry.actions().filter(|action| action.spec().effect == Effect::Pure) {
         let spec = action.spec();
         let with = spec.example.as_map().cloned().unwrap_or_default();
         let (result, _, _) = call_with(local(), &spec.name, with, None, false).await;

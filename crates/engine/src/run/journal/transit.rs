@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use model::action::Effect;
 use model::execution::{Event, LogLine, Outcome, Status};
 use store::{Accepted, Already, Append, Store};
 use tokio::sync::OwnedMutexGuard;
@@ -18,6 +19,10 @@ use crate::run::Exit;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// How long what was only read may wait for more to be committed with it. Longer than a commit takes on most disks, and
+/// short beside a restart, after which it is read again.
+const MOMENT: Duration = Duration::from_millis(10);
+
 /// Makes an execution durable, together with what has happened in it already.
 pub(crate) type Accepting =
     Box<dyn FnOnce(Already) -> BoxFuture<'static, Result<Accepted, store::Error>> + Send>;
@@ -28,7 +33,6 @@ pub(crate) type Verdict = Result<Accepted, Arc<store::Error>>;
 /// How far the log has come in the store.
 pub(super) struct Transit {
     next: u32,
-    committed_effects: u64,
     /// How the execution is accepted, as long as nothing of it is written: its first steps may change nothing outside,
     /// and then they are written together with it.
     accepting: Option<Accepting>,
@@ -94,17 +98,25 @@ impl Journal {
         transit.verdict.clone()
     }
 
-    /// Comes back when every recorded effect is committed.
+    /// Comes back when every effect is committed that is recorded now.
     pub(crate) async fn barrier(&self) -> Result<(), Exit> {
         let recorded = self.state().effects;
-        if recorded == 0 {
+        if self.state().committed >= recorded {
             return Ok(());
         }
-        let committed = {
-            let transit = self.transit.lock().await;
-            transit.committed_effects
-        };
-        if committed < recorded { self.commit().await } else { Ok(()) }
+        // A commit that is under way may be enough.
+        drop(self.transit.lock().await);
+        if self.state().committed < recorded { self.commit().await } else { Ok(()) }
+    }
+
+    /// Commits what ways through the steps have left that have ended beside others: those may take as long as they
+    /// like. `most` is the most that anything of it did to the world.
+    pub(crate) async fn commit_beside(&self, most: Effect) -> Result<(), Exit> {
+        if most != Effect::Write {
+            // It may be read again: others that are about to end are worth a moment.
+            self.clock.sleep_for(MOMENT).await;
+        }
+        self.barrier().await
     }
 
     /// Comes back when everything recorded so far is committed.
@@ -162,7 +174,7 @@ impl Transit {
     /// Of a log of which so many events are stored.
     pub(super) fn after(events: u32) -> Self {
         let verdict = Ok(Accepted::New);
-        Self { next: events, committed_effects: 0, accepting: None, verdict, under_way: None, lost: None }
+        Self { next: events, accepting: None, verdict, under_way: None, lost: None }
     }
 
     /// Of the log of an execution that is not accepted yet.
@@ -202,7 +214,7 @@ impl Transit {
                     journal.unaccepted.store(false, Ordering::Relaxed);
                 }
                 self.next += under_way.events;
-                self.committed_effects = under_way.effects;
+                journal.state().committed = under_way.effects;
                 // Who came to watch while the commit was under way has read the store without it, and is told at
                 // least that something happened.
                 let (events, logs) = under_way.told.unwrap_or_default();
