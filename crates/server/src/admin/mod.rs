@@ -116,7 +116,7 @@ impl Admin {
     pub(crate) fn new(api: Api, options: &ServerOptions, token: Secret, budget: Arc<Budget>) -> Self {
         Self {
             access: Access::new(token, api.addresses.admin, &options.admin_hosts),
-            router: routes::router().0.with_state(Arc::new(api)),
+            router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
             budget,

@@ -1,15 +1,13 @@
 //! The table of the API: one row registers a route and describes it, so the two cannot part.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
+use axum::routing::{MethodFilter, on};
 use utoipa::Modify;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use utoipa_axum::{PathItemExt as _, paste, routes};
 
 use super::{
     Api, Problem, automations, connections, connectors, executions, follow, hosts, listening, notices, plan,
@@ -46,49 +44,85 @@ impl Modify for Common {
     }
 }
 
-/// The router and its description.
-pub(crate) fn router() -> (axum::Router<Arc<Api>>, OpenApi) {
-    let (router, mut api) = OpenApiRouter::with_openapi(<Head as utoipa::OpenApi>::openapi())
-        .routes(routes!(status::status))
-        .routes(routes!(status::reload))
-        .routes(routes!(plan::plan))
-        .routes(routes!(status::validate))
-        .routes(routes!(automations::list))
-        .routes(routes!(automations::show))
-        .routes(routes!(automations::run))
-        .routes(routes!(automations::pair, automations::pairing))
-        .routes(routes!(listening::listen, listening::captures, listening::stop))
-        .routes(routes!(listening::payloads, listening::save))
-        .routes(routes!(listening::payload))
-        .routes(routes!(subscriptions::list))
-        .routes(routes!(polls::list))
-        .routes(routes!(polls::show))
-        .routes(routes!(polls::now))
-        .routes(routes!(polls::reset))
-        .routes(routes!(polls::rewind))
-        .routes(routes!(executions::list))
-        .routes(routes!(executions::show))
-        .routes(routes!(executions::logs))
-        .routes(routes!(executions::cancel))
-        .routes(routes!(follow::events))
-        .routes(routes!(waiting::signal))
-        .routes(routes!(notices::events, waiting::emit))
-        .routes(routes!(state::list))
-        .routes(routes!(state::show, state::put, state::delete))
-        .routes(routes!(secrets::list))
-        .routes(routes!(secrets::put, secrets::delete))
-        .routes(routes!(secrets::rotate))
-        .routes(routes!(connectors::list))
-        .routes(routes!(connectors::show))
-        .routes(routes!(connections::list))
-        .routes(routes!(connections::test))
-        .routes(routes!(connections::begin_login, connections::login_state))
-        .routes(routes!(hosts::list))
-        .routes(routes!(description))
-        .split_for_parts();
+/// Makes the router of a table, and the description of what it routes. A row is what one path leads to; each handler says
+/// for itself by which path and with which method. Nobody may ever ask for the description, and it takes more memory than
+/// the rest of a small daemon, so it is made apart.
+macro_rules! table {
+    ($($first_in:ident::$first:ident $(, $more_in:ident::$more:ident)*;)+) => {
+        fn routed() -> axum::Router<Arc<Api>> {
+            paste! {
+                axum::Router::new()$(.route(
+                    &<$first_in::[<__path_ $first>] as utoipa::Path>::path(),
+                    on(taken::<$first_in::[<__path_ $first>]>(), $first_in::$first)
+                        $(.on(taken::<$more_in::[<__path_ $more>]>(), $more_in::$more))*,
+                ))+
+            }
+        }
+
+        fn described() -> OpenApiRouter<Arc<Api>> {
+            OpenApiRouter::with_openapi(<Head as utoipa::OpenApi>::openapi())
+                $(.routes(routes!($first_in::$first $(, $more_in::$more)*)))+
+        }
+    };
+}
+
+table! {
+    status::status;
+    status::reload;
+    plan::plan;
+    status::validate;
+    automations::list;
+    automations::show;
+    automations::run;
+    automations::pair, automations::pairing;
+    listening::listen, listening::captures, listening::stop;
+    listening::payloads, listening::save;
+    listening::payload;
+    subscriptions::list;
+    polls::list;
+    polls::show;
+    polls::now;
+    polls::reset;
+    polls::rewind;
+    executions::list;
+    executions::show;
+    executions::logs;
+    executions::cancel;
+    follow::events;
+    waiting::signal;
+    notices::events, waiting::emit;
+    state::list;
+    state::show, state::put, state::delete;
+    secrets::list;
+    secrets::put, secrets::delete;
+    secrets::rotate;
+    connectors::list;
+    connectors::show;
+    connections::list;
+    connections::test;
+    connections::begin_login, connections::login_state;
+    hosts::list;
+    status::description;
+}
+
+/// The methods by which a handler is reached.
+fn taken<P: utoipa::Path>() -> MethodFilter {
+    let methods = P::methods().into_iter().map(|method| method.to_method_filter());
+    // A handler without any would be described as such, which a test forbids.
+    methods.reduce(MethodFilter::or).unwrap_or(MethodFilter::TRACE)
+}
+
+/// The router.
+pub(crate) fn router() -> axum::Router<Arc<Api>> {
+    routed().fallback(async || Problem::nothing_here())
+}
+
+/// What it routes.
+fn api() -> OpenApi {
+    let mut api = described().into_openapi();
     env!("CARGO_PKG_VERSION").clone_into(&mut api.info.version);
     add_problems(&mut api);
-    (router.fallback(async || Problem::nothing_here()), api)
+    api
 }
 
 /// Every operation may answer with a problem.
@@ -116,17 +150,7 @@ fn add_problems(api: &mut OpenApi) {
 #[must_use]
 pub fn openapi() -> String {
     // The description is plain data, which always has a JSON form.
-    router().1.to_pretty_json().unwrap_or_default()
-}
-
-/// The description of this API
-#[utoipa::path(
-    get, path = "/api/openapi.json", tag = "status",
-    responses((status = 200, description = "This document", body = Object)),
-)]
-async fn description(State(_): super::Shared) -> Response {
-    static TEXT: LazyLock<String> = LazyLock::new(openapi);
-    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+    api().to_pretty_json().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -137,14 +161,14 @@ mod tests {
 
     /// The paths that the router itself knows, as its `Debug` form lists them.
     fn routed() -> BTreeSet<String> {
-        let text = format!("{:?}", router().0);
+        let text = format!("{:?}", router());
         let quoted = text.split('"').skip(1).step_by(2);
         quoted.filter(|path| path.starts_with("/api/")).map(str::to_owned).collect()
     }
 
     #[test]
     fn every_route_is_described_and_every_description_is_routed() {
-        let described: BTreeSet<String> = router().1.paths.paths.keys().cloned().collect();
+        let described: BTreeSet<String> = api().paths.paths.keys().cloned().collect();
         assert_eq!(routed(), described);
         assert!(described.len() >= 19, "{described:?}");
     }
@@ -164,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_operation_says_what_it_does() {
-        for (path, item) in router().1.paths.paths {
+        for (path, item) in api().paths.paths {
             for operation in [item.get, item.post, item.put, item.delete].into_iter().flatten() {
                 assert!(operation.summary.is_some_and(|summary| summary.len() > 5), "{path}");
                 assert!(operation.tags.is_some_and(|tags| tags.len() == 1), "{path}");

@@ -1,8 +1,11 @@
 //! The daemon itself: how it stands, what its files say.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
@@ -251,6 +254,16 @@ pub(crate) async fn validate(
     let checked = tokio::task::spawn_blocking(move || engine::check_text(&catalog, &given.path, &given.text));
     let report = checked.await.map_err(|error| Problem::internal(&error))?;
     Ok(Answer::ok(Validated { ok: !report.has_errors(), diagnostics: diagnostics([&report]) }))
+}
+
+/// The description of this API
+#[utoipa::path(
+    get, path = "/api/openapi.json", tag = "status",
+    responses((status = 200, description = "This document", body = Object)),
+)]
+pub(super) async fn description(State(_): Shared) -> Response {
+    static TEXT: LazyLock<String> = LazyLock::new(super::openapi);
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
 }
 
 #[cfg(test)]
