@@ -211,7 +211,7 @@ impl Secrets {
         let mut secrets = Map::new();
         let mut env = Map::new();
         for Reference { path, optional, .. } in &references {
-            let [root, name, ..] = path.as_slice() else { continue };
+            let [root, name, ..] = &**path else { continue };
             match root.as_str() {
                 "secrets" => match self.secret(name).map_err(|error| unreadable(place, name, &error))? {
                     Some(value) => {

@@ -40,7 +40,9 @@ struct Inner {
 }
 
 enum Code {
-    /// A path of names and numbers: walked without any engine.
+    /// A path of names: walked without any engine. It is what it refers to.
+    Names,
+    /// A path of names and numbers.
     Path(path::Path),
     /// Boxed like the next, since most are paths and there are very many.
     Jinja(Box<jinja::Program>),
@@ -110,8 +112,9 @@ impl Expression {
             let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
             (Code::JsonPath(Box::new(query)), references)
         } else if let Some(path) = path::Path::parse(trimmed) {
-            let references = vec![Reference::of(path.links(trimmed), false)];
-            (Code::Path(path), references)
+            let reference = Reference::of(path.links(trimmed), false);
+            let code = if reference.rest.is_empty() { Code::Names } else { Code::Path(path) };
+            (code, vec![reference])
         } else {
             let (program, references) = jinja::Program::compile(trimmed).map_err(shift)?;
             (Code::Jinja(Box::new(program)), references)
@@ -150,7 +153,7 @@ impl Expression {
         // What the value is made of comes first among what is read.
         let first = self.inner.references.first()?;
         match &self.inner.code {
-            Code::Path(_) => Some(Whole::One(first)),
+            Code::Names | Code::Path(_) => Some(Whole::One(first)),
             Code::Jinja(program) => program.is_whole().then_some(Whole::One(first)),
             Code::JsonPath(query) if !query.is_whole() => None,
             Code::JsonPath(query) if query.is_singular() => Some(Whole::One(first)),
@@ -177,8 +180,9 @@ impl Expression {
         moment: Option<&Arc<dyn Moment>>,
     ) -> Result<Value, EvaluationError> {
         let result = match &self.inner.code {
+            Code::Names => path::walk_names(self.inner.references.iter().flat_map(|read| &read.path), scope),
             Code::Path(path) => path.walk(&self.inner.text, scope),
-            Code::Jinja(program) => program.evaluate(scope, moment),
+            Code::Jinja(program) => program.evaluate(&self.inner.text, scope, moment),
             Code::JsonPath(query) => query.evaluate(scope),
             Code::Unreadable => Err("this expression could not be read".to_owned()),
         };
@@ -206,7 +210,7 @@ impl Expression {
     pub fn constants(&self) -> Vec<Constant> {
         match &self.inner.code {
             Code::Jinja(_) => constant::find(&self.inner.text),
-            Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
         }
     }
 

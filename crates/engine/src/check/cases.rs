@@ -64,7 +64,7 @@ fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
     if !read.rest.is_empty() {
         return None;
     }
-    let path: Vec<&str> = read.path.iter().map(String::as_str).collect();
+    let path: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
     match path.as_slice() {
         ["inputs", name] => {
             let input = automation.inputs.iter().find(|input| input.name == *name)?;

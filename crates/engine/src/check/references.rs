@@ -17,6 +17,7 @@ use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
 use model::load::Gaps;
+use model::value::Key;
 use model::{Connection, Source, Template};
 
 use self::absent::{maybe, never, words};
@@ -471,7 +472,7 @@ impl<'a, 's> Site<'a, 's> {
 struct Read<'r> {
     source: &'r Source,
     expression: &'r Expression,
-    path: &'r [String],
+    path: &'r [Key],
 }
 
 impl Read<'_> {
@@ -511,7 +512,7 @@ struct Spot {
 
 impl Spot {
     /// Where the name at `depth` of a path stands, if the path is written out with dots.
-    fn of(source: &Source, expression: &Expression, path: &[String], depth: usize) -> Self {
+    fn of(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
         let whole = Self { span: expression.span(), exact: false };
         let text = source.slice(expression.span());
         let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };

@@ -33,7 +33,7 @@ impl Hints<'_> {
                 self.block(block);
             }
             step.undo.iter().for_each(|block| self.block(block));
-            if unread || step.retry.max > 0 || !matches!(step.on_error, OnError::Fail) {
+            if unread || step.retry.is_some() || !matches!(step.on_error, OnError::Fail) {
                 continue;
             }
             match &step.verb {

@@ -217,7 +217,8 @@ impl Run {
             };
             self.abandon_inside(step, key);
             let failed = tries.failed + 1;
-            let Some(delay) = step.retry.next_delay(failed, &error) else { return Ok(Err(error)) };
+            let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
+            let Some(delay) = delay else { return Ok(Err(error)) };
             let at = self.services.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
             let due = self.services.clock.steady_now().after(delay);

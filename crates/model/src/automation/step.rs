@@ -35,8 +35,8 @@ pub struct Step {
     pub guard: Option<Expression>,
     /// The steps it waits for, in place of the one before it.
     pub needs: Option<Vec<Named>>,
-    /// Further tries.
-    pub retry: RetryPolicy,
+    /// Further tries, where there are any: most steps have none.
+    pub retry: Option<Box<RetryPolicy>>,
     /// The longest that one try may take.
     pub timeout: Option<Duration>,
     /// What follows when it fails for good.

@@ -180,8 +180,8 @@ impl Verify {
         let [key] = keys.as_slice() else { return None };
         let mut references = key.secret.references();
         match references.pop() {
-            Some(Reference { path, .. }) if references.is_empty() => match path.as_slice() {
-                [root, name] if root == "secrets" => Some(name.clone()),
+            Some(Reference { path, .. }) if references.is_empty() => match &*path {
+                [root, name] if root == "secrets" => Some(name.to_string()),
                 _ => None,
             },
             _ => None,

@@ -76,11 +76,12 @@ impl Search<'_> {
 
     /// Whether what reads nothing holds. What fails is left to the evaluation, which says why.
     fn value(&self, expr: &Expr<'_>) -> Option<bool> {
-        let (program, references) = Program::compile(self.text.get(self.range(expr))?).ok()?;
+        let text = self.text.get(self.range(expr))?;
+        let (program, references) = Program::compile(text).ok()?;
         if !references.is_empty() || program.is_dated() {
             return None;
         }
-        program.evaluate(&Value::from(Map::new()), None).ok().map(|value| value.is_true())
+        program.evaluate(text, &Value::from(Map::new()), None).ok().map(|value| value.is_true())
     }
 
     /// Where an operand stands. Without the parentheses that it may begin with, so that a piece is either whole or no

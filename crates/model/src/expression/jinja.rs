@@ -45,13 +45,12 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
 /// An expression that is known to compile. It is kept compiled once it has been evaluated, not before: what MiniJinja
 /// makes of one takes some ten kilobytes, and most of a large project's wait for a trigger that seldom comes.
 pub(super) struct Program {
-    rewritten: Box<str>,
     /// Whether it asks for the moment, and whether for its time.
     dated: bool,
     reads_clock: bool,
     /// Whether its value is what its first reference reads, and nothing else.
     whole: bool,
-    compiled: OnceLock<minijinja::Expression<'static, 'static>>,
+    compiled: OnceLock<Box<minijinja::Expression<'static, 'static>>>,
 }
 
 impl Program {
@@ -68,22 +67,12 @@ impl Program {
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
         let whole = reading::whole(&parsed).map(|links| Reference::of(links, false));
-        let mut rewriter = Rewriter {
-            text,
-            edits: Vec::new(),
-            references: Vec::new(),
-            unknown: None,
-            dated: false,
-            reads_clock: false,
-        };
-        rewriter.visit(&parsed, false);
+        let mut rewriter = Rewriter::of(text, &parsed);
         if let Some(unknown) = rewriter.unknown {
             return Err(unknown);
         }
-        let rewritten = rewriter.rewritten();
-        ENVIRONMENT.compile_expression(&rewritten).map_err(|error| syntax_error(&error, text))?;
+        ENVIRONMENT.compile_expression(&rewriter.rewritten()).map_err(|error| syntax_error(&error, text))?;
         let program = Self {
-            rewritten: rewritten.into(),
             whole: whole.is_some(),
             dated: rewriter.dated,
             reads_clock: rewriter.reads_clock,
@@ -112,8 +101,14 @@ impl Program {
         self.dated
     }
 
-    pub(super) fn evaluate(&self, scope: &Value, moment: Option<&Arc<dyn Moment>>) -> Result<Value, String> {
-        let expression = self.compiled().map_err(|error| describe(&error))?;
+    /// Its value. `text` is what it was compiled from.
+    pub(super) fn evaluate(
+        &self,
+        text: &str,
+        scope: &Value,
+        moment: Option<&Arc<dyn Moment>>,
+    ) -> Result<Value, String> {
+        let expression = self.compiled(text).map_err(|error| describe(&error))?;
         let names = match moment.filter(|_| self.dated) {
             Some(moment) => moment::around(scope, moment),
             None => minijinja::Value::from(scope),
@@ -126,11 +121,12 @@ impl Program {
         })
     }
 
-    fn compiled(&self) -> Result<&minijinja::Expression<'static, 'static>, Error> {
+    fn compiled(&self, text: &str) -> Result<&minijinja::Expression<'static, 'static>, Error> {
         match self.compiled.get() {
             Some(compiled) => Ok(compiled),
             None => {
-                let compiled = ENVIRONMENT.compile_expression_owned(self.rewritten.to_string())?;
+                let rewritten = Rewriter::of(text, &parse_expr(text)?).rewritten();
+                let compiled = Box::new(ENVIRONMENT.compile_expression_owned(rewritten)?);
                 Ok(self.compiled.get_or_init(|| compiled))
             }
         }
@@ -220,7 +216,15 @@ struct Rewriter<'a> {
     reads_clock: bool,
 }
 
-impl Rewriter<'_> {
+impl<'a> Rewriter<'a> {
+    /// What it finds in an expression, which `text` is.
+    fn of(text: &'a str, parsed: &Expr<'_>) -> Self {
+        let (edits, references) = (Vec::new(), Vec::new());
+        let mut rewriter = Self { text, edits, references, unknown: None, dated: false, reads_clock: false };
+        rewriter.visit(parsed, false);
+        rewriter
+    }
+
     fn rewritten(&mut self) -> String {
         self.edits.sort_by_key(|(range, _)| (range.start, range.end));
         let mut output = String::with_capacity(self.text.len() * 2);
@@ -241,7 +245,7 @@ impl Rewriter<'_> {
         }
         match expr {
             Expr::Var(var) => {
-                self.references.push(Reference::of(vec![Reading::Name(var.id.to_owned())], optional))
+                self.references.push(Reference::of(vec![Reading::Name(var.id.into())], optional))
             }
             Expr::Const(_) => {}
             Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr, optional),
@@ -343,7 +347,7 @@ impl Rewriter<'_> {
             }
             return;
         };
-        let mut path = vec![Reading::Name(root.id.to_owned())];
+        let mut path = vec![Reading::Name(root.id.into())];
         let mut fixed = true;
         let start = root.span().start_offset as usize;
         let mut end = root.span().end_offset as usize;
@@ -356,7 +360,7 @@ impl Rewriter<'_> {
             edits.extend(edit);
             end = *link_end;
             let read = match link {
-                Link::Name(name) => Some(Reading::Name((*name).to_owned())),
+                Link::Name(name) => Some(Reading::Name((*name).into())),
                 Link::Item(item) => reading::subscript(item),
             };
             fixed &= read.is_some();

@@ -1,7 +1,7 @@
 //! Plain paths, the commonest expression by far: `trigger.results.body.data.orderId`, `item.tags[0]`.
 
 use super::reading::Link;
-use crate::value::Value;
+use crate::value::{Key, Value};
 
 /// A path by where its names stand in its text, which is kept beside it: a large project has very many of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl Path {
 
     /// The path as it is checked before anything runs. `text` is what it was read from, here and below.
     pub(super) fn links(&self, text: &str) -> Vec<Link> {
-        let link = |segment| match segment {
-            Segment::Name(name) => Link::Name(str::to_owned(name)),
+        let link = |segment: Segment<&str>| match segment {
+            Segment::Name(name) => Link::Name(name.into()),
             Segment::Index(_) => Link::Item,
         };
         self.segments(text).map(link).collect()
@@ -98,6 +98,14 @@ impl<Name: AsRef<str>> Segment<Name> {
             Self::Index(index) => Segment::Index(*index),
         }
     }
+}
+
+/// Follows names alone.
+pub(super) fn walk_names<'p>(
+    names: impl Iterator<Item = &'p Key> + Clone,
+    scope: &Value,
+) -> Result<Value, String> {
+    walk(scope, names.map(|name| Segment::Name(name.as_str())))
 }
 
 fn identifier(text: &str) -> Option<&str> {

@@ -2,11 +2,13 @@
 
 use minijinja::machinery::ast::{CallArg, Expr, Filter, UnaryOpKind};
 
+use crate::value::Key;
+
 /// A path that an expression reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The names from the root on: `["steps", "createPage", "results", "id"]`. Empty where everything is read.
-    pub path: Vec<String>,
+    pub path: Box<[Key]>,
     /// What follows them, up to what only a run can tell.
     pub rest: Vec<Link>,
     /// Whether the expression provides for its absence (`default`, `is defined`, a query that may be empty).
@@ -17,7 +19,7 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     /// A member by its name.
-    Name(String),
+    Name(Key),
     /// One item of a list.
     Item,
     /// Every item of a list, or every value of a map.
@@ -36,15 +38,9 @@ pub enum Whole<'e> {
 impl Reference {
     /// The path with these links: its leading names, and the rest.
     pub(super) fn of(links: Vec<Link>, optional: bool) -> Self {
-        let mut path = Vec::new();
-        let mut rest = Vec::new();
-        for link in links {
-            match link {
-                Link::Name(name) if rest.is_empty() => path.push(name),
-                link => rest.push(link),
-            }
-        }
-        path.shrink_to_fit();
+        let name = |link: &Link| if let Link::Name(name) = link { Some(name.clone()) } else { None };
+        let path: Box<[Key]> = links.iter().map_while(name).collect();
+        let rest = links[path.len()..].to_vec();
         Self { path, rest, optional }
     }
 
@@ -65,8 +61,8 @@ const ATTRIBUTE: [&str; 9] =
 /// The path whose end is the value of `expr`, if that is all it is.
 pub(super) fn whole(expr: &Expr<'_>) -> Option<Vec<Link>> {
     Some(match expr {
-        Expr::Var(var) => vec![Link::Name(var.id.to_owned())],
-        Expr::GetAttr(link) => and(whole(&link.expr)?, Link::Name(link.name.to_owned())),
+        Expr::Var(var) => vec![Link::Name(var.id.into())],
+        Expr::GetAttr(link) => and(whole(&link.expr)?, Link::Name(link.name.into())),
         Expr::GetItem(link) => and(whole(&link.expr)?, subscript(&link.subscript_expr)?),
         Expr::Filter(filter) => {
             let list = whole(filter.expr.as_ref()?)?;
@@ -84,7 +80,7 @@ pub(super) fn whole(expr: &Expr<'_>) -> Option<Vec<Link>> {
 pub(super) fn subscript(expr: &Expr<'_>) -> Option<Link> {
     match expr {
         Expr::Const(constant) => match constant.value.as_str() {
-            Some(name) => Some(Link::Name(name.to_owned())),
+            Some(name) => Some(Link::Name(name.into())),
             None => constant.value.is_integer().then_some(Link::Item),
         },
         // From the end: `[-1]`.
@@ -113,7 +109,7 @@ pub(super) fn attribute(filter: &Filter<'_>) -> Option<Vec<Link>> {
     let mut links = whole(filter.expr.as_ref()?)?;
     links.push(Link::Every);
     for part in constant.value.as_str()?.split('.') {
-        links.push(if part.parse::<usize>().is_ok() { Link::Item } else { Link::Name(part.to_owned()) });
+        links.push(if part.parse::<usize>().is_ok() { Link::Item } else { Link::Name(part.into()) });
     }
     Some(links)
 }

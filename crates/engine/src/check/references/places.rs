@@ -388,7 +388,7 @@ fn remaining<'a>(
     target: Option<&str>,
 ) -> Seen<'a> {
     let asks = |expression: &Expression| {
-        expression.references().iter().any(|reference| match reference.path.as_slice() {
+        expression.references().iter().any(|reference| match &*reference.path {
             [root, id, ..] => root == "steps" && Some(id.as_str()) == target,
             _ => false,
         })

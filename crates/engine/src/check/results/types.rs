@@ -7,6 +7,7 @@ use connector::Registry;
 use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb};
 use model::expression::{Link, Reference, Whole};
 use model::load::Gaps;
+use model::value::Key;
 use model::{Expression, ResultType, Template};
 
 use super::walk::walk;
@@ -93,7 +94,7 @@ impl<'a> Types<'a> {
     }
 
     /// What is known of what a path reads: the type of its first links, and how many of them that is.
-    pub(super) fn base(&self, path: &[String], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
+    pub(super) fn base(&self, path: &[Key], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
         let root = path.first()?;
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
             return Some((self.item(each), 1));
@@ -101,7 +102,7 @@ impl<'a> Types<'a> {
         if root == "trigger" {
             return self.body(path).map(|kind| (kind, 4));
         }
-        let second = path.get(1).map(String::as_str);
+        let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
             ("steps", id) => {
                 let placed =
@@ -124,7 +125,7 @@ impl<'a> Types<'a> {
     }
 
     /// Whether what a path reads was put together by the file itself, by a step that names values.
-    pub(super) fn is_own(&self, path: &[String], at: Option<&'a Step>) -> bool {
+    pub(super) fn is_own(&self, path: &[Key], at: Option<&'a Step>) -> bool {
         let Some(root) = path.first() else { return false };
         match at.and_then(|step| self.loop_of(root, step)) {
             Some(around) => match &around.verb {
@@ -278,7 +279,7 @@ impl<'a> Types<'a> {
     }
 
     /// What a webhook's schema says of `trigger.results.body.data`; without one what saved payloads say.
-    fn body(&self, path: &[String]) -> Option<ResultType> {
+    fn body(&self, path: &[Key]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
         if !is_body || webhook.code.is_some() || self.gaps.has("trigger") {

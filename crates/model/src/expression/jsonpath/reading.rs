@@ -21,7 +21,7 @@ fn follow(from: Option<Vec<Link>>, segments: &[Segment], optional: bool, found: 
     let mut known = links.clone();
     for segment in segments {
         let next = match segment {
-            Segment::Selector(Selector::Name(name)) => Some(Link::Name(name.clone())),
+            Segment::Selector(Selector::Name(name)) => Some(Link::Name(name.into())),
             Segment::Selector(Selector::Index(_)) => Some(Link::Item),
             Segment::Selector(_) => Some(Link::Every),
             Segment::Selectors(_) | Segment::Descendant(_) => None,
@@ -88,7 +88,7 @@ fn singular(query: &SingularQuery, item: Option<&[Link]>, found: &mut Vec<Refere
     };
     let links = segments.iter().map(|segment| match segment {
         SingularQuerySegment::Index(_) => Link::Item,
-        SingularQuerySegment::Name(name) => Link::Name(name.clone()),
+        SingularQuerySegment::Name(name) => Link::Name(name.into()),
     });
     found.extend(from.map(|from| Reference::of(from.iter().cloned().chain(links).collect(), true)));
 }

@@ -152,9 +152,9 @@ impl Names {
     }
 
     /// Notes the name that a path has behind those that lead to the group; all where it has none.
-    fn note(&mut self, name: Option<&String>) {
+    fn note(&mut self, name: Option<&str>) {
         match (&mut *self, name) {
-            (Self::These(names), Some(name)) => drop(names.insert(name.clone())),
+            (Self::These(names), Some(name)) => drop(names.insert(name.to_owned())),
             (_, None) => *self = Self::All,
             (Self::All, _) => {}
         }
@@ -183,8 +183,8 @@ impl Reads {
 
     fn expression(&mut self, expression: &Expression) {
         for reference in expression.references() {
-            let path: Vec<&str> = reference.path.iter().map(String::as_str).collect();
-            let name = |depth: usize| reference.path.get(depth);
+            let path: Vec<&str> = reference.path.iter().map(|name| name.as_str()).collect();
+            let name = |depth: usize| path.get(depth).copied();
             match path.as_slice() {
                 [] => self.all = true,
                 ["vars", ..] => self.variables.note(name(1)),

@@ -256,6 +256,7 @@ impl<'d> Steps<'d> {
         }
         let before = diagnostics.error_count();
         let retry = retry(reader.take("retry"), &STEP_RETRY, diagnostics);
+        let retry = (retry.max > 0).then(|| Box::new(retry));
         if diagnostics.error_count() > before {
             unread.push("retry");
         }

@@ -46,7 +46,8 @@ fn a_file_is_lowered_in_full() {
     assert_eq!(automation.labels, ["orders", "wiki"]);
     assert!(automation.enabled && automation.trigger_if.is_some());
     let step = &automation.steps.steps[0];
-    assert_eq!((step.id.as_ref(), step.retry.max, step.retry.backoff), ("createPage", 3, 1.5));
+    let retry = step.retry.as_ref().expect("it has a policy");
+    assert_eq!((step.id.as_ref(), retry.max, retry.backoff), ("createPage", 3, 1.5));
     let Verb::Action(call) = &step.verb else { panic!("{step:?}") };
     assert_eq!(call.action.name, "wiki.createPage");
     assert_eq!(automation.source.slice(call.action.span), "wiki.createPage");

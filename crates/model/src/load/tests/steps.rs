@@ -218,7 +218,7 @@ fn settings_of_a_step_are_checked() {
 fn a_retry_has_its_defaults_and_a_cap_that_is_no_shorter_than_its_delay() {
     let retry = |written: &str| {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - action: log.info\n    retry: {written}\n");
-        good(&text).steps.steps[0].retry.clone()
+        good(&text).steps.steps[0].retry.as_deref().expect("it has a policy").clone()
     };
     assert_eq!(retry("3"), crate::RetryPolicy::times(3));
     assert_eq!(retry("{max: 3}"), crate::RetryPolicy::times(3));
