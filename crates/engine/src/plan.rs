@@ -27,7 +27,9 @@ pub struct Plan {
     blocks: HashMap<Arc<str>, BlockGraph>,
     /// What steps read beside the results of others; most automations have none of it.
     reads: HashMap<Arc<str>, Reads>,
-    /// Whether any expression reads `execution.resumeUrl`, which is not made otherwise.
+    /// Whether any expression reads `execution` or `automation`, and whether `execution.resumeUrl`: they are not made
+    /// otherwise.
+    about_itself: bool,
     resumes: bool,
     code: CodePlans,
 }
@@ -41,6 +43,8 @@ pub struct Reads {
     pub clock: bool,
     /// The keys of `state` that they read.
     pub state: Vec<String>,
+    /// Whether they read `execution` or `automation`.
+    pub about_itself: bool,
     /// Whether they read `execution.resumeUrl`.
     pub resumes: bool,
 }
@@ -50,12 +54,14 @@ impl Reads {
         self.moment |= expression.is_dated();
         self.clock |= expression.reads_clock();
         for reference in expression.references() {
-            let mut path = reference.path.iter().map(String::as_str);
-            match (path.next(), path.next()) {
+            let mut path = reference.path.iter().map(|name| name.as_str());
+            let (root, next) = (path.next(), path.next());
+            self.about_itself |= matches!(root, None | Some("execution" | "automation"));
+            match (root, next) {
                 (Some("state"), Some(key)) if !self.state.iter().any(|known| known == key) => {
                     self.state.push(key.to_owned());
                 }
-                (Some("execution"), None | Some("resumeUrl")) => self.resumes = true,
+                (None, _) | (Some("execution"), None | Some("resumeUrl")) => self.resumes = true,
                 _ => {}
             }
         }
@@ -115,6 +121,11 @@ impl Plan {
         (builder.plan, builder.diagnostics)
     }
 
+    fn note(&mut self, reads: &Reads) {
+        self.about_itself |= reads.about_itself;
+        self.resumes |= reads.resumes;
+    }
+
     /// The graph of `block`; `None` for an empty one.
     #[must_use]
     pub fn block(&self, block: &Block) -> Option<&BlockGraph> {
@@ -131,6 +142,12 @@ impl Plan {
     #[must_use]
     pub(crate) fn code(&self) -> &CodePlans {
         &self.code
+    }
+
+    /// Whether any expression reads `execution` or `automation`.
+    #[must_use]
+    pub fn is_about_itself(&self) -> bool {
+        self.about_itself
     }
 
     /// Whether any expression reads `execution.resumeUrl`.
@@ -261,12 +278,15 @@ impl Builder<'_> {
         automation.walk(&mut |step| {
             let mut reads = Reads::default();
             step.expressions(&mut |expression| reads.note(expression));
-            self.plan.resumes |= reads.resumes;
+            self.plan.note(&reads);
             if reads.moment || !reads.state.is_empty() {
                 self.plan.reads.insert(step.id.clone(), reads);
             }
         });
-        self.plan.resumes |= automation.outputs.as_ref().is_some_and(|outputs| Reads::of(outputs).resumes);
+        let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
+        for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
+            self.plan.note(&Reads::of(template));
+        }
     }
 
     fn block(&mut self, block: &Block) {

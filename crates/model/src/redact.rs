@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
@@ -30,11 +30,15 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 const CREDENTIAL_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key"];
 
+/// Finds what the names of other such headers contain.
+static TELLING: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::new(["signature", "hmac", "token", "secret"]).ok());
+
 /// Whether the header of this name, in lower case, carries a credential or a signature.
 #[must_use]
 pub fn is_credential_header(name: &str) -> bool {
-    CREDENTIAL_HEADERS.contains(&name)
-        || ["signature", "hmac", "token", "secret"].iter().any(|piece| name.contains(piece))
+    // Where it cannot be told, none is shown.
+    CREDENTIAL_HEADERS.contains(&name) || TELLING.as_ref().is_none_or(|telling| telling.is_match(name))
 }
 
 /// The secrets that were read, and a search for all of them at once. Cheap to clone; all clones are one.

@@ -375,7 +375,8 @@ impl Services {
         permit: Option<OwnedSemaphorePermit>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let automation = &run.deployed.automation.id;
-        let span = tracing::info_span!("execution", id = %run.journal.id(), %automation);
+        // For those who look closely: what is logged above that level names the execution itself.
+        let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
         // Here and not in the task: who comes first has the place.
         let mut place = Place::new(self.clone(), run);
         let enters = place.enter();

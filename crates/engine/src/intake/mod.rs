@@ -21,7 +21,7 @@ use gate::Gate;
 pub use signal::{Answer, SignalError};
 
 use crate::catalog::Deployed;
-use crate::chance::random;
+use crate::chance::Drawn;
 use crate::clock::Steady;
 use crate::run::{CameFrom, Progress, Run, Wake};
 use crate::services::Services;
@@ -93,6 +93,7 @@ struct State {
     /// When the last id was given out, and how many before it in the same millisecond.
     last_millisecond: i64,
     sequence: u16,
+    drawn: Drawn,
 }
 
 impl Intake {
@@ -193,9 +194,9 @@ impl Intake {
     /// An id for an execution accepted now. Those of one millisecond are told apart by a count in the bits behind
     /// the time (RFC 9562, 6.2), so that they sort in the order of acceptance.
     pub(crate) fn next_id(&self, now: Timestamp) -> ExecutionId {
-        let mut bits = random::<10>();
         let millisecond = now.as_millisecond();
         let mut state = self.state();
+        let mut bits = state.drawn.next::<10>();
         state.sequence =
             if state.last_millisecond == millisecond { state.sequence.wrapping_add(1) } else { 0 };
         state.last_millisecond = millisecond;

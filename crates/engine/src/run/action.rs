@@ -128,7 +128,7 @@ impl Run {
             result = call => Ok(result),
             () = self.cancellation(Some(context)) => Err(Exit::Cancelled),
             () = self.services.abort.cancelled() => {
-                tracing::info!(step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
+                tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
                 Err(Exit::Parked)
             }
             exit = self.expiry(Some(context)) => Err(exit),
@@ -154,7 +154,7 @@ impl Run {
             Ok(set_aside) => set_aside,
             Err(error) => {
                 // It goes the way of any other value.
-                tracing::warn!(%error, "the files of a result could not be put on disk by themselves");
+                tracing::warn!(execution = %self.journal.id(), %error, "the files of a result could not be put on disk by themselves");
                 value
             }
         }

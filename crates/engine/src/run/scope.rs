@@ -48,19 +48,11 @@ impl Scope {
             run.journal.reads_secrets();
         }
         root.insert("configVars", run.services.secrets.config_vars(automation)?);
-        let mut execution = Map::from_iter([
-            ("id", Value::from(run.journal.id().to_string())),
-            ("startedAt", Value::from(run.started_at.to_string())),
-            ("attempt", Value::from(run.journal.attempt())),
-        ]);
-        if run.deployed.plan.resumes() {
-            execution.insert("resumeUrl", run.services.resume_url(run.journal.id()));
+        if run.deployed.plan.is_about_itself() {
+            root.insert("execution", execution(run));
+            let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
+            root.insert("automation", Map::from_iter(names));
         }
-        root.insert("execution", execution);
-        root.insert(
-            "automation",
-            Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]),
-        );
         Ok(Self::again(Value::from(root)))
     }
 
@@ -156,6 +148,19 @@ impl Scope {
             Arc::make_mut(entries).insert(name, value);
         }
     }
+}
+
+/// What steps read of the execution itself.
+fn execution(run: &Run) -> Map {
+    let mut execution = Map::from_iter([
+        ("id", Value::from(run.journal.id().to_string())),
+        ("startedAt", Value::from(run.started_at.to_string())),
+        ("attempt", Value::from(run.journal.attempt())),
+    ]);
+    if run.deployed.plan.resumes() {
+        execution.insert("resumeUrl", run.services.resume_url(run.journal.id()));
+    }
+    execution
 }
 
 /// The inputs given, over the defaults that the file declares.

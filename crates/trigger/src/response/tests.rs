@@ -293,3 +293,10 @@ proptest! {
         prop_assert_eq!(&sealed(answer.clone()), &answer);
     }
 }
+
+#[test]
+fn the_answer_to_a_start_is_what_sealing_makes_of_it() {
+    let id = ExecutionId::from_bytes([7; 16]);
+    let made = finish(HttpResponse::json(200, &execution_id(&id)), &id);
+    assert_eq!(started(&id), made);
+}

@@ -227,11 +227,11 @@ fn values(headers: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
 fn fold(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
     // A sender may declare further headers to be the connection's own (RFC 9110, section 7.6.1).
     let connection = values(&headers, "connection").join(",").to_ascii_lowercase();
-    let declared: Vec<&str> = connection.split(',').map(str::trim).collect();
+    let is_declared = |name: &str| connection.split(',').any(|declared| declared.trim() == name);
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
     for (mut name, value) in headers {
         name.make_ascii_lowercase();
-        if CONNECTION_LEVEL.contains(&name.as_str()) || declared.contains(&name.as_str()) {
+        if CONNECTION_LEVEL.contains(&name.as_str()) || is_declared(&name) {
             continue;
         }
         // The pairs of a cookie are joined as one header of them would be (RFC 9113, section 8.2.3).
