@@ -12,7 +12,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check \
+.PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check \
 	editor-check imports-check run-check faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -21,7 +21,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests doc-tests examples-check examples-test docs-check editor-check imports-check run-check faults-check ## Check everything: this is what has to pass
+test: tools format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check run-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
@@ -47,9 +47,6 @@ build-tests: # All at once, also the programs that the integration tests start: 
 
 unit-tests:
 	$(CARGO) nextest run --workspace --locked
-
-doc-tests:
-	$(CARGO) test --workspace --locked --doc
 
 examples-check:
 	$(COGWORK) validate

@@ -245,6 +245,23 @@ fn tests_wait_for_events_and_never_sleep() {
 }
 
 #[test]
+fn nothing_in_a_comment_looks_as_if_it_were_tested() {
+    // What cargo would take for a test of the documentation: `make test` runs none, an example is a test of its own.
+    let is_tested = |line: &&str| {
+        let comment = line.trim_start();
+        let text = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"));
+        let fence = text.and_then(|text| text.trim_start().strip_prefix("```"));
+        fence.is_some_and(|language| language != "text")
+    };
+    for (path, text) in sources() {
+        // Every other one is the end of a block.
+        let fences = text.lines().filter(|line| line.trim_start().starts_with("//") && line.contains("```"));
+        let found: Vec<&str> = fences.step_by(2).filter(is_tested).collect();
+        assert_eq!(found, Vec::<&str>::new(), "{}", path.display());
+    }
+}
+
+#[test]
 fn no_file_is_longer_than_a_person_reads() {
     let long: Vec<String> = sources()
         .iter()

@@ -4,8 +4,6 @@
 //! (ids, never through a float), its digits where a whole number is wanted, one value where a list is wanted, and
 //! `a,b` where a list of words is wanted. Never: `"true"` for true, or anything that loses a digit.
 
-use std::sync::Arc;
-
 use model::diagnostic::nearest;
 use model::value::{MOST_WHOLE, Number};
 use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
@@ -224,7 +222,7 @@ fn whole(number: &Number) -> Option<i64> {
 
 fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
     let kind = || InputType::Choice { options: options.to_vec() };
-    let found: Arc<str> = match value {
+    let found = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string().into(),
         _ => return wrong(&kind(), value, path, problems),

@@ -33,8 +33,8 @@ pub enum Value {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text.
-    String(Arc<str>),
+    /// A text: a short one in place, since most are.
+    String(Key),
     /// A list, in order.
     List(Arc<List>),
     /// Names with values, in the order they were written.
@@ -82,8 +82,8 @@ impl Value {
         match self {
             Self::Map(map) => map.get(key).cloned(),
             Self::File(file) => match key {
-                "contentType" => Some(Self::String(file.content_type.clone())),
-                "filename" => Some(file.filename.clone().map_or(Self::Null, Self::String)),
+                "contentType" => Some(Self::from(file.content_type.clone())),
+                "filename" => Some(file.filename.clone().map_or(Self::Null, Self::from)),
                 "size" => Some(Self::from(file.data.len())),
                 "sha256" => Some(Self::from(hex::encode(file.data.digest()))),
                 // `rawBody` and `rawBody.data` both read the bytes (semantics 3.2).
@@ -354,7 +354,7 @@ impl From<String> for Value {
 }
 impl From<Arc<str>> for Value {
     fn from(text: Arc<str>) -> Self {
-        Self::String(text)
+        Self::String(text.into())
     }
 }
 impl From<Vec<Value>> for Value {

@@ -199,9 +199,9 @@ impl Rule {
             Self::Type(kind) => *kind == "any" || value.kind() == *kind,
             Self::Contains(part) => match (value, &part.shape) {
                 (Value::List(list), _) => list.0.iter().any(|item| part.fits(item)),
-                (Value::String(text), Shape::Equal(Value::String(part))) => text.contains(part.as_ref()),
+                (Value::String(text), Shape::Equal(Value::String(part))) => text.contains(part.as_str()),
                 (Value::File(file), Shape::Equal(Value::String(part))) => {
-                    file.text().is_some_and(|text| text.contains(part.as_ref()))
+                    file.text().is_some_and(|text| text.contains(part.as_str()))
                 }
                 _ => false,
             },

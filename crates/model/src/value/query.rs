@@ -63,7 +63,9 @@ impl From<&Value> for minijinja::Value {
                 (_, Some(integer)) => Self::from(integer),
                 _ => Self::from(number.as_f64().unwrap_or_default()),
             },
-            Value::String(text) => Self::from(text.clone()),
+            // What is short is copied into place, what is long is shared.
+            Value::String(text) if text.is_heap_allocated() => Self::from(Arc::<str>::from(text.clone())),
+            Value::String(text) => Self::from(text.as_str()),
             Value::List(list) => Self::from_dyn_object(list.clone()),
             Value::Map(map) => Self::from_dyn_object(map.clone()),
             Value::File(file) => Self::from_dyn_object(file.clone()),
@@ -108,7 +110,7 @@ fn convert(value: &minijinja::Value, left: &mut usize) -> Result<Value, NotAValu
         ValueKind::None => Ok(Value::Null),
         ValueKind::Bool => Ok(Value::Bool(value.is_true())),
         ValueKind::Number => number(value),
-        ValueKind::String => Ok(value.to_str().map_or(Value::Null, Value::String)),
+        ValueKind::String => Ok(value.to_str().map_or(Value::Null, Value::from)),
         ValueKind::Seq | ValueKind::Iterable => {
             let items = value.try_iter().map_err(|_| NotAValue::Kind("iterator"))?;
             items.map(|item| convert(&item, left)).collect::<Result<Vec<_>, _>>().map(Value::from)

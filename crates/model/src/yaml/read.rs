@@ -1,22 +1,5 @@
 //! Lowering a tree by hand: take each key once, with its type, and let the reader report the rest.
-//!
-//! ```
-//! use model::diagnostic::{Diagnostics, Source};
-//! use model::yaml::{MapReader, parse};
-//!
-//! let diagnostics = Diagnostics::new(Source::new("retry.yaml", "max: 3\ndelay: 5\nbackof: 2\n"));
-//! let node = parse(&diagnostics).ok_or("no tree")?;
-//! if let Some(mut reader) = MapReader::new(&node, "a retry", &diagnostics) {
-//!     let max = reader.required("max").integer(1..=100);
-//!     let delay = reader.take("delay").duration();
-//!     let backoff = reader.take("backoff").integer(1..=10);
-//!     reader.finish();
-//!     assert_eq!((max, delay, backoff), (Some(3), None, None));
-//! }
-//! // `delay` lacks its unit, and `backof` is unknown: both are reported, with the way out.
-//! assert_eq!(diagnostics.into_report().error_count(), 2);
-//! # Ok::<(), &str>(())
-//! ```
+//! How that reads: `a_reader_takes_each_key_once_and_reports_the_rest` in the tests.
 
 use super::explain::{quoted, shorten};
 use super::{Entry, Kind, Map, Node, Text};

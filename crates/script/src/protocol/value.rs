@@ -157,8 +157,8 @@ fn quoted(given: impl serde::Serialize) -> String {
 /// A file without its bytes.
 fn shell(file: &File) -> Value {
     let mut map = Map::with_capacity(4);
-    map.insert("contentType", Value::String(Arc::clone(&file.content_type)));
-    map.insert("filename", file.filename.clone().map(Value::String));
+    map.insert("contentType", Value::from(Arc::clone(&file.content_type)));
+    map.insert("filename", file.filename.clone().map(Value::from));
     map.insert("size", file.data.len());
     map.insert("data", Value::Null);
     map.into()

@@ -16,6 +16,7 @@ pub(crate) mod testing;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::automation::WebhookTrigger;
@@ -132,25 +133,26 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
     let Some(query_parameters) = fields::decode(request.raw_query.as_bytes()) else {
         return Err(Rejection::bad_request("bad_query", "query has too many parameters"));
     };
-    Ok(kept(request, query_parameters))
+    let content_type = content_types.first().map_or("", |value| value.trim()).into();
+    Ok(kept(request, query_parameters, content_type))
 }
 
 /// A request to look at, whether or not a trigger would take it. A query that cannot be taken apart is kept as it came alone.
 #[must_use]
 pub fn as_it_came(request: Request) -> WebhookPayload {
     let query_parameters = fields::decode(request.raw_query.as_bytes()).unwrap_or_default();
-    kept(request, query_parameters)
+    let content_types = values(&request.headers, "content-type");
+    let content_type = content_types.first().map_or("", |value| value.trim()).into();
+    kept(request, query_parameters, content_type)
 }
 
-fn kept(request: Request, query_parameters: Map) -> WebhookPayload {
-    let content_types = values(&request.headers, "content-type");
-    let content_type = content_types.first().map_or("", |value| value.trim());
+fn kept(request: Request, query_parameters: Map, content_type: Arc<str>) -> WebhookPayload {
     WebhookPayload {
         path_fragment: fields::path_fragment(&request.fragment),
         query_parameters,
         raw_query: request.raw_query,
         headers: fold(request.headers),
-        body: File { content_type: content_type.into(), filename: None, data: request.body },
+        body: File { content_type, filename: None, data: request.body },
         method: request.method,
         decided: None,
     }

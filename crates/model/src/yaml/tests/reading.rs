@@ -175,3 +175,17 @@ fn a_misspelt_key_is_read_as_what_was_meant_and_reported() {
     assert_eq!(told[..2], [("unknown-key", Some("timeout")), ("unknown-key", Some("retry"))]);
     assert_eq!(told.len(), 6, "each unknown key is told once: {}", report.render(false));
 }
+
+#[test]
+fn a_reader_takes_each_key_once_and_reports_the_rest() {
+    let diagnostics = Diagnostics::new(Source::new("retry.yaml", "max: 3\ndelay: 5\nbackof: 2\n"));
+    let node = parse(&diagnostics).expect("a tree");
+    let mut reader = MapReader::new(&node, "a retry", &diagnostics).expect("a map");
+    let max = reader.required("max").integer(1..=100);
+    let delay = reader.take("delay").duration();
+    let backoff = reader.take("backoff").integer(1..=10);
+    reader.finish();
+    assert_eq!((max, delay, backoff), (Some(3), None, None));
+    // `delay` lacks its unit, and `backof` is unknown: both are reported, with the way out.
+    assert_eq!(diagnostics.into_report().error_count(), 2);
+}
