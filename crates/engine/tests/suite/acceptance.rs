@@ -10,7 +10,7 @@ use model::{Map, Payload};
 use store::{ExecutionFilter, ExecutionRow, Page};
 
 use crate::common::{Peer, Project, call, manual, show, soon, stop};
-use crate::durability::Watched;
+use crate::watched::Watched;
 
 async fn watched(yaml: &str) -> (Project, Arc<Watched>, Engine) {
     let project = Project::with(yaml);

@@ -7,7 +7,7 @@ use engine::check_text;
 use trigger::webhook::Request;
 
 use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of, stop, workers};
-use crate::durability::Watched;
+use crate::watched::Watched;
 
 /// What comes of one step of code, behind others.
 async fn of(before: &str, code: &str) -> String {

@@ -8,6 +8,7 @@
 
 mod common;
 mod connections;
+mod watched;
 
 mod acceptance;
 mod calls;

@@ -1,0 +1,218 @@
+//! A store that a test looks at, holds up and lets fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use model::value::Files;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use store::{
+    Accept, Accepted, Address, Append, Definition, Error, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
+    PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
+    Subscription, Wait, Watermark,
+};
+use tokio::sync::Semaphore;
+
+use crate::common::soon;
+
+/// A store that counts writes, holds them at a gate, and can fail them in doubt, or for want of room.
+pub(crate) struct Watched {
+    inner: Arc<dyn Store>,
+    accepts: AtomicU64,
+    appends: AtomicU64,
+    pub(crate) waiting: AtomicU64,
+    pub(crate) fail: AtomicU64,
+    /// How many writes find no room.
+    pub(crate) full: AtomicU64,
+    pub(crate) gate: Semaphore,
+}
+
+impl Watched {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
+        let zero = || AtomicU64::new(0);
+        let gate = Semaphore::new(1 << 20);
+        Self { inner, accepts: zero(), appends: zero(), waiting: zero(), fail: zero(), full: zero(), gate }
+    }
+
+    /// How often executions were accepted, and how often something was added to one.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.accepts.load(Ordering::Relaxed), self.appends.load(Ordering::Relaxed))
+    }
+
+    /// Holds every write from now on, until the gate has permits again.
+    pub(crate) fn shut(&self) {
+        self.gate.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
+    /// Waits until so many writes are held.
+    pub(crate) async fn held(&self, count: u64) {
+        soon(async {
+            while self.waiting.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    async fn let_in(&self) -> Result<(), Error> {
+        if self.fail.load(Ordering::SeqCst) > 0 {
+            return Err(in_doubt());
+        }
+        if self.full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error::Full);
+        }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let permit = self.gate.acquire().await.expect("the gate stays");
+        permit.forget();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
+        self.inner.put_definition(definition).await
+    }
+    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
+        self.inner.definition(hash).await
+    }
+    async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
+        self.accepts.fetch_add(1, Ordering::Relaxed);
+        self.let_in().await?;
+        self.inner.accept(accept).await
+    }
+    async fn append(&self, append: &Append) -> Result<(), Error> {
+        self.appends.fetch_add(1, Ordering::Relaxed);
+        self.let_in().await?;
+        self.inner.append(append).await
+    }
+    async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        self.inner.events(id).await
+    }
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        self.inner.execution(id).await
+    }
+    async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
+        self.inner.executions(filter, page).await
+    }
+    async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
+        self.inner.logs(id, after, limit).await
+    }
+    async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
+        self.inner.unfinished(after, limit).await
+    }
+    async fn unfinished_count(&self) -> Result<u64, Error> {
+        self.inner.unfinished_count().await
+    }
+    async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
+        self.inner.resting(after, limit).await
+    }
+    async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
+        self.inner.waits(execution).await
+    }
+    async fn waiting_for_event(
+        &self,
+        name: &str,
+        after: Option<(ExecutionId, String)>,
+        limit: u32,
+    ) -> Result<Vec<(ExecutionId, String)>, Error> {
+        self.inner.waiting_for_event(name, after, limit).await
+    }
+    async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
+        self.inner.waiting_for_child(child).await
+    }
+    async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
+        self.inner.read_state(scope, key).await
+    }
+    async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
+        self.inner.read_states(scope, keys).await
+    }
+    async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
+        self.inner.list_state(scope, after, limit).await
+    }
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.inner.write_state(writes).await
+    }
+    async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_state(before, limit).await
+    }
+    async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
+        self.inner.put_secret(fresh).await
+    }
+    async fn addresses(&self) -> Result<Vec<Address>, Error> {
+        self.inner.addresses().await
+    }
+    async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
+        self.inner.put_addresses(addresses).await
+    }
+    async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
+        self.inner.watermarks().await
+    }
+    async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
+        self.inner.polls().await
+    }
+
+    async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+        self.inner.seen(automation, keys).await
+    }
+
+    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        self.inner.poll_entries(automation, limit).await
+    }
+
+    async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        self.inner.subscriptions().await
+    }
+
+    async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        self.inner.put_subscription(subscription).await
+    }
+
+    async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
+        self.inner.drop_subscription(id).await
+    }
+
+    async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
+        self.inner.prune(filter, limit).await
+    }
+    async fn tidy(&self) -> Result<u64, Error> {
+        self.inner.tidy().await
+    }
+    fn room(&self) -> Room {
+        self.inner.room()
+    }
+    fn files(&self) -> Arc<dyn Files> {
+        self.inner.files()
+    }
+    async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_keys(before, limit).await
+    }
+    async fn sent(
+        &self,
+        automation: &AutomationId,
+        key: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Sent>, Error> {
+        self.inner.sent(automation, key, now).await
+    }
+    async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.inner.prune_sendings(before, limit).await
+    }
+    async fn info(&self) -> Result<Info, Error> {
+        self.inner.info().await
+    }
+    fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+    async fn close(&self) -> Result<(), Error> {
+        self.inner.close().await
+    }
+}
+
+fn in_doubt() -> Error {
+    let error = Error::Commit { reason: "injected".to_owned() };
+    assert!(error.outcome_unknown());
+    error
+}
