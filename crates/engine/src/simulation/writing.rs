@@ -149,7 +149,9 @@ impl Writer<'_> {
     fn act(&mut self, before: Option<&str>) -> Value {
         let id = self.id();
         let once = self.chance.one_in(6);
-        let mut with = json!({"method": "POST", "url": address(&id, once)});
+        // What only reads waits longer for its commit.
+        let method = self.chance.pick(&["POST", "POST", "GET"]);
+        let mut with = json!({"method": method, "url": address(&id, once)});
         if let Some(before) = before {
             with["body"] = format!("${{{{ steps.{before}.results }}}}").into();
         }
