@@ -19,8 +19,8 @@ pub trait Action: Send + Sync {
     /// What it declares of itself.
     fn spec(&self) -> &ActionSpec;
 
-    /// What a call may do to the world, of which inputs are known before it is made: `known` gives the value of one, null
-    /// if it is not given, and nothing if that shows only then. It is no more than the effect that is declared.
+    /// What a call may do to the world, as far as that is known before it is made: no more than what is declared. `known`
+    /// gives the value of an input, or its default; nothing if that shows only then.
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
         let _ = known;
         self.spec().effect

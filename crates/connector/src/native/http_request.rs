@@ -74,10 +74,7 @@ impl Action for HttpRequest {
     }
 
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
-        match known("method") {
-            Some(Value::Null) => Effect::Read,
-            method => effect_of(method.and_then(Value::as_str)),
-        }
+        effect_of(known("method").and_then(Value::as_str))
     }
 
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {

@@ -16,17 +16,15 @@ use crate::doubles::{Asked, Called};
 /// A file of a result from this size on is put on disk by itself; so is the body of a request (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
 
-static NOT_GIVEN: Value = Value::Null;
-
 impl Run {
     /// What the call may do to the world, as far as that can be told before its inputs are evaluated.
     pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
         let catalog = self.services.catalog.load();
-        let known = |name: &str| {
-            let written = call.with.iter().find(|(input, _)| input.name == name);
-            written.map_or(Some(&NOT_GIVEN), |(_, template)| template.literal())
-        };
-        catalog.registry().action(&call.action.name).map_or(Effect::Pure, |action| action.effect(&known))
+        let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
+        action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
+            Some((_, template)) => template.literal(),
+            None => action.spec().input(name)?.default.as_ref(),
+        })
     }
 
     pub(super) async fn action(

@@ -117,3 +117,37 @@ steps:
     assert_eq!(row.status, Status::Succeeded);
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn an_execution_is_named_wherever_an_expression_alone_reads_its_name() {
+    let tells = "{action: log.info, with: {message: \"it is ${{ execution.id }} of ${{ automation.id }}\"}}";
+    let fails = "{fail: oh}";
+    for rest in [
+        format!("steps: [{tells}]"),
+        format!("steps: [{{id: list, forEach: [1], concurrency: 2, steps: [{tells}]}}]"),
+        format!("steps: [{{id: a, fail: oh, onError: [{tells}]}}]"),
+        format!("steps: [{{id: a, set: {{x: 1}}, undo: [{tells}]}}, {fails}]"),
+        format!("onError: [{tells}]\nsteps: [{fails}]"),
+        format!("finally: [{tells}]\nsteps: [{{set: {{x: 1}}}}]"),
+    ] {
+        let project = Project::with(&format!("trigger: {{manual: {{}}}}\n{rest}\n"));
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        soon(engine.wait(id)).await.expect("it ends");
+        let logs = engine.store().logs(id, 0, 100).await.expect("they are read");
+        let lines: Vec<String> = logs.into_iter().map(|line| line.message).collect();
+        assert!(lines.contains(&format!("it is {id} of test")), "{rest}\n{lines:?}");
+        stop(engine).await;
+    }
+    for rest in [
+        "outputs: ${{ execution.id }}\nsteps: [{set: {x: 1}}]",
+        "outputs: ${{ $.execution.id }}\nsteps: [{set: {x: 1}}]",
+        "concurrency: {limit: 1, key: \"${{ execution.id }}\"}\noutputs: \"${{ $['execution']['id'] }}\"\nsteps: [{set: {x: 1}}]",
+    ] {
+        let project = Project::with(&format!("trigger: {{manual: {{}}}}\n{rest}\n"));
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), format!("\"{id}\""), "{rest}");
+        stop(engine).await;
+    }
+}

@@ -100,10 +100,13 @@ impl Journal {
 
     /// Comes back when every effect is committed that is recorded now.
     pub(crate) async fn barrier(&self) -> Result<(), Exit> {
-        let recorded = self.state().effects;
-        if self.state().committed >= recorded {
-            return Ok(());
-        }
+        let recorded = {
+            let state = self.state();
+            if state.committed >= state.effects {
+                return Ok(());
+            }
+            state.effects
+        };
         // A commit that is under way may be enough.
         drop(self.transit.lock().await);
         if self.state().committed < recorded { self.commit().await } else { Ok(()) }
