@@ -15,6 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 pub use data::{Content, Data, Files, InMemory, Kept, MOST_WHOLE, NewFile, NotWhole, PIECE, damaged};
+pub(crate) use json::given;
 pub use json::{JsonError, JsonLimits};
 pub use map::{Key, Map};
 pub(crate) use query::{NotAValue, from_expression};

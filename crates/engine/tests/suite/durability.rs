@@ -50,6 +50,30 @@ async fn an_execution_goes_on_at_the_step_it_was_in_and_finished_steps_never_run
 }
 
 #[tokio::test]
+async fn a_failure_that_was_passed_over_is_none_after_a_restart() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a")
+        + "    onError: continue\n"
+        + &call("b", &peer.base, "/b/${{ steps.a.error.status }}");
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(404, "{}").await;
+    let held = peer.asked().await;
+    assert_eq!(held.line, "POST /b/404");
+    crash(engine).await;
+    drop(held);
+
+    let engine = project.start().await;
+    let again = peer.asked().await;
+    assert_eq!(again.line, "POST /b/404", "what it read of the failure is there again");
+    again.answer(200, "7").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":7"#), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_wait_for_a_retry_outlives_a_restart_with_its_count_and_its_instant() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 60s}\n";

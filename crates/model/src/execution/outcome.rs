@@ -23,7 +23,7 @@ pub enum StepOutcome {
         /// Why.
         error: ActionError,
         /// What takes its place where `onError` lets the execution go on; absent where the error passes up.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::given")]
         handled: Option<Value>,
     },
     /// By a step inside it, or itself, that led out of more than it.
@@ -157,5 +157,22 @@ impl FromStr for Status {
         Self::ALL.into_iter().find(|status| status.word() == text).ok_or_else(|| {
             format!("`{text}` is no state of an execution; use {}", Self::ALL.map(Self::word).join(", "))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::ErrorKind;
+
+    #[test]
+    fn what_takes_the_place_of_an_error_is_read_back_though_it_is_nothing() {
+        let error = ActionError::new(ErrorKind::Failed, "no");
+        for handled in [None, Some(Value::Null), Some(Value::from(1))] {
+            let outcome = StepOutcome::Failed { error: error.clone(), handled };
+            let text = serde_json::to_string(&outcome).expect("it is JSON");
+            let read: StepOutcome = serde_json::from_str(&text).expect("it was written so");
+            assert_eq!(read, outcome, "{text}");
+        }
     }
 }

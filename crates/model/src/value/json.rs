@@ -277,6 +277,11 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// Reads the stored form of a value that may be missing: one that is there and `null` is not missing.
+pub(crate) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 /// Reads the stored form of a map.
 impl<'de> Deserialize<'de> for Map {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

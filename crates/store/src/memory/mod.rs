@@ -105,6 +105,15 @@ impl Faults for NoFaults {
     }
 }
 
+/// Events as a store reads them that keeps their texts. A text that does not say all of an event would show only after a
+/// crash.
+fn read_back(events: &[Event]) -> Result<Vec<Event>, Error> {
+    let corrupt = |what: String| Error::Corrupt { what };
+    let text = serde_json::to_string(events).map_err(|error| corrupt(error.to_string()))?;
+    let read: Vec<Event> = serde_json::from_str(&text).map_err(|error| corrupt(error.to_string()))?;
+    if read == events { Ok(read) } else { Err(corrupt(format!("it is not read as it was written: {text}"))) }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
@@ -128,7 +137,8 @@ impl Store for MemoryStore {
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
-        self.read(|data| data.executions.get(&id).map(|kept| kept.events.clone())).await
+        let events = self.read(|data| data.executions.get(&id).map(|kept| kept.events.clone())).await?;
+        events.as_deref().map(read_back).transpose()
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
