@@ -1,5 +1,6 @@
 //! What starts an execution, kept in the form it arrived in, and the plain HTTP answer.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -68,7 +69,7 @@ pub struct WebhookPayload {
 #[serde(rename_all = "camelCase", default)]
 pub struct Decided {
     /// What steps read as `trigger.results` in place of what came.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::given")]
     pub results: Option<Value>,
     /// The caller's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +106,9 @@ impl Payload {
     }
 }
 
+/// The name or the value of a header of an answer. Most are always the same.
+pub type HeaderText = Cow<'static, str>;
+
 /// An HTTP answer as plain values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -112,7 +116,7 @@ pub struct HttpResponse {
     /// The status, 200 to 599.
     pub status: u16,
     /// Headers in order, `content-type` among them.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(HeaderText, HeaderText)>,
     /// The body, in memory or kept outside of it.
     #[serde(with = "raw_bytes")]
     pub body: Data,
@@ -127,21 +131,21 @@ impl HttpResponse {
 
     /// An answer with a body of this type.
     #[must_use]
-    pub fn new(status: u16, content_type: &str, body: impl Into<Data>) -> Self {
+    pub fn new(status: u16, content_type: impl Into<HeaderText>, body: impl Into<Data>) -> Self {
         Self { status, headers: vec![("content-type".into(), content_type.into())], body: body.into() }
     }
 
     /// With one more header.
     #[must_use]
-    pub fn with_header(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.headers.push((name.to_owned(), value.into()));
+    pub fn with_header(mut self, name: impl Into<HeaderText>, value: impl Into<HeaderText>) -> Self {
+        self.headers.push((name.into(), value.into()));
         self
     }
 
     /// The first value of the header `name`, whose case does not matter.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 }
 

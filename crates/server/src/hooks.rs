@@ -211,12 +211,12 @@ fn answer(plain: HttpResponse) -> Answer {
         .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     for (name, value) in plain.headers {
-        let value = HeaderValue::from_maybe_shared(Bytes::from(value));
+        let value = HeaderValue::from_maybe_shared(bytes_of(value));
         match (HeaderName::from_bytes(name.as_bytes()), value) {
             (Ok(name), Ok(value)) => {
                 headers.append(name, value);
             }
-            _ => tracing::warn!(header = name, "left a malformed header out of an answer"),
+            _ => tracing::warn!(header = %name, "left a malformed header out of an answer"),
         }
     }
     response
@@ -236,16 +236,20 @@ fn plain(status: StatusCode, code: &'static str, message: &'static str) -> Answe
 }
 
 fn json(status: StatusCode, body: Cow<'static, str>) -> Answer {
-    let mut response = Response::new(Outgoing::from(match body {
-        Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
-        Cow::Owned(text) => Bytes::from(text),
-    }));
+    let mut response = Response::new(Outgoing::from(bytes_of(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+fn bytes_of(text: Cow<'static, str>) -> Bytes {
+    match text {
+        Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+        Cow::Owned(text) => Bytes::from(text),
+    }
 }
 
 #[cfg(test)]

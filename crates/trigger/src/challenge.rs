@@ -96,7 +96,7 @@ pub fn answer(
         (ChallengeAnswer::Text, _) => HttpResponse::new(200, "text/plain; charset=utf-8", text.to_owned()),
         (ChallengeAnswer::Header, Some(RequestPlace::Header(name))) => {
             let empty = HttpResponse { status: 200, headers: Vec::new(), body: Vec::new().into() };
-            empty.with_header(name, text)
+            empty.with_header(name.clone(), text.to_owned())
         }
         (ChallengeAnswer::Header, _) => return Err(odd("there is no header to give back")),
         (ChallengeAnswer::Json(name), _) => json(vec![(name, text.to_owned())]),

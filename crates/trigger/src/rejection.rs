@@ -120,7 +120,7 @@ impl Rejection {
             .collect();
         let mut response = HttpResponse::json(self.status, &Value::from(body));
         if let Some(allow) = &self.allow {
-            response = response.with_header("allow", allow.as_str());
+            response = response.with_header("allow", allow.clone());
         }
         if let Some(delay) = self.retry_after {
             // Whole seconds, rounded up, and never 0: a caller that obeys must not come back too early.

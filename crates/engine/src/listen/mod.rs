@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{AutomationId, Trigger, WebhookTrigger};
-use model::payload::{HttpResponse, Payload, WebhookPayload};
+use model::payload::{HeaderText, HttpResponse, Payload, WebhookPayload};
 use model::value::{Map, Value};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -354,12 +354,15 @@ fn answer(webhook: &WebhookTrigger) -> HttpResponse {
     let Some(fixed) = &webhook.respond else { return told() };
     let mut answer = match &fixed.body {
         Some(body) => {
-            let kind = fixed.content_type.as_deref().unwrap_or("text/plain; charset=utf-8");
+            let kind =
+                fixed.content_type.clone().map_or("text/plain; charset=utf-8".into(), HeaderText::from);
             HttpResponse::new(fixed.status, kind, body.clone())
         }
         None => HttpResponse { status: fixed.status, ..told() },
     };
-    answer.headers.extend(fixed.headers.iter().cloned());
+    answer
+        .headers
+        .extend(fixed.headers.iter().map(|(name, value)| (name.clone().into(), value.clone().into())));
     trigger::response::sealed(answer)
 }
 

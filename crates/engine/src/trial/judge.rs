@@ -375,11 +375,8 @@ impl Judge<'_> {
             ]))
         });
         let response = self.played.response.as_ref().map(|response| {
-            let headers: Map = response
-                .headers
-                .iter()
-                .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
-                .collect();
+            let headers: Map =
+                response.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), &**value)).collect();
             Map::from_iter([
                 ("status", Value::from(response.status)),
                 ("headers", Value::from(headers)),

@@ -2,6 +2,7 @@
 
 use http::HeaderName;
 use model::HttpResponse;
+use model::payload::HeaderText;
 use model::value::Data;
 
 /// The most headers an author may set on one answer.
@@ -30,8 +31,8 @@ const INERT: [&str; 12] = [
 
 /// Why an author may not set this header, if so.
 pub(super) fn refusal(name: &str, value: &str) -> Option<String> {
-    let shown: String = name.chars().take(40).collect();
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
+        let shown: String = name.chars().take(40).collect();
         return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
     };
     let name = parsed.as_str();
@@ -85,12 +86,13 @@ pub fn sealed(response: HttpResponse) -> HttpResponse {
     if bodyless {
         body = Data::default();
     }
-    let mut kept: Vec<(String, String)> = Vec::with_capacity(headers.len() + 4);
-    for (name, value) in headers {
-        let name = name.to_ascii_lowercase();
+    let mut kept: Vec<(HeaderText, HeaderText)> = Vec::with_capacity(headers.len() + 4);
+    for (mut name, value) in headers {
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            name = name.to_ascii_lowercase().into();
+        }
         let content_type = name == "content-type";
-        let own =
-            OWN.contains(&name.as_str()) && is_value(&value) && !kept.iter().any(|(other, _)| *other == name);
+        let own = OWN.contains(&&*name) && is_value(&value) && !kept.iter().any(|(other, _)| *other == name);
         if (own || refusal(&name, &value).is_none())
             && !(content_type && (bodyless || !is_media_type(&value)))
         {
@@ -104,7 +106,7 @@ pub fn sealed(response: HttpResponse) -> HttpResponse {
     if response.header("cache-control").is_none() {
         response = response.with_header("cache-control", "no-store");
     }
-    let sandboxed = ("content-security-policy".to_owned(), "sandbox".to_owned());
+    let sandboxed = ("content-security-policy".into(), "sandbox".into());
     let inert = response.header("content-type").is_none_or(is_inert);
     if !inert && !response.headers.contains(&sandboxed) {
         response.headers.push(sandboxed);

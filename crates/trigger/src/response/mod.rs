@@ -10,6 +10,7 @@ mod headers;
 mod tests;
 
 use model::automation::{StaticResponse, WebhookTrigger};
+use model::payload::HeaderText;
 use model::value::{Data, MOST_WHOLE, NotWhole};
 use model::{ExecutionId, HttpResponse, Map, Value};
 
@@ -38,13 +39,13 @@ pub fn started(id: &ExecutionId) -> HttpResponse {
     let body = [r#"{"executionId":""#, &id, r#""}"#].concat();
     // What `sealed` makes of it: most requests get this answer, and nothing in it is anybody else's.
     let headers = [
-        ("content-type", JSON.to_owned()),
-        (EXECUTION_ID, id),
-        ("cache-control", "no-store".to_owned()),
-        ("x-content-type-options", "nosniff".to_owned()),
-        ("referrer-policy", "no-referrer".to_owned()),
+        ("content-type", JSON.into()),
+        (EXECUTION_ID, id.into()),
+        ("cache-control", "no-store".into()),
+        ("x-content-type-options", "nosniff".into()),
+        ("referrer-policy", "no-referrer".into()),
     ];
-    let headers = headers.map(|(name, value)| (name.to_owned(), value)).into();
+    let headers = headers.map(|(name, value)| (name.into(), value)).into();
     HttpResponse { status: 200, headers, body: body.into() }
 }
 
@@ -52,13 +53,15 @@ pub fn started(id: &ExecutionId) -> HttpResponse {
 #[must_use]
 pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
     let (content_type, body) = match &fixed.body {
-        Some(body) => (fixed.content_type.as_deref().unwrap_or(TEXT), Data::from(body.clone())),
-        None => (JSON, execution_id(id).to_json().into()),
+        Some(body) => {
+            (fixed.content_type.clone().map_or(TEXT.into(), HeaderText::from), Data::from(body.clone()))
+        }
+        None => (JSON.into(), execution_id(id).to_json().into()),
     };
     let mut response = HttpResponse::new(fixed.status, content_type, body);
     for (name, value) in &fixed.headers {
         if refusal(name, value).is_none() {
-            response = response.with_header(name, value.as_str());
+            response = response.with_header(name.clone(), value.clone());
         }
     }
     finish(response, id)
@@ -69,7 +72,7 @@ pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
 #[must_use]
 pub fn result(value: &Value, id: &ExecutionId) -> HttpResponse {
     match content(value) {
-        Ok((content_type, body)) => finish(HttpResponse::new(200, &content_type, body), id),
+        Ok((content_type, body)) => finish(HttpResponse::new(200, content_type, body), id),
         Err(error) => failed(&error.to_string(), id),
     }
 }
@@ -120,7 +123,7 @@ pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsErr
     let (own_type, body) = match &parts.body {
         Body::Empty => (None, Data::default()),
         Body::Any(value) => content(value).map(some_type).map_err(|error| in_body(&error))?,
-        Body::Json(value) => (Some(JSON.to_owned()), json(value).map_err(|error| in_body(&error))?),
+        Body::Json(value) => (Some(JSON.into()), json(value).map_err(|error| in_body(&error))?),
         Body::File(value) if value.as_file().is_some() => {
             content(value).map(some_type).map_err(|error| in_body(&error))?
         }
@@ -132,7 +135,7 @@ pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsErr
     };
     let content_type = match &parts.content_type {
         Value::Null => own_type,
-        given => Some(media_type(given)?),
+        given => Some(media_type(given)?.into()),
     };
     let mut response = HttpResponse { status, headers: Vec::new(), body };
     if let Some(content_type) = content_type {
@@ -178,14 +181,14 @@ fn execution_id(id: &ExecutionId) -> Value {
 }
 
 /// A value as a body, with its own type. A file is handed on as it is, wherever its bytes are.
-fn content(value: &Value) -> Result<(String, Data), NotWhole> {
+fn content(value: &Value) -> Result<(HeaderText, Data), NotWhole> {
     Ok(match value {
-        Value::String(text) => (TEXT.to_owned(), Data::from(text.to_string())),
+        Value::String(text) => (TEXT.into(), Data::from(text.to_string())),
         Value::File(file) if is_media_type(&file.content_type) => {
-            (file.content_type.to_string(), file.data.clone())
+            (file.content_type.to_string().into(), file.data.clone())
         }
-        Value::File(file) => ("application/octet-stream".to_owned(), file.data.clone()),
-        other => (JSON.to_owned(), json(other)?),
+        Value::File(file) => ("application/octet-stream".into(), file.data.clone()),
+        other => (JSON.into(), json(other)?),
     })
 }
 
@@ -198,7 +201,7 @@ fn in_body(error: &NotWhole) -> PartsError {
     PartsError { part: "body", message: error.to_string() }
 }
 
-fn some_type((content_type, body): (String, Data)) -> (Option<String>, Data) {
+fn some_type((content_type, body): (HeaderText, Data)) -> (Option<HeaderText>, Data) {
     (Some(content_type), body)
 }
 
@@ -228,14 +231,14 @@ fn media_type(value: &Value) -> Result<String, PartsError> {
     })
 }
 
-fn header_list(value: &Value) -> Result<Vec<(String, String)>, PartsError> {
+fn header_list(value: &Value) -> Result<Vec<(HeaderText, HeaderText)>, PartsError> {
     let wrong = |message: String| PartsError { part: "headers", message };
     let map = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Map(map) => map,
         other => return Err(wrong(format!("`headers` must be a map, found a {}", other.kind()))),
     };
-    let mut headers = Vec::with_capacity(map.len());
+    let mut headers: Vec<(HeaderText, HeaderText)> = Vec::with_capacity(map.len());
     for (name, value) in map.iter() {
         let values = value.as_list().unwrap_or(std::slice::from_ref(value));
         for value in values {
@@ -249,7 +252,7 @@ fn header_list(value: &Value) -> Result<Vec<(String, String)>, PartsError> {
             if let Some(reason) = refusal(name, &text) {
                 return Err(wrong(reason));
             }
-            headers.push((name.to_string(), text));
+            headers.push((name.to_string().into(), text.into()));
         }
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();

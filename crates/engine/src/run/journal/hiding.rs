@@ -63,7 +63,7 @@ impl Journal {
             return response;
         }
         for (_, value) in &mut response.headers {
-            *value = self.redactor.text(value).into_owned();
+            *value = self.redactor.text(value).into_owned().into();
         }
         if let Some(body) = response.body.here().and_then(|body| self.redactor.bytes(body)) {
             response.body = body.into();
