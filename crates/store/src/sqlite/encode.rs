@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use model::value::{NotWhole, naming};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Payload, Status};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
 use super::blobs::{Apart, Hash};
+use super::start::StartToStore;
 use super::stored::ToStore;
 use crate::contract::{
     Accept, Address, Already, Append, Definition, NewExecution, Sending, StateWrite, Subscription, Wait,
@@ -103,6 +105,8 @@ pub(super) struct NewRow {
     pub(super) error: Option<String>,
     pub(super) count: u32,
     pub(super) body: String,
+    /// The bytes of a request's body, where they are not part of the text.
+    pub(super) raw: Option<Bytes>,
     pub(super) apart: Apart,
     pub(super) lines: Option<(u32, String)>,
     pub(super) key: Option<String>,
@@ -156,12 +160,12 @@ pub(super) struct StateChange {
 }
 
 impl Work {
-    /// What [`Accept`] asks for.
-    pub(super) fn accept(accept: &Accept) -> Result<Self, Error> {
+    /// What [`Accept`] asks for. What has `large` bytes or more is part of a text, out of which it is cut.
+    pub(super) fn accept(accept: &Accept, large: usize) -> Result<Self, Error> {
         // Of one in most cases, for which `collect` would take room for four.
         let mut executions = Vec::with_capacity(accept.executions.len());
         for execution in &accept.executions {
-            executions.push(NewRow::of(execution)?);
+            executions.push(NewRow::of(execution, large)?);
         }
         let poll = accept.poll.as_ref().map(PollRow::of).transpose()?.map(Box::new);
         Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll })
@@ -180,7 +184,10 @@ impl Work {
         append.first.checked_add(count).ok_or_else(too_many)?;
         let (body, apart) = match count {
             0 => (None, Apart::default()),
-            _ => events_json(append.events.iter()).map(|(body, apart)| (Some(body), apart))?,
+            _ => {
+                let about = 128 * append.events.len();
+                text(about, &ToStore(append.events.iter())).map(|(body, apart)| (Some(body), apart))?
+            }
         };
         let (finished_ns, error) = ending(append.status, append.events.last());
         let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
@@ -237,6 +244,7 @@ impl Work {
                 let bytes = |row: &NewRow| {
                     let lines = row.lines.as_ref().map_or(0, |(_, lines)| lines.len());
                     256 + row.body.len()
+                        + row.raw.as_ref().map_or(0, Bytes::len)
                         + lines
                         + row.key.as_ref().map_or(0, String::len)
                         + 96 * row.sendings.len()
@@ -267,11 +275,10 @@ impl Work {
 }
 
 impl NewRow {
-    fn of(new: &NewExecution) -> Result<Self, Error> {
+    fn of(new: &NewExecution, large: usize) -> Result<Self, Error> {
         let Already { events, logs } = &new.already;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
-        let (body, apart) = events_json(std::iter::once(&new.started).chain(events))?;
         let status = match events.last() {
             Some(Event::Finished { outcome, .. }) => outcome.status(),
             Some(_) => Status::Running,
@@ -279,11 +286,13 @@ impl NewRow {
             None => Status::Queued,
         };
         let (lines, (finished_ns, error)) = (lines(logs)?, ending(status, events.last()));
-        let Event::Started { at, automation, definition, origin, .. } = &new.started else {
+        let Event::Started { at, automation, definition, origin, payload } = &new.started else {
             return Err(Error::Invalid {
                 reason: "the first event of an execution must be `started`".to_owned(),
             });
         };
+        let start = StartToStore::of(*at, payload, events, large);
+        let (body, apart) = text(start.about(), &start)?;
         if new.sendings.len() > Sending::MAX {
             return Err(invalid(format!("what starts an execution has at most {} names", Sending::MAX)));
         }
@@ -299,6 +308,7 @@ impl NewRow {
             error,
             count,
             body,
+            raw: start.raw().cloned(),
             apart,
             lines,
             key: new.key.clone(),
@@ -364,33 +374,15 @@ fn to_json(origin: &Origin) -> Result<String, Error> {
     serde_json::to_string(origin).map_err(|error| Error::Invalid { reason: error.to_string() })
 }
 
-/// Events as they are stored, with the files that they name.
-fn events_json<'events>(
-    events: impl Iterator<Item = &'events Event> + Clone,
-) -> Result<(String, Apart), Error> {
-    let about = events.clone().map(about).sum();
+/// The text of a row, which has about so many bytes, with the files that it names.
+fn text(about: usize, items: &impl serde::Serialize) -> Result<(String, Apart), Error> {
     let (written, named) = naming(|| {
         let mut text = Vec::with_capacity(about);
-        serde_json::to_writer(&mut text, &ToStore(events)).map(|()| text)
+        serde_json::to_writer(&mut text, items).map(|()| text)
     });
-    let invalid = |reason: String| Error::Invalid { reason };
     let text = written.map_err(|error| invalid(error.to_string()))?;
     let text = String::from_utf8(text).map_err(|error| invalid(error.to_string()))?;
     Ok((text, Apart::naming(named)))
-}
-
-/// About how many bytes an event takes, so that the text need not grow in steps: of what was sent, the quotes are escaped.
-fn about(event: &Event) -> usize {
-    match event {
-        Event::Started { payload, .. } => {
-            let body = match &**payload {
-                Payload::Webhook(request) => request.body.data.here().map_or(0, |bytes| bytes.len()),
-                _ => 0,
-            };
-            768 + body + body / 4
-        }
-        _ => 128,
-    }
 }
 
 fn json<T: serde::Serialize + ?Sized>(items: &T) -> Result<String, Error> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{ExecutionId, Status};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::blobs::{self, Folder};
 use super::encode::{Done, OPEN_SHELVES, Work, id_prefix, shelf, to_ns};
@@ -213,15 +213,15 @@ fn automations(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 /// Deletes the rows of executions that have ended, and notes that their events and logs are to go.
 pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionId]) -> Result<Done, Fault> {
     let mut delete = connection.prepare_cached(&format!(
-        "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN {OPEN_SHELVES} RETURNING definition"
+        "DELETE FROM executions WHERE id = ?1 AND shelf NOT IN {OPEN_SHELVES} RETURNING definition, start"
     ))?;
-    let mut note =
-        connection.prepare_cached("INSERT INTO remains (execution) VALUES (?1) ON CONFLICT DO NOTHING")?;
+    let mut note = connection
+        .prepare_cached("INSERT INTO remains (execution, start) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
     let mut gone = Vec::with_capacity(ids.len());
     for id in ids {
-        let definition = delete.query_row([id.as_bytes()], |row| row.get(0)).optional()?;
-        if let Some(definition) = definition {
-            note.execute([id.as_bytes()])?;
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
+        if let Some((definition, start)) = delete.query_row([id.as_bytes()], read).optional()? {
+            note.execute(params![id.as_bytes(), start])?;
             gone.push(model::DefinitionHash::from_bytes(definition));
         }
     }
@@ -234,10 +234,25 @@ pub(super) fn forget(connection: &Connection, uses: &mut Uses, ids: &[ExecutionI
 
 /// Deletes some of the events and logs that deleted executions left.
 pub(super) fn sweep(connection: &Connection) -> Result<Done, Fault> {
-    let mut next = connection.prepare_cached("SELECT execution FROM remains LIMIT 1")?;
+    let mut next = connection.prepare_cached("SELECT execution, start FROM remains LIMIT 1")?;
     let mut done = connection.prepare_cached("DELETE FROM remains WHERE execution = ?1")?;
+    let mut delete_start = connection.prepare_cached(
+        "DELETE FROM starts WHERE sequence = ?1 AND execution = ?2 \
+         RETURNING octet_length(body) + coalesce(octet_length(raw), 0)",
+    )?;
     let (mut rows, mut bytes) = (0, 0);
-    while let Some(execution) = next.query_row([], |row| row.get::<_, [u8; 16]>(0)).optional()? {
+    let read = |row: &Row<'_>| Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, Option<i64>>(1)?));
+    while let Some((execution, start)) = next.query_row([], read).optional()? {
+        if rows >= SWEEP_ROWS || bytes >= SWEEP_BYTES {
+            return Ok(Done::More(true));
+        }
+        // Where an earlier step deleted it, its number may be that of another by now.
+        let length =
+            delete_start.query_row(params![start, execution], |row| row.get::<_, i64>(0)).optional()?;
+        if let Some(length) = length {
+            rows += 1;
+            bytes += usize::try_from(length).unwrap_or_default();
+        }
         for (find, delete) in SWEEPS {
             let mut find = connection.prepare_cached(find)?;
             let mut delete = connection.prepare_cached(delete)?;

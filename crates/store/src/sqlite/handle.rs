@@ -180,7 +180,7 @@ impl Store for SqliteStore {
         if !accept.executions.is_empty() && self.0.gauge.room() == Room::None {
             return Err(Error::Full);
         }
-        match self.write_apart(Work::accept(accept)?).await? {
+        match self.write_apart(Work::accept(accept, self.0.cutter.threshold())?).await? {
             Done::Accepted(accepted) => Ok(accepted),
             _ => Ok(Vec::new()),
         }

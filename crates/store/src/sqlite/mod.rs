@@ -14,6 +14,7 @@ mod blobs;
 mod encode;
 mod gauge;
 mod queue;
+mod start;
 mod state;
 mod statements;
 mod stored;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::value::{Shelf, reading_from};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin};
+use rusqlite::{Connection, Row, TransactionBehavior, params};
 
 use super::blobs::{self, Contents, Folder};
 use super::encode::status_of;
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
+use super::start::{self, Known};
 use super::stored::Stored;
 use crate::Error;
 use crate::contract::{Address, Definition, ExecutionFilter, ExecutionRow, Page, Watermark};
@@ -40,32 +41,27 @@ fn stored_events(
     // One snapshot for the count and the events.
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
-    let count: Option<u32> = transaction
-        .prepare_cached("SELECT events FROM executions WHERE id = ?1")
-        .and_then(|mut statement| statement.query_row([id.as_bytes()], |row| row.get(0)).optional())
-        .map_err(read_error)?;
-    let Some(count) = count else { return Ok(None) };
-    let cuts = blobs::places(&transaction, id).map_err(read_error)?;
-    let shelf: Arc<dyn Shelf> = Arc::new(Contents(folder.clone()));
+    let Some(Beginning { count, start }) = beginning(&transaction, id)? else { return Ok(None) };
+    let texts = Texts { folder, cuts: blobs::places(&transaction, id).map_err(read_error)?, id };
     let mut events: Vec<Event> = Vec::new();
+    if let Some((sequence, known)) = start {
+        let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
+        let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
+        let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
+        let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
+        let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
+        events = texts.read(row, 0, 0, |text| start::read(text, raw, known))?;
+    }
     {
         let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
         let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
         let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
         while let Some(row) = rows.next().map_err(read_error)? {
-            let first: usize = row.get::<_, u32>(0).map_err(read_error)? as usize;
-            if first != events.len() {
-                return Err(corrupt(format!("event {} of execution {id} is missing", events.len())));
+            let first: u32 = row.get(0).map_err(read_error)?;
+            if first as usize != events.len() {
+                return Err(texts.missing(events.len()));
             }
-            let body = row.get_ref(1).and_then(|body| Ok(body.as_str()?)).map_err(read_error)?;
-            let whole = match u32::try_from(first).ok().and_then(|first| cuts.get(&first)) {
-                Some(cuts) => Cow::Owned(blobs::put_back(folder, body, cuts)?),
-                None => Cow::Borrowed(body),
-            };
-            let more = reading_from(shelf.clone(), || serde_json::from_str::<Vec<Stored>>(&whole));
-            let more = more.map_err(|error| {
-                corrupt(format!("event {first} of execution {id} cannot be read: {error}"))
-            })?;
+            let more = texts.read(row, 1, first, |text| serde_json::from_str::<Vec<Stored>>(text))?;
             events.extend(more.into_iter().map(|Stored(event)| event));
         }
     }
@@ -73,6 +69,64 @@ fn stored_events(
         return Err(corrupt(format!("execution {id} has {} events, not {count}", events.len())));
     }
     Ok(Some(events))
+}
+
+/// What the row of an execution says of its events.
+struct Beginning {
+    count: u32,
+    /// Which row of `starts` has the first of them, and what else belongs to that. None where an earlier version accepted
+    /// it: then all of them are in `events`.
+    start: Option<(i64, Known)>,
+}
+
+fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginning>, Error> {
+    let sql = "SELECT events, start, automation, definition, origin FROM executions WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
+    let Some(row) = rows.next().map_err(read_error)? else { return Ok(None) };
+    let start = match row.get(1).map_err(read_error)? {
+        None => None,
+        Some(sequence) => {
+            let definition = DefinitionHash::from_bytes(row.get(3).map_err(read_error)?);
+            Some((
+                sequence,
+                Known { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? },
+            ))
+        }
+    };
+    Ok(Some(Beginning { count: row.get(0).map_err(read_error)?, start }))
+}
+
+/// The texts of the events of one execution.
+struct Texts<'store> {
+    folder: &'store Arc<Folder>,
+    cuts: blobs::Places,
+    id: ExecutionId,
+}
+
+impl Texts<'_> {
+    /// Reads the text in a column of the row that begins with the event `first`, with what was cut out of it.
+    fn read<T>(
+        &self,
+        row: &Row<'_>,
+        column: usize,
+        first: u32,
+        read: impl FnOnce(&str) -> serde_json::Result<T>,
+    ) -> Result<T, Error> {
+        let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
+        let whole = match self.cuts.get(&first) {
+            Some(cuts) => Cow::Owned(blobs::put_back(self.folder, text, cuts)?),
+            None => Cow::Borrowed(text),
+        };
+        let shelf: Arc<dyn Shelf> = Arc::new(Contents(self.folder.clone()));
+        reading_from(shelf, || read(&whole)).map_err(|error| {
+            corrupt(format!("event {first} of execution {} cannot be read: {error}", self.id))
+        })
+    }
+
+    fn missing(&self, event: usize) -> Error {
+        corrupt(format!("event {event} of execution {} is missing", self.id))
+    }
 }
 
 /// What a list shows of one execution.
@@ -196,16 +250,13 @@ pub(super) fn watermarks(connection: &Connection) -> Result<Vec<Watermark>, Erro
 /// A row with the columns [`COLUMNS`].
 fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
     let id = ExecutionId::from_bytes(row.get(0).map_err(read_error)?);
-    let origin = row.get_ref(3).and_then(|origin| Ok(origin.as_str()?)).map_err(read_error)?;
-    let origin = serde_json::from_str(origin)
-        .map_err(|error| corrupt(format!("the origin of execution {id} cannot be read: {error}")))?;
     let status: i64 = row.get(4).map_err(read_error)?;
     let finished: Option<i64> = row.get(6).map_err(read_error)?;
     Ok(ExecutionRow {
         id,
         automation: automation(row, 1)?,
         definition: DefinitionHash::from_bytes(row.get(2).map_err(read_error)?),
-        origin,
+        origin: origin(row, 3, id)?,
         status: status_of(status)
             .ok_or_else(|| corrupt(format!("execution {id} has the status {status}")))?,
         started_at: timestamp(row.get(5).map_err(read_error)?)?,
@@ -213,6 +264,12 @@ fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
         error: row.get(7).map_err(read_error)?,
         events: row.get(8).map_err(read_error)?,
     })
+}
+
+fn origin(row: &Row<'_>, column: usize, id: ExecutionId) -> Result<Origin, Error> {
+    let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
+    serde_json::from_str(text)
+        .map_err(|error| corrupt(format!("the origin of execution {id} cannot be read: {error}")))
 }
 
 fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {

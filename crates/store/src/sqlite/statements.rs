@@ -10,6 +10,7 @@ pub(super) struct Statements<'connection> {
     pub(super) count_definition: Statement<'connection>,
     pub(super) take_key: Statement<'connection>,
     pub(super) find_key: Statement<'connection>,
+    pub(super) new_start: Statement<'connection>,
     pub(super) new_execution: Statement<'connection>,
     pub(super) new_events: Statement<'connection>,
     pub(super) put_watermark: Statement<'connection>,
@@ -33,11 +34,13 @@ impl<'connection> Statements<'connection> {
                 "INSERT INTO keys (automation, key, execution) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
             )?,
             find_key: connection.prepare("SELECT execution FROM keys WHERE automation = ?1 AND key = ?2")?,
+            new_start: connection
+                .prepare("INSERT INTO starts (execution, body, raw) VALUES (?1, ?2, ?3)")?,
             new_execution: connection.prepare(
                 "INSERT INTO executions \
                    (id, automation, definition, origin, status, shelf, started_ns, finished_ns, error, events, \
-                    logs) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT DO NOTHING",
+                    logs, start) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
             )?,
             new_events: connection
                 .prepare("INSERT INTO events (execution, first, body) VALUES (?1, ?2, ?3)")?,

@@ -22,7 +22,35 @@ pub(super) struct ToStore<I>(pub(super) I);
 /// An event that was stored.
 pub(super) struct Stored(pub(super) Event);
 
-struct One<'event>(&'event Event);
+/// One of them.
+pub(super) struct One<'event>(pub(super) &'event Event);
+
+/// A time: nanoseconds since the epoch, or as text where these are beyond what SQLite's integers hold.
+pub(super) struct At(pub(super) Timestamp);
+
+impl Serialize for At {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match nanoseconds(self.0) {
+            Some(at) => at.serialize(serializer),
+            None => self.0.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(i64),
+            Text(Timestamp),
+        }
+        match Either::deserialize(deserializer)? {
+            Either::Number(at) => Timestamp::from_nanosecond(at.into()).map(Self).map_err(D::Error::custom),
+            Either::Text(at) => Ok(Self(at)),
+        }
+    }
+}
 
 impl<'event, I: Iterator<Item = &'event Event> + Clone> Serialize for ToStore<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -89,7 +117,7 @@ impl<'de> Visitor<'de> for OneVisitor {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::action::{ActionError, ErrorKind};
     use proptest::prelude::*;
 
@@ -104,12 +132,12 @@ mod tests {
         stored.into_iter().map(|Stored(event)| event).collect()
     }
 
-    fn time() -> impl Strategy<Value = Timestamp> {
+    pub(in super::super) fn time() -> impl Strategy<Value = Timestamp> {
         (Timestamp::MIN.as_nanosecond()..=Timestamp::MAX.as_nanosecond())
             .prop_map(|at| Timestamp::from_nanosecond(at).expect("it is in range"))
     }
 
-    fn value() -> impl Strategy<Value = Value> {
+    pub(in super::super) fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
@@ -126,7 +154,7 @@ mod tests {
         })
     }
 
-    fn event() -> impl Strategy<Value = Event> {
+    pub(in super::super) fn event() -> impl Strategy<Value = Event> {
         let error = || ActionError::new(ErrorKind::Failed, "no");
         prop_oneof![
             (time(), "[a-z]{1,5}(\\[[0-9]\\])?", any::<u64>(), value()).prop_map(
@@ -139,6 +167,10 @@ mod tests {
             time().prop_map(move |at| Event::Finished { at, outcome: Outcome::Failed { error: error() } }),
             (time(), any::<u64>()).prop_map(|(at, took_us)| {
                 Event::StepFinished { at, step: "a".to_owned(), took_us, outcome: StepOutcome::Skipped }
+            }),
+            (time(), proptest::option::of(value())).prop_map(move |(at, handled)| {
+                let outcome = StepOutcome::Failed { error: error(), handled };
+                Event::StepFinished { at, step: "a".to_owned(), took_us: 1, outcome }
             }),
             (time(), "[a-z]{1,5}").prop_map(|(at, step)| Event::StepStarted { at, step, attempt: 1 }),
             time().prop_map(|at| Event::Resumed { at }),

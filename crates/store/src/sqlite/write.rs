@@ -126,6 +126,8 @@ fn accept_one(
     let definition = row.definition.as_bytes();
     let NewRow { origin, shelf, started_ns, finished_ns, error, count, .. } = row;
     let (status, lines) = (status_code(row.status), row.lines.as_ref().map_or(0, |(count, _)| *count));
+    statements.new_start.execute(params![id, row.body, row.raw.as_deref()])?;
+    let start = connection.last_insert_rowid();
     let values = params![
         id,
         automation,
@@ -137,12 +139,12 @@ fn accept_one(
         finished_ns,
         error,
         count,
-        lines
+        lines,
+        start
     ];
     if statements.new_execution.execute(values)? == 0 {
         return Err(Fault::Undo(Error::Exists(row.id)));
     }
-    statements.new_events.execute(params![id, 0, row.body])?;
     blobs::note(connection, row.id, 0, &row.apart)?;
     if let Some((count, lines)) = &row.lines {
         statements.new_logs.execute(params![id, count, lines])?;

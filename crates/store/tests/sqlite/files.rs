@@ -67,7 +67,7 @@ async fn a_weakened_promise_is_told() {
     let info = store.info().await.expect("it is read");
     assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
     assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
-    assert!(info.bytes > 0 && info.schema == 8 && info.location.ends_with("cogwork.db"), "{info:?}");
+    assert!(info.bytes > 0 && info.schema == 9 && info.location.ends_with("cogwork.db"), "{info:?}");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn tables_of_a_later_release_are_refused() {
     drop(connection);
     for refused in [SqliteStore::open(&file, Options::default()), SqliteStore::open_read_only(&file)] {
         let error = refused.expect_err("it is refused");
-        assert!(matches!(error, Error::NewerSchema { found: 99, known: 8, .. }), "{error}");
+        assert!(matches!(error, Error::NewerSchema { found: 99, known: 9, .. }), "{error}");
     }
 }
 
@@ -137,10 +137,29 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
         let sql = format!("SELECT count(*) FROM {table}");
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).expect("it is counted")
     };
-    assert_eq!((left("executions"), left("events"), left("logs"), left("remains")), (1, 1, 0, 0));
+    let tables = ["executions", "starts", "events", "logs", "remains"];
+    assert_eq!(tables.map(left), [1, 1, 0, 0, 0]);
     let uses: i64 =
         connection.query_row("SELECT executions FROM definitions", [], |row| row.get(0)).expect("it is read");
     assert_eq!(uses, 1);
+}
+
+#[tokio::test]
+async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    prepare(&store).await;
+    store.accept(&accept(1, 10)).await.expect("it is accepted");
+    drop(store);
+    // Its number is given anew once the row that had it is gone.
+    let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
+    let remains = "INSERT INTO remains (execution, start) SELECT ?1, start FROM executions";
+    assert_eq!(connection.execute(remains, [id(2).as_bytes()]), Ok(1));
+    drop(connection);
+    let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
+    store.tidy().await.expect("it is tidied");
+    let events = store.events(id(1)).await.expect("they are read").expect("it is there");
+    assert_eq!(events.len(), 1);
 }
 
 #[tokio::test]
@@ -163,13 +182,20 @@ async fn a_damaged_history_is_told_and_not_read_around() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
     prepare(&store).await;
-    for number in [1, 2] {
+    for number in 1..=5 {
         store.accept(&accept(number, 10)).await.expect("it is accepted");
         store.append(&step(number, 1, 10)).await.expect("it is appended");
         store.append(&step(number, 2, 10)).await.expect("it is appended");
     }
     drop(store);
     let connection = Connection::open(directory.path().join("cogwork.db")).expect("it opens");
+    for (number, damage) in [
+        (3, "DELETE FROM starts WHERE execution = ?1"),
+        (4, "UPDATE starts SET body = '[]' WHERE execution = ?1"),
+        (5, "UPDATE executions SET start = 1 WHERE id = ?1"),
+    ] {
+        connection.execute(damage, [id(number).as_bytes()]).expect("it is changed");
+    }
     connection
         .execute("DELETE FROM events WHERE execution = ?1 AND first = 1", [id(1).as_bytes()])
         .expect("it goes");
@@ -178,7 +204,7 @@ async fn a_damaged_history_is_told_and_not_read_around() {
         .expect("it is changed");
     drop(connection);
     let store = SqliteStore::open(directory.path(), relaxed()).expect("it opens");
-    for number in [1, 2] {
+    for number in 1..=5 {
         let found = store.events(id(number)).await;
         assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
     }

@@ -74,6 +74,11 @@ impl Cutter {
         Self { folder, threshold: threshold.max(1), turns: Semaphore::new(WRITERS) }
     }
 
+    /// How many bytes a value has at least that is cut out.
+    pub(super) fn threshold(&self) -> usize {
+        self.threshold
+    }
+
     /// Moves the large values of this work into blobs, and the files that it names to their places. All of them are on disk
     /// when it returns.
     ///
