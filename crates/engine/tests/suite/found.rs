@@ -177,6 +177,12 @@ async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>
     standing.pauses.into_iter().map(|pause| pause.until).collect()
 }
 
+/// When the store says that each of its pauses is over.
+async fn woken_at(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
+    let waits = engine.store().waits(id).await.expect("they are read");
+    waits.into_iter().map(|wait| wait.until).collect()
+}
+
 #[tokio::test]
 async fn the_time_limit_of_a_second_try_goes_on_over_a_restart() {
     let mut peer = Peer::new().await;
@@ -227,22 +233,32 @@ async fn a_pause_that_a_failed_try_left_is_not_that_of_the_next_one() {
 #[tokio::test]
 async fn what_paused_beside_a_failure_pauses_no_more_while_the_end_does() {
     let mut peer = Peer::new().await;
-    let both = format!("  - {{id: both, parallel: {{a: [{{wait: 10m}}], b: [{}]}}}}\n", asks("b", &peer));
-    let project = Project::with(&format!("onError:\n  - {{id: closing, wait: 1h}}\n{}", manual(&both)));
+    let b = asks("b", &peer);
+    // Inside of a step, which ends what pauses in it when it fails, and in the list of the whole, where nobody else does.
+    for both in [
+        format!("  - {{id: both, parallel: {{a: [{{wait: 10m}}], b: [{b}]}}}}\n"),
+        format!("  - {{id: a, wait: 10m, needs: []}}\n  - {}\n", b.replacen('{', "{needs: [], ", 1)),
+    ] {
+        pauses_no_more_while_the_end_does(&both, &mut peer).await;
+    }
+}
+
+async fn pauses_no_more_while_the_end_does(both: &str, peer: &mut Peer) {
+    let project = Project::with(&format!("onError:\n  - {{id: closing, wait: 4m}}\n{}", manual(both)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(400, "no").await;
     rests(&engine).await;
     let now = engine.clock().now();
-    let (due, cut_off) = (now + Duration::from_secs(3600), now + Duration::from_secs(600));
+    let due = now + Duration::from_secs(240);
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
-    assert!(!project.clock.sleeping_until().contains(&cut_off), "nothing wakes it before");
+    assert_eq!(woken_at(&engine, id).await, [Some(due)], "nothing else wakes it");
     crash(engine).await;
     let engine = project.start().await;
     rests(&engine).await;
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
-    assert!(!project.clock.sleeping_until().contains(&cut_off), "nothing wakes it before");
-    project.clock.advance(Duration::from_secs(3600));
+    assert_eq!(woken_at(&engine, id).await, [Some(due)], "nothing else wakes it");
+    project.clock.advance(Duration::from_secs(240));
     assert!(end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
