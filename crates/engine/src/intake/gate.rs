@@ -183,7 +183,7 @@ impl Drop for Place {
         if let Some(waits) = self.waits.take() {
             if self.run.progress.receiver_count() > 0 {
                 // Whoever waits for it goes on waiting, on the channel that it will have when it goes on.
-                self.run.progress.send_modify(|progress| progress.rests = true);
+                self.run.progressed(|progress| progress.rests = true);
                 state.awaited.insert(id, self.run.progress.clone());
             }
             drop(state);

@@ -112,7 +112,7 @@ impl Run {
     pub(super) async fn answer_of_code(&self, response: HttpResponse) -> Result<(), Exit> {
         self.journal.respond(response.clone());
         self.journal.commit().await?;
-        self.progress.send_modify(|progress| progress.response = Some(response));
+        self.progressed(|progress| progress.response = Some(response));
         Ok(())
     }
 

@@ -183,8 +183,16 @@ impl Run {
         }
         // What is known is kept; where the store is lost this fails again, which changes nothing.
         let _ = self.journal.commit().await;
-        self.progress.send_modify(|progress| progress.parked = true);
+        self.progressed(|progress| progress.parked = true);
         Carried::Left
+    }
+
+    /// Notes how far it has come. To wake those who wait costs something though nobody does; who comes later finds it noted.
+    pub(crate) fn progressed(&self, change: impl FnOnce(&mut Progress)) {
+        self.progress.send_if_modified(|progress| {
+            change(progress);
+            self.progress.receiver_count() > 0
+        });
     }
 
     async fn to_the_end(&self) -> Result<(), Exit> {
@@ -380,7 +388,7 @@ impl Run {
         let outcome = self.journal.hidden_outcome(outcome);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
-        self.progress.send_modify(|progress| progress.outcome = Some(outcome));
+        self.progressed(|progress| progress.outcome = Some(outcome));
         Ok(())
     }
 

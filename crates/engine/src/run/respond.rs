@@ -34,7 +34,7 @@ impl Run {
         let response = self.journal.hidden_response(response);
         self.journal.respond(response.clone());
         self.journal.commit().await?;
-        self.progress.send_modify(|progress| progress.response = Some(response));
+        self.progressed(|progress| progress.response = Some(response));
         Ok(Value::Null)
     }
 }

@@ -6,6 +6,7 @@
 
 mod body;
 mod guard;
+mod head;
 mod outgoing;
 mod refusal;
 mod scan;
@@ -26,12 +27,14 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::options::{Deadlines, Limits};
+use head::{HeadDeadline, HeadTimer};
 use slots::{Slot, Slots};
 use stream::Stream;
 
@@ -147,8 +150,7 @@ struct Shared<R> {
 
 fn http(limits: &Limits, deadlines: &Deadlines, on_half_close: HalfClose) -> http1::Builder {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .half_close(on_half_close == HalfClose::Finish)
+    http.half_close(on_half_close == HalfClose::Finish)
         .header_read_timeout(deadlines.keep_alive)
         .max_header_size(limits.target_bytes + limits.header_bytes + HEAD_SLACK)
         .max_buf_size(BUFFER.max(limits.target_bytes + limits.header_bytes + HEAD_SLACK));
@@ -157,7 +159,7 @@ fn http(limits: &Limits, deadlines: &Deadlines, on_half_close: HalfClose) -> htt
 
 /// Serves one connection to its end.
 async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer: SocketAddr, slot: Slot) {
-    let Deadlines { head, write_stall, linger, .. } = shared.deadlines;
+    let Deadlines { head: first, keep_alive, write_stall, linger, .. } = shared.deadlines;
     // An answer is one small write: waiting to fill a packet would only delay it.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot switch off delayed sending");
@@ -169,10 +171,12 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
         async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|_| Refusal::fault().into_response())) }
     });
     let io = TokioIo::new(Stream::new(stream, &seen, write_stall, linger));
-    let mut serving = pin!(shared.http.serve_connection(io, service));
-    let mut first_head = pin!(tokio::time::sleep(head));
+    let head = HeadDeadline::new();
+    let mut http = shared.http.clone();
+    let mut serving = pin!(http.timer(HeadTimer(head.clone())).serve_connection(io, service));
+    let mut look = pin!(tokio::time::sleep(first.min(keep_alive)));
     let mut closing = pin!(shared.closing.cancelled());
-    let (mut waits_for_head, mut open) = (true, true);
+    let mut open = true;
     loop {
         tokio::select! {
             biased;
@@ -182,13 +186,13 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
                 }
                 break;
             }
-            () = &mut first_head, if waits_for_head => {
-                if !seen.has_request() {
+            () = &mut look => match head.next_look(&seen, &shared.deadlines, Instant::now()) {
+                Some(next) => look.as_mut().reset(next),
+                None => {
                     tracing::debug!(%peer, "no request arrived in time");
                     break;
                 }
-                waits_for_head = false;
-            }
+            },
             () = &mut closing, if open => {
                 open = false;
                 serving.as_mut().graceful_shutdown();
