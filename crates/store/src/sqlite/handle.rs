@@ -20,6 +20,7 @@ use super::place::Place;
 use super::poison::Poison;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
+use super::readahead::Readahead;
 use super::settings::{self, Durability, Options};
 use super::writer::Writer;
 use super::{forget, polls, pool, read, schema, sendings, state, waits};
@@ -83,6 +84,7 @@ impl SqliteStore {
             connection,
             receiver,
             checkpointer,
+            readahead: Readahead::new(&place.file),
             poison: poison.clone(),
             counters: counters.clone(),
             folder: folder.clone(),

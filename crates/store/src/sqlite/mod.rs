@@ -26,6 +26,7 @@ mod writer;
 mod checkpoint;
 mod counters;
 mod poison;
+mod readahead;
 
 mod list;
 mod polls;

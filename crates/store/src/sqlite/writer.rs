@@ -22,6 +22,7 @@ use super::gauge::{Gauge, Since};
 use super::place::Lock;
 use super::poison::Poison;
 use super::queue::{Receiver, Write};
+use super::readahead::Readahead;
 use super::statements::Statements;
 use super::trouble::{self, Kind, kind};
 use super::write::{self, Fault, Uses};
@@ -42,6 +43,7 @@ pub(super) struct Writer {
     pub(super) connection: Connection,
     pub(super) receiver: Receiver,
     pub(super) checkpointer: Checkpointer,
+    pub(super) readahead: Readahead,
     pub(super) poison: Poison,
     pub(super) counters: Counters,
     pub(super) folder: Arc<Folder>,
@@ -83,6 +85,7 @@ impl Writer {
                     uses: Uses::new(),
                     checkpointer: &self.checkpointer,
                     schedule: Schedule::new(),
+                    readahead: &mut self.readahead,
                     pages,
                     poison: &self.poison,
                     counters: &self.counters,
@@ -128,6 +131,7 @@ struct Session<'writer> {
     uses: Uses,
     checkpointer: &'writer Checkpointer,
     schedule: Schedule,
+    readahead: &'writer mut Readahead,
     pages: Arc<AtomicU32>,
     poison: &'writer Poison,
     counters: &'writer Counters,
@@ -146,6 +150,7 @@ impl Session<'_> {
             #[cfg(any(test, feature = "failpoints"))]
             self.failpoints.wait_until_released();
             while !writes.is_empty() {
+                self.readahead.before_commit(self.pages.load(Ordering::Relaxed));
                 let results = self.commit(&writes[..batch_length(&writes)]);
                 for (write, result) in writes.drain(..results.len()).zip(results) {
                     // Whoever waits no longer does not need the answer.
