@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{AutomationId, Trigger, WebhookTrigger};
-use model::payload::{HeaderText, HttpResponse, Payload, WebhookPayload};
-use model::value::{Map, Value};
+use model::payload::{HttpResponse, Payload, WebhookPayload};
 use serde::Serialize;
 use tokio::sync::watch;
 use trigger::Rejection;
@@ -319,7 +318,7 @@ impl Engine {
         let refused = judged.as_ref().err().map(|rejection| rejection.code);
         // Only now: whoever judged it has read the secrets that have to stay out of it.
         let kept = self.keep_capture(mounted, request, (None, refused));
-        kept.then(|| judged.map(|told| told.unwrap_or_else(|| answer(webhook))))
+        kept.then(|| judged.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
     }
 
     /// Keeps a request that starts nothing in any case, where somebody listens.
@@ -346,24 +345,6 @@ impl Engine {
         let payload = without_credentials(payload, &services.settings.redactor);
         services.listeners.put(&mounted.deployed.automation.id, &*services.clock, what, payload)
     }
-}
-
-/// The static answer, or what a sender is told while somebody listens.
-fn answer(webhook: &WebhookTrigger) -> HttpResponse {
-    let told = || HttpResponse::json(200, &Value::from(Map::from_iter([("captured", true)])));
-    let Some(fixed) = &webhook.respond else { return told() };
-    let mut answer = match &fixed.body {
-        Some(body) => {
-            let kind =
-                fixed.content_type.clone().map_or("text/plain; charset=utf-8".into(), HeaderText::from);
-            HttpResponse::new(fixed.status, kind, body.clone())
-        }
-        None => HttpResponse { status: fixed.status, ..told() },
-    };
-    answer
-        .headers
-        .extend(fixed.headers.iter().map(|(name, value)| (name.clone().into(), value.clone().into())));
-    trigger::response::sealed(answer)
 }
 
 impl Services {

@@ -52,11 +52,25 @@ pub fn started(id: &ExecutionId) -> HttpResponse {
 /// A static answer. Without a body it is its status with the execution's id, as [`started`]; 204, 205 and 304 have none.
 #[must_use]
 pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
+    finish(as_written(fixed, || execution_id(id)), id)
+}
+
+/// What a sender is told whose request is kept for whoever listens and starts nothing: the trigger's static answer if it
+/// has one, else that it was captured.
+#[must_use]
+pub fn captured(trigger: &WebhookTrigger) -> HttpResponse {
+    let told = || Value::from(Map::from_iter([("captured", true)]));
+    let written = trigger.respond.as_ref().map(|fixed| as_written(fixed, told));
+    sealed(written.unwrap_or_else(|| HttpResponse::json(200, &told())))
+}
+
+/// A static answer; JSON of another value is its body where it has none.
+fn as_written(fixed: &StaticResponse, otherwise: impl FnOnce() -> Value) -> HttpResponse {
     let (content_type, body) = match &fixed.body {
         Some(body) => {
             (fixed.content_type.clone().map_or(TEXT.into(), HeaderText::from), Data::from(body.clone()))
         }
-        None => (JSON.into(), execution_id(id).to_json().into()),
+        None => (JSON.into(), otherwise().to_json().into()),
     };
     let mut response = HttpResponse::new(fixed.status, content_type, body);
     for (name, value) in &fixed.headers {
@@ -64,7 +78,7 @@ pub fn stated(fixed: &StaticResponse, id: &ExecutionId) -> HttpResponse {
             response = response.with_header(name.clone(), value.clone());
         }
     }
-    finish(response, id)
+    response
 }
 
 /// The answer to a synchronous start: the result of the last step. A text is `text/plain`, a file its bytes with its
