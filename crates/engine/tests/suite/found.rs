@@ -1,5 +1,7 @@
 //! Faults that seeds of the simulation found, each by its rule.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::{Engine, Notice, Start};
@@ -8,8 +10,10 @@ use model::execution::Origin;
 use model::payload::Payload;
 use model::value::Map;
 use model::{Event, ExecutionId};
+use store::Store;
 
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
+use crate::watched::Watched;
 
 async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
     soon(async {
@@ -358,5 +362,30 @@ async fn a_time_limit_that_a_pause_puts_off_is_not_looked_at_at_every_moment() {
     project.clock.advance_to(due);
     asked.answer(200, "1").await;
     assert!(!end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_an_execution_that_is_on_its_way_does_not_read_its_log_again_and_again() {
+    let project = Project::with(&manual("  - wait: 1h\n"));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    let id = start_and_rest(&engine, "{}").await;
+    store.shut();
+    project.clock.advance(Duration::from_secs(3600));
+    store.held(1).await;
+    // It is neither at rest nor in memory, as long as the store takes its time.
+    let before = store.reads.load(Ordering::SeqCst);
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.wait(id).await }
+    });
+    for _ in 0..20 {
+        store.events(id).await.expect("the store reads").expect("it is known");
+    }
+    let reads = store.reads.load(Ordering::SeqCst) - before - 20;
+    assert!(reads <= 2, "{reads} times while nothing happened");
+    store.gate.add_permits(1 << 10);
+    soon(waiting).await.expect("no panic").expect("it ends");
     stop(engine).await;
 }

@@ -21,6 +21,8 @@ pub(crate) struct Watched {
     inner: Arc<dyn Store>,
     accepts: AtomicU64,
     appends: AtomicU64,
+    /// How often the log of an execution was read.
+    pub(crate) reads: AtomicU64,
     pub(crate) waiting: AtomicU64,
     pub(crate) fail: AtomicU64,
     /// How many writes find no room.
@@ -32,7 +34,16 @@ impl Watched {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
         let zero = || AtomicU64::new(0);
         let gate = Semaphore::new(1 << 20);
-        Self { inner, accepts: zero(), appends: zero(), waiting: zero(), fail: zero(), full: zero(), gate }
+        Self {
+            inner,
+            accepts: zero(),
+            appends: zero(),
+            reads: zero(),
+            waiting: zero(),
+            fail: zero(),
+            full: zero(),
+            gate,
+        }
     }
 
     /// How often executions were accepted, and how often something was added to one.
@@ -89,6 +100,7 @@ impl Store for Watched {
         self.inner.append(append).await
     }
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
         self.inner.events(id).await
     }
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
