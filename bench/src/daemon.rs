@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use store::{SqliteStore, Store as _};
+use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
 
 use crate::Error;
 use crate::driver::{Connection, request};
@@ -97,6 +97,15 @@ impl Daemon {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    /// A page of its executions, the newest first.
+    pub(crate) async fn executions(
+        &self,
+        filter: &ExecutionFilter,
+        page: Page,
+    ) -> Result<Vec<ExecutionRow>, Error> {
+        Ok(self.store.executions(filter, page).await?)
     }
 
     /// How many bytes its store takes on disk.

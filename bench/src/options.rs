@@ -14,13 +14,13 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
              [--json FILE]
 
   --only NAME    one group of measurements; may be given again
-                 (acks, synchronous, gets, steps, code, peers, start, reload, history, backlog, loading,
-                 memory); `memory` takes ten minutes, and is measured only where it is named
+                 (acks, synchronous, gets, steps, code, peers, start, reload, schedules, history, backlog,
+                 loading, memory); `memory` takes ten minutes, and is measured only where it is named
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
   --executions N how many there are in the stores of history and backlog (200,000)
   --seconds N    how long each measurement takes (3)
-  --quick        one second each, 20 for `memory`, and no project of 10,000 automations
+  --quick        one second each, 20 for `memory`, and no project of 10,000 automations or schedules
   --peers NAMES  other engines for the group `peers`, with commas between them, which
                  `make bench PEERS=…` installs (node-red, n8n)
   --json FILE    writes the figures there, too";

@@ -39,21 +39,21 @@ pub(crate) enum Peer {
 pub(crate) enum Workload {
     /// A webhook that is answered at once, with one step behind it.
     Asynchronous,
-    /// A webhook that is answered after three trivial steps.
-    ThreeSteps,
-    /// A webhook that is answered after forty steps of code, each of which computes `fib(10)`.
-    FortyFibs,
+    /// A webhook that is answered after so many trivial steps.
+    Steps(usize),
+    /// A webhook that is answered after so many steps of code, each of which computes `fib(10)`.
+    Fibs(usize),
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 3] = [Self::Asynchronous, Self::ThreeSteps, Self::FortyFibs];
+    pub(crate) const ALL: [Self; 4] = [Self::Asynchronous, Self::Steps(3), Self::Steps(40), Self::Fibs(40)];
 
     /// What its rows are called.
-    pub(crate) fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> String {
         match self {
-            Self::Asynchronous => "asynchronous acks",
-            Self::ThreeSteps => "synchronous, 3 steps",
-            Self::FortyFibs => "40 code steps, `fib(10)` each",
+            Self::Asynchronous => "asynchronous acks".to_owned(),
+            Self::Steps(count) => format!("synchronous, {count} steps"),
+            Self::Fibs(count) => format!("{count} code steps, `fib(10)` each"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -73,6 +74,14 @@ steps:
       order: ${{ trigger.results.body.data.orderId }}
 "
     .to_owned()
+}
+
+/// A schedule that is due again and again after so long, with one pure step.
+pub(crate) fn scheduled(distance: Duration) -> String {
+    format!(
+        "trigger:\n  schedule: {{every: {}s}}\nsteps:\n  - set:\n      due: ${{{{ trigger.results.scheduledAt }}}}\n",
+        distance.as_secs()
+    )
 }
 
 /// A webhook that is answered with the result of this many pure steps.

@@ -9,6 +9,7 @@ mod machine;
 mod memory;
 mod peers;
 mod requests;
+mod schedules;
 mod size;
 mod steps;
 
@@ -22,7 +23,7 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 12] = [
+pub(crate) const GROUPS: [&str; 13] = [
     "acks",
     "synchronous",
     "gets",
@@ -31,6 +32,7 @@ pub(crate) const GROUPS: [&str; 12] = [
     "peers",
     "start",
     "reload",
+    "schedules",
     "history",
     "backlog",
     "loading",
@@ -76,6 +78,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "peers" => peers::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,
             "reload" => size::reload(terms, report).await?,
+            "schedules" => schedules::measure(terms, report).await?,
             "history" => large::history(terms, report).await?,
             "backlog" => large::backlog(terms, report).await?,
             "loading" => loading::measure(terms, report)?,

@@ -19,8 +19,8 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
                 let opponents = [Opponent::Peer(peer, workload)];
                 let automation = match workload {
                     Workload::Asynchronous => project::asynchronous(),
-                    Workload::ThreeSteps => project::synchronous(3),
-                    Workload::FortyFibs => project::fibs(40),
+                    Workload::Steps(count) => project::synchronous(count),
+                    Workload::Fibs(count) => project::fibs(count),
                 };
                 let outcome = hold_against(terms, &opponents, &automation, connections).await?;
                 let (ours, theirs) = (outcome.daemon(), outcome.baseline(0));
@@ -28,7 +28,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
                 let rates = (ours.rate(What::Answered), theirs.rate(What::Answered));
                 let ratio = outcome.ratio(0, What::Answered);
                 let row = Row::new("peers", name.clone(), rates.0, Unit::PerSecond);
-                let target = (workload == Workload::FortyFibs).then_some(Target::Ratio(1.0));
+                let target = matches!(workload, Workload::Fibs(_)).then_some(Target::Ratio(1.0));
                 report.add(row.beside(peer.name(), rates.1, ratio).target(target));
                 if connections == 1 {
                     let times = (ours.percentile_us(0.5), theirs.percentile_us(0.5));

@@ -40,8 +40,8 @@ fn n8n(place: &Place) -> Command {
 fn workflow(workload: Workload) -> Value {
     let (count, answer) = match workload {
         Workload::Asynchronous => (1, "onReceived"),
-        Workload::ThreeSteps => (3, "lastNode"),
-        Workload::FortyFibs => (40, "lastNode"),
+        Workload::Steps(count) => (count, "lastNode"),
+        Workload::Fibs(count) => (count, "lastNode"),
     };
     let name = |number: usize| format!("step{number}");
     let mut nodes = vec![json!({
@@ -70,8 +70,8 @@ fn workflow(workload: Workload) -> Value {
 fn node(workload: Workload) -> (&'static str, f64, Value) {
     let (field, kind, value) = match workload {
         Workload::Asynchronous => ("order", "string", "={{ $json.body.orderId }}"),
-        Workload::ThreeSteps => ("total", "number", "={{ ($json.total ?? 0) + 1 }}"),
-        Workload::FortyFibs => {
+        Workload::Steps(_) => ("total", "number", "={{ ($json.total ?? 0) + 1 }}"),
+        Workload::Fibs(_) => {
             let code = format!("{FIB}\nreturn [{{ json: {{ value: fib(10) }} }}];");
             return ("n8n-nodes-base.code", 2.0, json!({"jsCode": code}));
         }

@@ -28,8 +28,8 @@ pub(super) fn prepare(place: &Place, workload: Workload) -> Result<Command, Erro
 fn flows(workload: Workload) -> Value {
     let (count, code) = match workload {
         Workload::Asynchronous => (1, "msg.order = msg.payload.orderId;\nreturn msg;".to_owned()),
-        Workload::ThreeSteps => (3, "msg.total = (msg.total ?? 0) + 1;\nreturn msg;".to_owned()),
-        Workload::FortyFibs => (40, format!("{FIB}\nmsg.payload = {{ value: fib(10) }};\nreturn msg;")),
+        Workload::Steps(count) => (count, "msg.total = (msg.total ?? 0) + 1;\nreturn msg;".to_owned()),
+        Workload::Fibs(count) => (count, format!("{FIB}\nmsg.payload = {{ value: fib(10) }};\nreturn msg;")),
     };
     let name = |number: usize| format!("step{number}");
     // An answer that comes at once stands beside the steps, any other behind them.

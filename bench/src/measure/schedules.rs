@@ -1,0 +1,115 @@
+//! Many schedules that are due at the same instant: how late each is accepted, and how late the last has ended.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use model::Origin;
+use store::{ExecutionFilter, ExecutionRow, Page};
+
+use super::Terms;
+use crate::Error;
+use crate::daemon::Daemon;
+use crate::project::{self, Project, numbered_id};
+use crate::report::{Report, Row, Target, Unit};
+use crate::statistics::median;
+
+/// How many there are, and how many where it has to be quick.
+const SCHEDULES: usize = 10_000;
+const QUICK: usize = 1000;
+/// How many instants are looked at, and how far they lie apart.
+const INSTANTS: usize = 3;
+const DISTANCE: Duration = Duration::from_secs(10);
+/// How much of the distance has to be left when the daemon is ready, so that the first instant finds it at rest.
+const REST: Duration = Duration::from_secs(3);
+/// How many of them are read at one time.
+const PAGE: u32 = 1000;
+/// The milliseconds that an instant may be late, as the manual promises.
+const MOST_MS: f64 = 1000.0;
+
+/// Measures how late they are.
+pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
+    let count = if terms.options.quick { QUICK } else { SCHEDULES };
+    let project = Project::new()?;
+    for number in 0..count {
+        project.put(&numbered_id(number), &project::scheduled(DISTANCE))?;
+    }
+    let daemon = Daemon::start(terms.processors, &project).await?;
+    let first = next_instant(now() + REST);
+    let last = first + DISTANCE * u32::try_from(INSTANTS - 1).unwrap_or_default();
+    // Whatever is not there shortly before the next instant is missed.
+    let until = last + DISTANCE - REST;
+    let left = until.duration_since(now());
+    tokio::time::sleep(left.try_into().unwrap_or_default()).await;
+    let rows = rows(&daemon, first).await?;
+    daemon.stop().await?;
+
+    let mut late: HashMap<Timestamp, Vec<f64>> = HashMap::new();
+    let mut ended = 0.0_f64;
+    for row in rows {
+        let Origin::Schedule { instant } = row.origin else { continue };
+        if instant < first || instant > last {
+            continue;
+        }
+        late.entry(instant).or_default().push(milliseconds(row.started_at.duration_since(instant)));
+        let end = row.finished_at.ok_or_else(|| Error::Server(format!("{} has not ended", row.id)))?;
+        ended = ended.max(milliseconds(end.duration_since(instant)));
+    }
+    if late.len() != INSTANTS || late.values().any(|times| times.len() != count) {
+        let found: Vec<usize> = late.values().map(Vec::len).collect();
+        return Err(Error::Server(format!(
+            "of {count} schedules at {INSTANTS} instants {found:?} were accepted"
+        )));
+    }
+    let times: Vec<f64> = late.into_values().flatten().collect();
+    let last = times.iter().copied().fold(0.0, f64::max);
+    for (what, value, most) in [
+        ("accepted, the median", median(times), None),
+        ("accepted, the last", last, Some(Target::AtMost(MOST_MS))),
+        ("ended, the last", ended, None),
+    ] {
+        let name = format!("{count} schedules due at one instant: {what}, late by");
+        report.add(Row::new("schedules", name, value, Unit::Milliseconds).target(most));
+    }
+    Ok(())
+}
+
+/// The first instant after this one at which all of them are due.
+fn next_instant(after: Timestamp) -> Timestamp {
+    let distance = i64::try_from(DISTANCE.as_secs()).unwrap_or(1);
+    let second = (after.as_second() / distance + 1) * distance;
+    Timestamp::from_second(second).unwrap_or(Timestamp::MAX)
+}
+
+/// All executions that were accepted since then.
+async fn rows(daemon: &Daemon, since: Timestamp) -> Result<Vec<ExecutionRow>, Error> {
+    let filter = ExecutionFilter { since: Some(since), ..ExecutionFilter::default() };
+    let (mut rows, mut before) = (Vec::new(), None);
+    loop {
+        let page = daemon.executions(&filter, Page { before, limit: PAGE }).await?;
+        let Some(last) = page.last() else { return Ok(rows) };
+        before = Some(last.id);
+        rows.extend(page);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the daemon's schedules go by the clock of the machine")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+fn milliseconds(time: SignedDuration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instants_of_schedules_are_counted_from_the_epoch() {
+        let at = |second| Timestamp::from_second(second).expect("an instant");
+        assert_eq!(next_instant(at(1_000_001)), at(1_000_010));
+        assert_eq!(next_instant(at(1_000_010)), at(1_000_020));
+    }
+}
