@@ -1,7 +1,7 @@
 //! A store that a test looks at, holds up and lets fail.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -28,12 +28,16 @@ pub(crate) struct Watched {
     /// How many writes find no room.
     pub(crate) full: AtomicU64,
     pub(crate) gate: Semaphore,
+    /// As `gate`, for the reads of logs.
+    pub(crate) reading: Semaphore,
+    /// An execution that is not found.
+    pub(crate) hidden: Mutex<Option<ExecutionId>>,
 }
 
 impl Watched {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
         let zero = || AtomicU64::new(0);
-        let gate = Semaphore::new(1 << 20);
+        let (gate, reading) = (Semaphore::new(1 << 20), Semaphore::new(1 << 20));
         Self {
             inner,
             accepts: zero(),
@@ -43,6 +47,8 @@ impl Watched {
             fail: zero(),
             full: zero(),
             gate,
+            reading,
+            hidden: Mutex::new(None),
         }
     }
 
@@ -101,6 +107,10 @@ impl Store for Watched {
     }
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        self.reading.acquire().await.expect("the gate stays").forget();
+        if *self.hidden.lock().expect("nobody panicked") == Some(id) {
+            return Ok(None);
+        }
         self.inner.events(id).await
     }
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {

@@ -1,60 +1,12 @@
-//! Faults that seeds of the simulation found, each by its rule.
+//! Pauses, time limits and tries, and what is left of them.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::{Engine, Notice, Start};
-use jiff::Timestamp;
-use model::execution::Origin;
-use model::payload::Payload;
-use model::value::Map;
-use model::{Event, ExecutionId};
-use store::Store;
+use engine::Notice;
+use model::Event;
 
+use super::{asks, is_woken_at, pauses_until, rests, rests_for, woken_at};
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
-use crate::watched::Watched;
-
-async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
-    soon(async {
-        while engine.standing(id).await.expect("it is known").turn.is_none() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
-async fn rests(engine: &Engine) {
-    soon(async {
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn who_is_cancelled_while_it_waits_its_turn_gives_nobody_a_place() {
-    let mut peer = Peer::new().await;
-    let text = format!("concurrency: {{limit: 1}}\n{}", manual(&call("a", &peer.base, "/a")));
-    let project = Project::with(&text);
-    let engine = project.start().await;
-    let first = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
-    let second = start_with(&engine, "{}").await;
-    waits_its_turn(&engine, second).await;
-    let third = start_with(&engine, "{}").await;
-    waits_its_turn(&engine, third).await;
-    assert!(engine.cancel(second, "not needed").await.expect("it is asked"));
-    assert_eq!(end(&engine, second).await, "cancelled: not needed");
-    waits_its_turn(&engine, third).await;
-    assert!(peer.asked_already().is_none(), "the first still has the place");
-    held.answer(200, "1").await;
-    soon(engine.wait(first)).await.expect("it ends");
-    peer.asked().await.answer(200, "1").await;
-    soon(engine.wait(third)).await.expect("it ends");
-    stop(engine).await;
-}
 
 #[tokio::test]
 async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
@@ -170,23 +122,6 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
     }
 }
 
-/// A step that asks the peer, on one line.
-fn asks(id: &str, peer: &Peer) -> String {
-    format!("{{id: {id}, action: http.request, with: {{method: POST, url: \"{}/{id}\"}}}}", peer.base)
-}
-
-/// Until when each of its pauses lasts.
-async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
-    let standing = engine.standing(id).await.expect("it is known");
-    standing.pauses.into_iter().map(|pause| pause.until).collect()
-}
-
-/// When the store says that each of its pauses is over.
-async fn woken_at(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
-    let waits = engine.store().waits(id).await.expect("they are read");
-    waits.into_iter().map(|wait| wait.until).collect()
-}
-
 #[tokio::test]
 async fn the_time_limit_of_a_second_try_goes_on_over_a_restart() {
     let mut peer = Peer::new().await;
@@ -268,73 +203,6 @@ async fn pauses_no_more_while_the_end_does(both: &str, peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn who_had_a_place_before_a_crash_has_it_after_and_nobody_passes_by() {
-    let mut peer = Peer::new().await;
-    let project = Project::with(&format!(
-        "concurrency: {{limit: 1}}\n{}",
-        manual(&format!("  - {}\n", asks("a", &peer)))
-    ));
-    let engine = project.start().await;
-    let first = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
-    let second = start_with(&engine, "{}").await;
-    waits_its_turn(&engine, second).await;
-    crash(engine).await;
-    drop(held);
-    let engine = project.start().await;
-    let third = start_with(&engine, "{}").await;
-    for id in [first, second, third] {
-        let asked = peer.asked().await;
-        assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.a").as_str()));
-        assert!(peer.asked_already().is_none(), "there is one place");
-        asked.answer(200, "1").await;
-        soon(engine.wait(id)).await.expect("it ends");
-    }
-    stop(engine).await;
-}
-
-#[tokio::test]
-async fn who_has_a_place_and_hears_of_something_before_its_turn_after_a_crash_is_not_passed_by() {
-    let mut peer = Peer::new().await;
-    // Another Automation takes the only slot, so that those with the limit still wait in the line when the event comes.
-    let mut project =
-        Project::with(&manual(&format!("  - waitFor: {{event: first}}\n  - {}\n", asks("a", &peer))));
-    project.settings.limits.in_flight = 1;
-    let steps = manual(&format!("  - waitFor: {{event: go}}\n  - {}\n", asks("b", &peer)));
-    project.write("automations/limited.yaml", &format!("concurrency: {{limit: 1}}\n{steps}"));
-    let engine = project.start().await;
-    let other = start_and_rest(&engine, "{}").await;
-    let limited = model::AutomationId::parse("limited").expect("an id");
-    let start = async || {
-        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-        engine.run(&limited, start).await.expect("it starts")
-    };
-    let first = start().await;
-    soon(async {
-        while engine.status().resting < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    let second = start().await;
-    waits_its_turn(&engine, second).await;
-    engine.emit("first", model::Value::Null, None).await.expect("it is sent");
-    drop(peer.asked().await);
-    crash(engine).await;
-    let engine = project.start().await;
-    let asked = peer.asked().await;
-    assert_eq!(asked.line, "POST /a");
-    assert_eq!(engine.emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
-    asked.answer(200, "1").await;
-    soon(engine.wait(other)).await.expect("it ends");
-    let asked = peer.asked().await;
-    assert_eq!(asked.header("idempotency-key"), Some(format!("{first}.b").as_str()));
-    asked.answer(200, "1").await;
-    soon(engine.wait(first)).await.expect("it ends");
-    stop(engine).await;
-}
-
-#[tokio::test]
 async fn a_time_limit_that_a_pause_puts_off_is_not_looked_at_at_every_moment() {
     let mut peer = Peer::new().await;
     let (first, beside) = (asks("first", &peer), asks("beside", &peer));
@@ -366,26 +234,49 @@ async fn a_time_limit_that_a_pause_puts_off_is_not_looked_at_at_every_moment() {
 }
 
 #[tokio::test]
-async fn who_waits_for_an_execution_that_is_on_its_way_does_not_read_its_log_again_and_again() {
-    let project = Project::with(&manual("  - wait: 1h\n"));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+async fn what_paused_when_the_execution_was_cancelled_pauses_no_more_while_the_end_does() {
+    let end_of_it = "finally:\n  - wait: 4m\n  - wait: 3m\n";
+    let project = Project::with(&format!("{end_of_it}{}", manual("  - {id: a, wait: 10m}\n")));
+    let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
-    store.shut();
-    project.clock.advance(Duration::from_secs(3600));
-    store.held(1).await;
-    // It is neither at rest nor in memory, as long as the store takes its time.
-    let before = store.reads.load(Ordering::SeqCst);
-    let waiting = tokio::spawn({
-        let engine = engine.clone();
-        async move { engine.wait(id).await }
-    });
-    for _ in 0..20 {
-        store.events(id).await.expect("the store reads").expect("it is known");
-    }
-    let reads = store.reads.load(Ordering::SeqCst) - before - 20;
-    assert!(reads <= 2, "{reads} times while nothing happened");
-    store.gate.add_permits(1 << 10);
-    soon(waiting).await.expect("no panic").expect("it ends");
+    assert!(engine.cancel(id, "enough").await.expect("it is asked"));
+    rests_for(&engine, id, 240).await;
+    crash(engine).await;
+    let engine = project.start().await;
+    project.clock.advance(Duration::from_secs(240));
+    rests_for(&engine, id, 180).await;
+    project.clock.advance(Duration::from_secs(180));
+    assert_eq!(end(&engine, id).await, "cancelled: enough");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_paused_beside_a_stop_pauses_no_more_while_the_end_does() {
+    let mut peer = Peer::new().await;
+    let both = format!("{{parallel: {{a: [{{wait: 10m}}], b: [{}, {{stop: {{}}}}]}}}}", asks("b", &peer));
+    let project = Project::with(&format!("finally:\n  - wait: 4m\n{}", manual(&format!("  - {both}\n"))));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    rests_for(&engine, id, 240).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
+    let text = "  - {id: a, waitFor: {event: go}, timeout: 1m, retry: {max: 1, delay: 5m}}\n";
+    let project = Project::with(&manual(text));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    project.clock.advance(Duration::from_secs(60));
+    let due = engine.clock().now() + Duration::from_secs(300);
+    is_woken_at(&engine, id, due).await;
+    assert_eq!(pauses_until(&engine, id).await, [], "it waits for its next try");
+    crash(engine).await;
+    let engine = project.start().await;
+    project.clock.advance(Duration::from_secs(300));
+    rests_for(&engine, id, 60).await;
+    assert_eq!(engine.emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
+    assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }

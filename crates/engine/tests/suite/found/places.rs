@@ -1,0 +1,291 @@
+//! Places of `concurrency`, slots, and who waits for whom.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use engine::{Engine, Start};
+use jiff::SignedDuration;
+use model::ExecutionId;
+use model::execution::Origin;
+use model::payload::Payload;
+use model::value::Map;
+use store::Store;
+use tokio::sync::Semaphore;
+
+use super::{asks, waits_its_turn};
+use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
+use crate::watched::Watched;
+
+/// A project with one place, and what its only step asks.
+fn one_place(peer: &Peer) -> Project {
+    let steps = manual(&format!("  - {}\n", asks("a", peer)));
+    Project::with(&format!("concurrency: {{limit: 1}}\n{steps}"))
+}
+
+/// Lets each of these executions ask in its turn, and nobody beside it.
+async fn end_in_turn(engine: &Engine, peer: &mut Peer, ids: [ExecutionId; 2]) {
+    for id in ids {
+        let asked = peer.asked().await;
+        assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.a").as_str()));
+        assert!(peer.asked_already().is_none(), "there is one place");
+        asked.answer(200, "1").await;
+        soon(engine.wait(id)).await.expect("it ends");
+    }
+}
+
+#[tokio::test]
+async fn who_is_cancelled_while_it_waits_its_turn_gives_nobody_a_place() {
+    let mut peer = Peer::new().await;
+    let text = format!("concurrency: {{limit: 1}}\n{}", manual(&call("a", &peer.base, "/a")));
+    let project = Project::with(&text);
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    waits_its_turn(&engine, second).await;
+    let third = start_with(&engine, "{}").await;
+    waits_its_turn(&engine, third).await;
+    assert!(engine.cancel(second, "not needed").await.expect("it is asked"));
+    assert_eq!(end(&engine, second).await, "cancelled: not needed");
+    waits_its_turn(&engine, third).await;
+    assert!(peer.asked_already().is_none(), "the first still has the place");
+    held.answer(200, "1").await;
+    soon(engine.wait(first)).await.expect("it ends");
+    peer.asked().await.answer(200, "1").await;
+    soon(engine.wait(third)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_had_a_place_before_a_crash_has_it_after_and_nobody_passes_by() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&format!(
+        "concurrency: {{limit: 1}}\n{}",
+        manual(&format!("  - {}\n", asks("a", &peer)))
+    ));
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    waits_its_turn(&engine, second).await;
+    crash(engine).await;
+    drop(held);
+    let engine = project.start().await;
+    let third = start_with(&engine, "{}").await;
+    for id in [first, second, third] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.a").as_str()));
+        assert!(peer.asked_already().is_none(), "there is one place");
+        asked.answer(200, "1").await;
+        soon(engine.wait(id)).await.expect("it ends");
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_has_a_place_and_hears_of_something_before_its_turn_after_a_crash_is_not_passed_by() {
+    let mut peer = Peer::new().await;
+    // Another Automation takes the only slot, so that those with the limit still wait in the line when the event comes.
+    let mut project =
+        Project::with(&manual(&format!("  - waitFor: {{event: first}}\n  - {}\n", asks("a", &peer))));
+    project.settings.limits.in_flight = 1;
+    let steps = manual(&format!("  - waitFor: {{event: go}}\n  - {}\n", asks("b", &peer)));
+    project.write("automations/limited.yaml", &format!("concurrency: {{limit: 1}}\n{steps}"));
+    let engine = project.start().await;
+    let other = start_and_rest(&engine, "{}").await;
+    let limited = model::AutomationId::parse("limited").expect("an id");
+    let start = async || {
+        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+        engine.run(&limited, start).await.expect("it starts")
+    };
+    let first = start().await;
+    soon(async {
+        while engine.status().resting < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let second = start().await;
+    waits_its_turn(&engine, second).await;
+    engine.emit("first", model::Value::Null, None).await.expect("it is sent");
+    drop(peer.asked().await);
+    crash(engine).await;
+    let engine = project.start().await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.line, "POST /a");
+    assert_eq!(engine.emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
+    asked.answer(200, "1").await;
+    soon(engine.wait(other)).await.expect("it ends");
+    let asked = peer.asked().await;
+    assert_eq!(asked.header("idempotency-key"), Some(format!("{first}.b").as_str()));
+    asked.answer(200, "1").await;
+    soon(engine.wait(first)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_an_execution_that_is_on_its_way_does_not_read_its_log_again_and_again() {
+    let project = Project::with(&manual("  - wait: 1h\n"));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    let id = start_and_rest(&engine, "{}").await;
+    store.shut();
+    project.clock.advance(Duration::from_secs(3600));
+    store.held(1).await;
+    // It is neither at rest nor in memory, as long as the store takes its time.
+    let before = store.reads.load(Ordering::SeqCst);
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.wait(id).await }
+    });
+    for _ in 0..20 {
+        store.events(id).await.expect("the store reads").expect("it is known");
+    }
+    let reads = store.reads.load(Ordering::SeqCst) - before - 20;
+    assert!(reads <= 2, "{reads} times while nothing happened");
+    store.gate.add_permits(1 << 10);
+    soon(waiting).await.expect("no panic").expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn nobody_takes_a_place_before_those_of_the_process_before_have_come() {
+    let mut peer = Peer::new().await;
+    let project = one_place(&peer);
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    crash(engine).await;
+    drop(held);
+    let store = Arc::new(Watched::new(project.open_store()));
+    store.reading.forget_permits(Semaphore::MAX_PERMITS);
+    let engine = project.start_on(store.clone()).await;
+    soon(async {
+        while store.reads.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // The first is on its way, and nobody waits for a slot.
+    let second = start_with(&engine, "{}").await;
+    soon(async {
+        while engine.status().queued == 0 {
+            assert!(peer.asked_already().is_none(), "the place is the first one's");
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    store.reading.add_permits(1 << 10);
+    end_in_turn(&engine, &mut peer, [first, second]).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_goes_on_in_the_next_process_keeps_its_place_in_this_one() {
+    let mut peer = Peer::new().await;
+    let project = one_place(&peer);
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    let first = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    store.shut();
+    let second = tokio::spawn({
+        let engine = engine.clone();
+        async move { start_with(&engine, "{}").await }
+    });
+    store.held(1).await;
+    // What the first did is in doubt: it has not ended, and nobody knows more before the next start.
+    store.fail.store(1, Ordering::SeqCst);
+    asked.answer(200, "1").await;
+    soon(async {
+        while engine.status().accepting || engine.status().in_flight > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    store.fail.store(0, Ordering::SeqCst);
+    store.gate.add_permits(1 << 10);
+    let second = soon(second).await.expect("it is accepted");
+    waits_its_turn(&engine, second).await;
+    assert!(peer.asked_already().is_none(), "the place is the first one's");
+    crash(engine).await;
+    let engine = project.start().await;
+    end_in_turn(&engine, &mut peer, [first, second]).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn nobody_begins_in_a_process_that_has_lost_its_store() {
+    let mut peer = Peer::new().await;
+    let mut project = Project::with(&manual(&format!("  - {}\n", asks("a", &peer))));
+    project.settings.limits.in_flight = 1;
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    let first = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    assert_eq!(engine.status().queued, 1, "there is one slot");
+    store.fail.store(1, Ordering::SeqCst);
+    asked.answer(200, "1").await;
+    soon(async {
+        while engine.status().accepting || engine.status().in_flight > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // The slot is free, and whoever gives it away has had a turn.
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(engine.status().queued, 1, "what it did would leave nothing behind");
+    crash(engine).await;
+    let engine = project.start().await;
+    end_in_turn(&engine, &mut peer, [first, second]).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_cannot_be_read_back_holds_nobody_up() {
+    let mut peer = Peer::new().await;
+    let project = one_place(&peer);
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    drop(peer.asked().await);
+    crash(engine).await;
+    let store = Arc::new(Watched::new(project.open_store()));
+    *store.hidden.lock().expect("nobody panicked") = Some(first);
+    let engine = project.start_on(store.clone()).await;
+    let second = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    assert_eq!(asked.header("idempotency-key"), Some(format!("{second}.a").as_str()));
+    asked.answer(200, "1").await;
+    soon(engine.wait(second)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn who_had_begun_goes_on_before_those_whose_ids_are_older() {
+    let mut peer = Peer::new().await;
+    let steps = manual(&format!("  - {}\n  - {}\n", asks("before", &peer), asks("a", &peer)));
+    let project = Project::with(&format!("concurrency: {{limit: 1}}\n{steps}"));
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    let held = peer.asked().await;
+    // An id is as old as the clock said when it was given.
+    project.clock.step(SignedDuration::from_hours(-1));
+    let second = start_with(&engine, "{}").await;
+    assert!(second < first);
+    waits_its_turn(&engine, second).await;
+    crash(engine).await;
+    drop(held);
+    let engine = project.start().await;
+    for (id, step) in [(first, "a"), (second, "before"), (second, "a")] {
+        let asked = peer.asked().await;
+        assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.{step}").as_str()));
+        asked.answer(200, "1").await;
+    }
+    soon(engine.wait(second)).await.expect("it ends");
+    stop(engine).await;
+}
