@@ -333,6 +333,7 @@ impl Services {
     pub(super) fn live(self: &Arc<Self>, live: Live) -> Arc<Run> {
         let id = live.journal.id();
         let mut state = self.intake.state();
+        let end = state.out_of_hand(id);
         let progress = state.awaited.remove(&id).unwrap_or_else(|| watch::channel(Progress::default()).0);
         progress.send_if_modified(|progress| std::mem::take(&mut progress.rests));
         if let Some(response) = live.journal.response() {
@@ -352,6 +353,9 @@ impl Services {
             cancelled: Cancellation::default(),
             activity: Activity::default(),
         });
+        if let Some(reason) = end {
+            run.cancelled.cancel(&reason);
+        }
         state.live.insert(id, run.clone());
         drop(state);
         self.intake.moved.notify_waiters();

@@ -132,6 +132,7 @@ impl super::Intake {
     /// Gives back the place of an execution that cannot be read back, or has ended meanwhile.
     pub(super) fn give_up_place(&self, id: ExecutionId) {
         let mut state = self.state();
+        state.out_of_hand(id);
         for before in state.before.values_mut() {
             before.remove(&id);
         }
@@ -186,12 +187,17 @@ impl Drop for Place {
                 self.run.progressed(|progress| progress.rests = true);
                 state.awaited.insert(id, self.run.progress.clone());
             }
-            drop(state);
+            // With what goes before, so that whoever looks for it finds it in one place or the other.
+            let mut children = Vec::new();
             match waits {
-                Waits::Slot => intake.enqueue(Queued::new(id, self.run.journal.ahead())),
+                Waits::Slot => state.backlog.push_back(Queued::new(id, self.run.journal.ahead())),
                 Waits::Turn => {}
-                Waits::Rest(rest) => self.services.lay_to_rest(id, rest),
+                Waits::Rest(rest) => children = state.rests(id, rest),
             }
+            drop(state);
+            intake.wake.notify_one();
+            intake.rest.notify_one();
+            self.services.look_at_children(id, children);
             intake.moved.notify_waiters();
             if self.run.cancelled.token.is_cancelled() && !self.knows_its_end {
                 // Somebody ended it on its way there. One that knew it rests in its closing steps.

@@ -78,6 +78,9 @@ struct State {
     /// When they go on, in order: those that go by the wall clock, and those that last a certain time. One may be in both.
     calendar: BTreeSet<(Timestamp, ExecutionId)>,
     alarms: BTreeSet<(Steady, ExecutionId)>,
+    /// On their way into memory, or with somebody who records what came for them: in no other list that they could be
+    /// taken from. With the reason, where they are to end and nobody has seen to it yet.
+    in_hand: HashMap<ExecutionId, Option<String>>,
     /// Running in this process.
     live: HashMap<ExecutionId, Arc<Run>>,
     /// Where somebody waits for the end of one that has not begun.
@@ -170,20 +173,23 @@ impl Intake {
             run.cancelled.cancel(reason);
             return true;
         }
-        let position = state.backlog.iter().position(|waiting| waiting.id == id && !waiting.is_taken);
+        if let Some(end) = state.in_hand.get_mut(&id) {
+            // Whoever has it sees to that.
+            end.get_or_insert_with(|| reason.to_owned());
+            return true;
+        }
+        let position = state.backlog.iter().position(|waiting| waiting.id == id);
         let queued = position.and_then(|position| state.backlog.remove(position));
         let resting = state.take_resting(id);
         let gated = state.gates.values_mut().find_map(|gate| {
             let position = gate.waiting.iter().position(|waiting| waiting.id == id)?;
             gate.waiting.remove(position)
         });
-        drop(state);
         let Some(found) = queued.or(resting).or(gated) else { return false };
+        state.in_hand.insert(id, Some(reason.to_owned()));
+        drop(state);
         // It goes on without a slot, only to end at once.
-        let services = services.clone();
-        let reason = reason.to_owned();
-        let tracker = services.tracker.clone();
-        tracker.spawn(async move { services.load_and_run(found, None, Some(reason)).await });
+        services.tracker.spawn(services.clone().load_and_run(found, None));
         true
     }
 
@@ -215,9 +221,19 @@ impl Intake {
 }
 
 impl State {
-    /// The first that waits for a slot; nothing while somebody has it, since nobody passes it by.
+    /// Takes the first that waits for a slot; nothing while somebody has it, since nobody passes it by.
     fn next_in_line(&mut self) -> Option<Queued> {
-        if self.backlog.front()?.is_taken { None } else { self.backlog.pop_front() }
+        if self.backlog.front()?.is_taken {
+            return None;
+        }
+        let next = self.backlog.pop_front()?;
+        self.in_hand.insert(next.id, None);
+        Some(next)
+    }
+
+    /// Whoever had it has brought it to where it is found. Why it is to end, where somebody said so meanwhile.
+    fn out_of_hand(&mut self, id: ExecutionId) -> Option<String> {
+        self.in_hand.remove(&id).flatten()
     }
 
     fn count_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {

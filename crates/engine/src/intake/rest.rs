@@ -38,6 +38,17 @@ impl State {
         Some(Queued::from_rest(id, ahead))
     }
 
+    /// Lays an execution to rest of which nothing but pauses is left, or has it go on if what it waits for came on its way
+    /// there. Gives the executions for whose end it rests.
+    pub(super) fn rests(&mut self, id: ExecutionId, rest: Rest) -> Vec<ExecutionId> {
+        if rest.awake {
+            self.backlog.push_back(Queued::from_rest(id, rest.ahead));
+            return Vec::new();
+        }
+        self.lay_to_rest(id, Sleeper { wake: rest.wake, ahead: rest.ahead });
+        rest.children
+    }
+
     /// Has an execution that rests go on in its turn.
     pub(super) fn rouse(&mut self, id: ExecutionId) -> bool {
         let queued = self.take_resting(id);
@@ -47,27 +58,15 @@ impl State {
 }
 
 impl Services {
-    /// Lays an execution to rest of which nothing but pauses is left.
-    pub(super) fn lay_to_rest(self: &Arc<Self>, id: ExecutionId, rest: Rest) {
-        let mut state = self.intake.state();
-        if rest.awake {
-            // What it waits for came while it was on its way to rest.
-            state.backlog.push_back(Queued::from_rest(id, rest.ahead));
-            drop(state);
-            self.intake.wake.notify_one();
-            return;
-        }
-        state.lay_to_rest(id, Sleeper { wake: rest.wake, ahead: rest.ahead });
-        drop(state);
-        self.intake.rest.notify_one();
-        if !rest.children.is_empty() {
-            // One of them may have ended before this one could be found at rest.
+    /// Looks whether one of those that an execution at rest waits for has ended before it could be found there.
+    pub(super) fn look_at_children(self: &Arc<Self>, id: ExecutionId, children: Vec<ExecutionId>) {
+        if !children.is_empty() {
             let services = self.clone();
-            self.tracker.spawn(async move { services.look_at_children(id, rest.children).await });
+            self.tracker.spawn(async move { services.look_at_each(id, children).await });
         }
     }
 
-    async fn look_at_children(&self, id: ExecutionId, children: Vec<ExecutionId>) {
+    async fn look_at_each(&self, id: ExecutionId, children: Vec<ExecutionId>) {
         for child in children {
             match self.store.execution(child).await {
                 Ok(Some(row)) if !row.status.is_terminal() => {}

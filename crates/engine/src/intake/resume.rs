@@ -22,13 +22,8 @@ const OLD_DEFINITIONS: usize = 256;
 const PAGE: u32 = 5000;
 
 impl Services {
-    /// Reads back an accepted execution and runs it on from where it stands.
-    pub(crate) async fn load_and_run(
-        self: Arc<Self>,
-        queued: Queued,
-        permit: Option<OwnedSemaphorePermit>,
-        cancel: Option<String>,
-    ) {
+    /// Reads back an accepted execution that is in hand, and runs it on from where it stands.
+    pub(crate) async fn load_and_run(self: Arc<Self>, queued: Queued, permit: Option<OwnedSemaphorePermit>) {
         let id = queued.id;
         match self.load(queued).await {
             Ok(Some(live)) => {
@@ -36,14 +31,11 @@ impl Services {
                     live.journal.wake();
                     if self.committed(&live.journal).await.is_err() {
                         // The next start finds it at rest.
+                        self.intake.state().out_of_hand(id);
                         return;
                     }
                 }
-                let run = self.live(live);
-                if let Some(reason) = cancel {
-                    run.cancelled.cancel(&reason);
-                }
-                self.spawn(run, permit);
+                self.spawn(self.live(live), permit);
             }
             Ok(None) => self.intake.give_up_place(id),
             Err(message) => {
@@ -174,7 +166,7 @@ impl Services {
             }
             let next = self.intake.state().next_in_line();
             if let Some(queued) = next {
-                let running = self.clone().load_and_run(queued, Some(permit), None);
+                let running = self.clone().load_and_run(queued, Some(permit));
                 if queued.came_from == CameFrom::ThisProcess {
                     self.tracker.spawn(running);
                 } else {

@@ -170,7 +170,12 @@ impl Services {
         delivery.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
     }
 
-    async fn deliver_to(&self, id: ExecutionId, step: &str, signal: Signal) -> Result<bool, SignalError> {
+    async fn deliver_to(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
         let give_up = self.clock.steady_now().after(PATIENCE);
         loop {
             let moved = self.intake.moved.notified();
@@ -207,7 +212,7 @@ impl Services {
     }
 
     async fn deliver_at_rest(
-        &self,
+        self: &Arc<Self>,
         mut queued: Queued,
         wake: Wake,
         step: &str,
@@ -222,9 +227,13 @@ impl Services {
         } else {
             state.backlog.push_back(queued);
         }
+        let end = state.out_of_hand(queued.id);
         drop(state);
         self.intake.rest.notify_one();
         self.intake.wake.notify_one();
+        if let Some(reason) = end {
+            self.intake.cancel(self, queued.id, &reason);
+        }
         result
     }
 
@@ -355,12 +364,15 @@ impl super::Intake {
         }
         let wake = state.resting.get(&id).map(|sleeper| sleeper.wake).unwrap_or_default();
         if let Some(queued) = state.take_resting(id) {
+            state.in_hand.insert(id, None);
             return Found::Taken(queued, wake);
         }
         match state.backlog.iter_mut().find(|queued| queued.id == id && !queued.is_taken) {
             Some(queued) => {
                 queued.is_taken = true;
-                Found::Taken(*queued, Wake::default())
+                let queued = *queued;
+                state.in_hand.insert(id, None);
+                Found::Taken(queued, Wake::default())
             }
             None => Found::Nowhere,
         }

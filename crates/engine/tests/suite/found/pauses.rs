@@ -33,15 +33,14 @@ async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
 
 #[tokio::test]
 async fn what_rests_in_its_closing_steps_is_cancelled_once() {
-    let text = format!("finally:\n  - wait: 1h\n{}", manual("  - waitFor: {event: never}\n"));
+    let text = format!("finally:\n  - wait: 4m\n{}", manual("  - waitFor: {event: never}\n"));
     let project = Project::with(&text);
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
     assert!(engine.cancel(id, "enough").await.expect("it is asked"));
-    let due = engine.clock().now() + Duration::from_secs(3600);
-    soon(project.clock.somebody_sleeps_until(due)).await;
+    rests_for(&engine, id, 240).await;
     assert!(engine.cancel(id, "really").await.expect("it is asked"));
-    project.clock.advance(Duration::from_secs(3600));
+    project.clock.advance(Duration::from_secs(240));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
 }

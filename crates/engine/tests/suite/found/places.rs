@@ -289,3 +289,35 @@ async fn who_had_begun_goes_on_before_those_whose_ids_are_older() {
     soon(engine.wait(second)).await.expect("it ends");
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn whoever_is_cancelled_on_the_way_into_memory_ends() {
+    let project = Project::with(&manual("  - waitFor: {event: go}\n"));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    // While what came for it is recorded, and while it is read back to go on with that.
+    for held in [1, 2] {
+        let id = start_and_rest(&engine, "{}").await;
+        store.gate.forget_permits(Semaphore::MAX_PERMITS);
+        let sent = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.emit("go", model::Value::Null, None).await }
+        });
+        for _ in 1..held {
+            store.held(1).await;
+            store.gate.add_permits(1);
+            soon(async {
+                while store.waiting.load(Ordering::SeqCst) > 0 {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+        }
+        store.held(1).await;
+        assert!(engine.cancel(id, "enough").await.expect("it is asked"), "held {held}");
+        store.gate.add_permits(1 << 10);
+        soon(sent).await.expect("no panic").expect("it is sent");
+        assert_eq!(end(&engine, id).await, "cancelled: enough");
+    }
+    stop(engine).await;
+}
