@@ -286,9 +286,21 @@ impl Daemon {
     /// # Errors
     /// The system refuses.
     pub fn terminate(&self) -> Result<(), Error> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Stops it where it is, as if no processor would run it any more. What it has asked the system for is still done.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn freeze(&self) -> Result<(), Error> {
+        self.signal(Signal::STOP)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         // Without an id it has ended already.
-        pid.map_or(Ok(()), |pid| Ok(kill_process(pid, Signal::TERM).map_err(std::io::Error::from)?))
+        pid.map_or(Ok(()), |pid| Ok(kill_process(pid, signal).map_err(std::io::Error::from)?))
     }
 
     /// Waits for its end.

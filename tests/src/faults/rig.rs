@@ -162,6 +162,11 @@ impl Rig {
         self.gone().await
     }
 
+    /// Stops the daemon where it is: nobody hears of it any more.
+    pub(super) fn freeze(&self) -> Result<(), Error> {
+        Ok(self.daemon()?.freeze()?)
+    }
+
     /// Whether the daemon has ended, or is about to: one that does not accept any more waits for whoever it still answers.
     pub(super) async fn is_ending(&mut self) -> Result<bool, Error> {
         if self.has_ended()? {
