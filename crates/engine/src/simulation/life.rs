@@ -243,13 +243,7 @@ impl<'a> Life<'a> {
                 if let Some(id) = accepted {
                     tokio::spawn(async move {
                         let _caller = caller;
-                        if let Ok(false) = engine.cancel(id, "the simulation wants it so").await {
-                            let row = engine.store().execution(id).await.ok().flatten();
-                            assert!(
-                                row.is_none_or(|row| row.status.is_terminal()),
-                                "who cancelled {id} was told that it had ended, which it had not"
-                            );
-                        }
+                        let _ = engine.cancel(id, "the simulation wants it so").await;
                     });
                 }
             }

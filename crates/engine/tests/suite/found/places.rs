@@ -23,6 +23,16 @@ fn one_place(peer: &Peer) -> Project {
     Project::with(&format!("concurrency: {{limit: 1}}\n{steps}"))
 }
 
+/// Comes back once the engine knows that its store is lost, and carries nothing on.
+async fn has_lost_its_store(engine: &Engine) {
+    soon(async {
+        while engine.status().accepting || engine.status().in_flight > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// Lets each of these executions ask in its turn, and nobody beside it.
 async fn end_in_turn(engine: &Engine, peer: &mut Peer, ids: [ExecutionId; 2]) {
     for id in ids {
@@ -198,12 +208,7 @@ async fn who_goes_on_in_the_next_process_keeps_its_place_in_this_one() {
     // What the first did is in doubt: it has not ended, and nobody knows more before the next start.
     store.fail.store(1, Ordering::SeqCst);
     asked.answer(200, "1").await;
-    soon(async {
-        while engine.status().accepting || engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    has_lost_its_store(&engine).await;
     store.fail.store(0, Ordering::SeqCst);
     store.gate.add_permits(1 << 10);
     let second = soon(second).await.expect("it is accepted");
@@ -228,12 +233,7 @@ async fn nobody_begins_in_a_process_that_has_lost_its_store() {
     assert_eq!(engine.status().queued, 1, "there is one slot");
     store.fail.store(1, Ordering::SeqCst);
     asked.answer(200, "1").await;
-    soon(async {
-        while engine.status().accepting || engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    has_lost_its_store(&engine).await;
     // The slot is free, and whoever gives it away has had a turn.
     for _ in 0..20 {
         tokio::task::yield_now().await;
