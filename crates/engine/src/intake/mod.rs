@@ -47,13 +47,11 @@ pub(crate) struct Queued {
     came_from: CameFrom,
     /// How far the clock was ahead when the last of its events was recorded.
     ahead: SignedDuration,
-    /// Whether somebody records what came for it: nobody else goes on with it, and its place in the line stays its own.
-    is_taken: bool,
 }
 
 impl Queued {
     fn new(id: ExecutionId, ahead: SignedDuration) -> Self {
-        Self { id, came_from: CameFrom::ThisProcess, ahead, is_taken: false }
+        Self { id, came_from: CameFrom::ThisProcess, ahead }
     }
 
     fn from_rest(id: ExecutionId, ahead: SignedDuration) -> Self {
@@ -78,8 +76,9 @@ struct State {
     /// When they go on, in order: those that go by the wall clock, and those that last a certain time. One may be in both.
     calendar: BTreeSet<(Timestamp, ExecutionId)>,
     alarms: BTreeSet<(Steady, ExecutionId)>,
-    /// On their way into memory, or with somebody who records what came for them: in no other list that they could be
-    /// taken from. With the reason, where they are to end and nobody has seen to it yet.
+    /// On their way into memory, or with somebody who records what came for them: nobody else goes on with them. One that
+    /// something came for while it waited for a slot keeps its place in the backlog meanwhile. With the reason, where they
+    /// are to end and nobody has seen to it yet.
     in_hand: HashMap<ExecutionId, Option<String>>,
     /// Running in this process.
     live: HashMap<ExecutionId, Arc<Run>>,
@@ -221,12 +220,14 @@ impl Intake {
 }
 
 impl State {
-    /// Takes the first that waits for a slot; nothing while somebody has it, since nobody passes it by.
+    /// Whether there is one to which the next slot can be given. Nobody passes the first by while somebody has it in hand.
+    fn has_next_in_line(&self) -> bool {
+        self.backlog.front().is_some_and(|first| !self.in_hand.contains_key(&first.id))
+    }
+
+    /// Takes the first that waits for a slot, if there is one to take.
     fn next_in_line(&mut self) -> Option<Queued> {
-        if self.backlog.front()?.is_taken {
-            return None;
-        }
-        let next = self.backlog.pop_front()?;
+        let next = if self.has_next_in_line() { self.backlog.pop_front() } else { None }?;
         self.in_hand.insert(next.id, None);
         Some(next)
     }

@@ -179,7 +179,7 @@ impl Services {
 
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if self.intake.state().backlog.front().is_some_and(|first| !first.is_taken) {
+            if self.intake.state().has_next_in_line() {
                 return self.intake.slots.clone().acquire_owned().await.ok();
             }
             self.intake.wake.notified().await;

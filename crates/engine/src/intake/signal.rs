@@ -220,8 +220,8 @@ impl Services {
     ) -> Result<bool, SignalError> {
         let result = self.record_at_rest(&mut queued, step, signal).await;
         let mut state = self.intake.state();
-        if queued.is_taken {
-            state.give_back(queued);
+        if let Some(place) = state.backlog.iter_mut().find(|waiting| waiting.id == queued.id) {
+            *place = queued;
         } else if matches!(result, Err(SignalError::NotWaiting)) {
             state.lay_to_rest(queued.id, Sleeper { wake, ahead: queued.ahead });
         } else {
@@ -351,7 +351,7 @@ fn pending(automation: &Automation, execution: ExecutionId, step: String, waitin
 /// Where an execution is found.
 enum Found {
     Live(Arc<Run>),
-    /// At rest, or in the backlog: taken, so that nobody else goes on with it.
+    /// At rest, or in the backlog, where it keeps its place: in hand, so that nobody else goes on with it.
     Taken(Queued, Wake),
     Nowhere,
 }
@@ -362,28 +362,17 @@ impl super::Intake {
         if let Some(run) = state.live.get(&id) {
             return Found::Live(run.clone());
         }
-        let wake = state.resting.get(&id).map(|sleeper| sleeper.wake).unwrap_or_default();
-        if let Some(queued) = state.take_resting(id) {
-            state.in_hand.insert(id, None);
-            return Found::Taken(queued, wake);
+        if state.in_hand.contains_key(&id) {
+            return Found::Nowhere;
         }
-        match state.backlog.iter_mut().find(|queued| queued.id == id && !queued.is_taken) {
+        let wake = state.resting.get(&id).map(|sleeper| sleeper.wake).unwrap_or_default();
+        let waiting = state.backlog.iter().find(|queued| queued.id == id).copied();
+        match state.take_resting(id).or(waiting) {
             Some(queued) => {
-                queued.is_taken = true;
-                let queued = *queued;
                 state.in_hand.insert(id, None);
-                Found::Taken(queued, Wake::default())
+                Found::Taken(queued, wake)
             }
             None => Found::Nowhere,
-        }
-    }
-}
-
-impl super::State {
-    /// Gives one back that was taken and has kept its place in the backlog.
-    fn give_back(&mut self, queued: Queued) {
-        if let Some(place) = self.backlog.iter_mut().find(|waiting| waiting.id == queued.id) {
-            *place = Queued { is_taken: false, ..queued };
         }
     }
 }
