@@ -148,9 +148,16 @@ async fn the_time_limit_of_a_second_try_goes_on_over_a_restart() {
 #[tokio::test]
 async fn a_pause_that_a_failed_try_left_is_not_that_of_the_next_one() {
     let mut peer = Peer::new().await;
-    let both = format!("{{id: both, parallel: {{a: [{{id: pause, wait: 1h}}], b: [{}]}}}}", asks("b", &peer));
-    let project =
-        Project::with(&manual(&format!("  - {{id: all, retry: {{max: 1, delay: 5m}}, steps: [{both}]}}\n")));
+    let branches = format!("parallel: {{a: [{{id: pause, wait: 1h}}], b: [{}]}}", asks("b", &peer));
+    // Inside of another step, whose end ends it, and right inside of what is tried again.
+    for inside in [format!("steps: [{{id: both, {branches}}}]"), branches] {
+        not_that_of_the_next_try(&format!("{{id: all, retry: {{max: 1, delay: 5m}}, {inside}}}"), &mut peer)
+            .await;
+    }
+}
+
+async fn not_that_of_the_next_try(step: &str, peer: &mut Peer) {
+    let project = Project::with(&manual(&format!("  - {step}\n")));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(503, "no").await;
@@ -165,6 +172,42 @@ async fn a_pause_that_a_failed_try_left_is_not_that_of_the_next_one() {
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
     project.clock.advance(Duration::from_secs(3600));
     assert!(!end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_try_that_is_due_when_all_else_begins_to_pause_is_made() {
+    let mut peer = Peer::new().await;
+    let again = asks("a", &peer).replacen('{', "{retry: {max: 1, delay: 3s}, ", 1);
+    let both = format!("  - parallel: {{a: [{again}], b: [{{wait: 2s}}, {{wait: 1h}}]}}\n");
+    let project = Project::with(&manual(&both));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(3);
+    peer.asked().await.answer(503, "no").await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    // Both branches wake, the one that pauses on first: with that nothing but pauses is left.
+    project.clock.advance(Duration::from_secs(3));
+    soon(peer.asked()).await.answer(200, "1").await;
+    rests(&engine).await;
+    project.clock.advance(Duration::from_secs(3600));
+    assert!(!end(&engine, id).await.starts_with("failed"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_pause_puts_a_time_limit_off_by_no_more_than_it_was_to_last() {
+    let mut peer = Peer::new().await;
+    let both = format!("  - parallel: {{a: [{{wait: 5m}}], b: [{}]}}\n", asks("b", &peer));
+    let project = Project::with(&format!("timeout: 2m\n{}", manual(&both)));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(300);
+    let _asked = peer.asked().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    // Nobody looks before both times are over, as after a machine has slept.
+    project.clock.advance(Duration::from_secs(300 + 121));
+    assert_eq!(end(&engine, id).await, "failed: the execution took longer than its timeout of 2m");
     stop(engine).await;
 }
 
