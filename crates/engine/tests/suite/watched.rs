@@ -23,6 +23,8 @@ pub(crate) struct Watched {
     appends: AtomicU64,
     /// How often the log of an execution was read.
     pub(crate) reads: AtomicU64,
+    /// How often it was asked where an execution stands.
+    pub(crate) looks: AtomicU64,
     pub(crate) waiting: AtomicU64,
     pub(crate) fail: AtomicU64,
     /// How many writes find no room.
@@ -43,6 +45,7 @@ impl Watched {
             accepts: zero(),
             appends: zero(),
             reads: zero(),
+            looks: zero(),
             waiting: zero(),
             fail: zero(),
             full: zero(),
@@ -114,6 +117,7 @@ impl Store for Watched {
         self.inner.events(id).await
     }
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         self.inner.execution(id).await
     }
     async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {

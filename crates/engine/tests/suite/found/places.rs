@@ -13,7 +13,7 @@ use model::value::Map;
 use store::Store;
 use tokio::sync::Semaphore;
 
-use super::{asks, waits_its_turn};
+use super::{asks, rests, waits_its_turn};
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
 use crate::watched::Watched;
 
@@ -319,5 +319,56 @@ async fn whoever_is_cancelled_on_the_way_into_memory_ends() {
         soon(sent).await.expect("no panic").expect("it is sent");
         assert_eq!(end(&engine, id).await, "cancelled: enough");
     }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn nobody_goes_on_with_one_in_the_line_while_what_came_for_it_is_recorded() {
+    let mut peer = Peer::new().await;
+    let mut project = Project::with(&manual(&format!("  - {}\n", asks("b", &peer))));
+    project.settings.limits.in_flight = 1;
+    let listens = "{waitFor: {event: go}}";
+    let both = format!("  - parallel: {{a: [{{wait: 5m}}], b: [{listens}], c: [{listens}]}}\n");
+    project.write("automations/listening.yaml", &manual(&both));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    let listening = model::AutomationId::parse("listening").expect("an id");
+    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+    let id = engine.run(&listening, start).await.expect("it starts");
+    rests(&engine).await;
+    let other = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    // Its pause is over and the only slot is taken: it is in the line when two of its steps hear of the event.
+    project.clock.advance(Duration::from_secs(300));
+    soon(async {
+        while engine.status().queued == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    store.reading.forget_permits(Semaphore::MAX_PERMITS);
+    let seen = || (store.reads.load(Ordering::SeqCst), store.looks.load(Ordering::SeqCst));
+    let before = seen();
+    let sent = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.emit("go", model::Value::Null, None).await }
+    });
+    // One records, the other sees that somebody does.
+    soon(async {
+        while seen().0 + seen().1 < before.0 + before.1 + 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    asked.answer(200, "1").await;
+    soon(engine.wait(other)).await.expect("it ends");
+    // The slot is free, and whoever gives it away has had a turn.
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(seen().0, before.0 + 1, "one reads it to record, and nobody else reads it meanwhile");
+    store.reading.add_permits(1 << 10);
+    assert_eq!(soon(sent).await.expect("no panic").expect("it is sent"), 2);
+    assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
