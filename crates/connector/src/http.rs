@@ -25,9 +25,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::{ActionError, LogLevel};
 
-use crate::action::{LogSink, Trace};
 use crate::connection::ResolvedConnection;
 use crate::error::Error;
+use crate::log::LogSink;
+use crate::trace::Trace;
 use guard::Guard;
 
 pub use cassette::{

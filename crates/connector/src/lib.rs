@@ -5,6 +5,8 @@
 //! same [`Action`] trait. Every request leaves through one [`Http`], whose guard decides where calls may go.
 
 mod error;
+mod log;
+mod trace;
 
 pub mod action;
 pub mod connection;
@@ -20,7 +22,7 @@ mod native;
 
 pub mod registry;
 
-pub use action::{Action, Call, LogSink, TRACE_HEADER, Trace};
+pub use action::{Action, Call};
 pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };
@@ -32,5 +34,7 @@ pub use http::{
 };
 pub use import::{ImportOptions, Imported, openapi};
 pub use input::{check_inputs, check_value};
+pub use log::LogSink;
 pub use manifest::{Shown, show};
 pub use registry::{Connector, Registry, manifest_schema};
+pub use trace::{NotATrace, TRACE_HEADER, Trace};

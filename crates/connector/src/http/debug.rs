@@ -116,7 +116,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::action::LogSink;
+    use crate::log::LogSink;
 
     struct Nowhere;
     impl LogSink for Nowhere {

@@ -15,7 +15,7 @@ use super::{
     Context, Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, Sent, Transport, debug, failure,
     multipart,
 };
-use crate::action::TRACE_HEADER;
+use crate::trace::TRACE_HEADER;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

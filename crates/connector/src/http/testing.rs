@@ -13,8 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{AllowList, Http, HttpOptions, Lookup, Timer};
-use crate::action::{Call, LogSink};
+use crate::action::Call;
 use crate::connection::ResolvedConnection;
+use crate::log::LogSink;
 use model::Map;
 
 /// What the server does with a request.

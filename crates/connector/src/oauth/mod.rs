@@ -21,9 +21,9 @@ use oauth2::{
 };
 use url::Url;
 
-use crate::action::LogSink;
 use crate::connection::BaseUrl;
 use crate::http::{Context, Detail, Http, Request, Response};
+use crate::log::LogSink;
 
 pub(crate) use rule::{OAuthRule, SitesRule};
 pub use sites::Site;

@@ -18,7 +18,7 @@ use super::super::response::Response;
 use super::mask::Mask;
 
 /// Headers of a request that are another for each execution, so that keeping them would only make noise.
-const FLEETING: [&str; 2] = ["idempotency-key", crate::action::TRACE_HEADER];
+const FLEETING: [&str; 2] = ["idempotency-key", crate::trace::TRACE_HEADER];
 
 /// Exchanges in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

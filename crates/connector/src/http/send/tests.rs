@@ -8,10 +8,10 @@ use model::Map;
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::action::Trace;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
 use crate::http::testing::{Answer, Lines, Names, Server, Waits, answer, http, local};
 use crate::http::{AllowList, Detail, HttpOptions, Timer as _};
+use crate::trace::Trace;
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
 const ZEROS: &str = "H4sIAAAAAAACA+3BAQEAAACAkP6v7ggKAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAauuOl9cAAAEA";

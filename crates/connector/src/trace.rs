@@ -1,0 +1,65 @@
+//! The chain of executions that a call belongs to.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The header that carries the chain of executions a call belongs to, so that a loop over the outside is noticed
+/// when it comes back in (threat model 4.4).
+pub const TRACE_HEADER: &str = "x-cogwork-trace";
+
+/// The chain of executions that caused a call, and how long it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// What all executions of the chain share.
+    pub chain: String,
+    /// How many executions deep this one is; the first is 0.
+    pub depth: u32,
+}
+
+impl fmt::Display for Trace {
+    /// The form of [`TRACE_HEADER`]: `<chain>;<depth>`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{};{}", self.chain, self.depth)
+    }
+}
+
+/// Why a text is no [`Trace`].
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a trace; the form is `<chain>;<depth>`")]
+pub struct NotATrace;
+
+impl FromStr for Trace {
+    type Err = NotATrace;
+
+    /// Reads what [`fmt::Display`] writes: at most 64 letters, digits and dashes, then the depth.
+    fn from_str(text: &str) -> Result<Self, NotATrace> {
+        let (chain, depth) = text.split_once(';').ok_or(NotATrace)?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if chain.is_empty() || chain.len() > 64 || !chain.bytes().all(plain) {
+            return Err(NotATrace);
+        }
+        let depth = depth.parse().map_err(|_| NotATrace)?;
+        Ok(Self { chain: chain.to_owned(), depth })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_reads_back_as_it_is_written() {
+        let trace = Trace { chain: "0198-ab".to_owned(), depth: 3 };
+        assert_eq!(trace.to_string(), "0198-ab;3");
+        assert_eq!("0198-ab;3".parse(), Ok(trace));
+    }
+
+    #[test]
+    fn a_header_from_outside_that_is_no_trace_is_refused() {
+        for text in
+            ["", "a", ";1", "a;", "a;-1", "a;1;2", "a b;1", "a;99999999999", &format!("{};1", "a".repeat(65))]
+        {
+            assert_eq!(text.parse::<Trace>(), Err(NotATrace), "{text}");
+        }
+    }
+}
