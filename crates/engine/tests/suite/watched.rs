@@ -75,6 +75,16 @@ impl Watched {
         .await;
     }
 
+    /// How often others read a log while this one is read twenty times, which is long enough for whoever does so again and
+    /// again.
+    pub(crate) async fn reads_meanwhile(&self, id: ExecutionId) -> u64 {
+        let before = self.reads.load(Ordering::SeqCst);
+        for _ in 0..20 {
+            self.events(id).await.expect("the store reads").expect("it is known");
+        }
+        self.reads.load(Ordering::SeqCst) - before - 20
+    }
+
     async fn let_in(&self) -> Result<(), Error> {
         if self.fail.load(Ordering::SeqCst) > 0 {
             return Err(in_doubt());

@@ -1,5 +1,6 @@
 //! Pauses, time limits and tries, and what is left of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Notice;
@@ -7,6 +8,7 @@ use model::Event;
 
 use super::{asks, is_woken_at, pauses_until, rests, rests_for, woken_at};
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
+use crate::watched::Watched;
 
 #[tokio::test]
 async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
@@ -35,10 +37,13 @@ async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
 async fn what_rests_in_its_closing_steps_is_cancelled_once() {
     let text = format!("finally:\n  - wait: 4m\n{}", manual("  - waitFor: {event: never}\n"));
     let project = Project::with(&text);
-    let engine = project.start().await;
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
     let id = start_and_rest(&engine, "{}").await;
     assert!(engine.cancel(id, "enough").await.expect("it is asked"));
     rests_for(&engine, id, 240).await;
+    let reads = store.reads_meanwhile(id).await;
+    assert!(reads <= 2, "it is read back {reads} times while it rests");
     assert!(engine.cancel(id, "really").await.expect("it is asked"));
     project.clock.advance(Duration::from_secs(240));
     assert_eq!(end(&engine, id).await, "cancelled: enough");

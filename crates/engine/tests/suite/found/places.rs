@@ -10,7 +10,6 @@ use model::ExecutionId;
 use model::execution::Origin;
 use model::payload::Payload;
 use model::value::Map;
-use store::Store;
 use tokio::sync::Semaphore;
 
 use super::{asks, rests, waits_its_turn};
@@ -144,15 +143,11 @@ async fn who_waits_for_an_execution_that_is_on_its_way_does_not_read_its_log_aga
     project.clock.advance(Duration::from_secs(3600));
     store.held(1).await;
     // It is neither at rest nor in memory, as long as the store takes its time.
-    let before = store.reads.load(Ordering::SeqCst);
     let waiting = tokio::spawn({
         let engine = engine.clone();
         async move { engine.wait(id).await }
     });
-    for _ in 0..20 {
-        store.events(id).await.expect("the store reads").expect("it is known");
-    }
-    let reads = store.reads.load(Ordering::SeqCst) - before - 20;
+    let reads = store.reads_meanwhile(id).await;
     assert!(reads <= 2, "{reads} times while nothing happened");
     store.gate.add_permits(1 << 10);
     soon(waiting).await.expect("no panic").expect("it ends");
