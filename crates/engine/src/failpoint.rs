@@ -12,7 +12,7 @@ impl Services {
         match self.settings.mishaps.at(boundary) {
             None => false,
             Some(Mishap::Abort) => std::process::abort(),
-            Some(Mishap::Error) => true,
+            Some(Mishap::Error | Mishap::Doubt) => true,
             Some(Mishap::Delay(time)) => {
                 self.clock.sleep_for(time).await;
                 false

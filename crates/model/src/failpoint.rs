@@ -1,4 +1,4 @@
-//! Boundaries at which a test lets something go wrong in a running daemon. In a release build nothing can be armed: asking
+//! Boundaries at which a test lets something go wrong in a store or a running daemon. In a release build nothing can be armed: asking
 //! costs nothing there, and nobody can use it.
 
 use std::fmt;
@@ -42,6 +42,8 @@ pub enum Mishap {
     Abort,
     /// What is under way fails.
     Error,
+    /// What is under way fails, and by its error it may have happened all the same.
+    Doubt,
     /// It takes so much longer.
     Delay(Duration),
 }

@@ -22,5 +22,3 @@ pub use error::Error;
 #[cfg(feature = "memory")]
 pub use memory::{Memory, MemoryStore};
 pub use sqlite::{Backup, Durability, Options, SqliteStore};
-#[cfg(any(test, feature = "failpoints"))]
-pub use sqlite::{CommitFault, Failpoints};

@@ -91,8 +91,6 @@ impl SqliteStore {
             gauge: gauge.clone(),
             lock,
             mishaps: options.mishaps,
-            #[cfg(any(test, feature = "failpoints"))]
-            failpoints: options.failpoints,
         };
         let thread = writer
             .start()

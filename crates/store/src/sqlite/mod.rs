@@ -36,13 +36,8 @@ mod read;
 mod backup;
 mod forget;
 
-#[cfg(any(test, feature = "failpoints"))]
-mod failpoint;
-
 mod handle;
 
 pub use backup::Backup;
-#[cfg(any(test, feature = "failpoints"))]
-pub use failpoint::{CommitFault, Failpoints};
 pub use handle::SqliteStore;
 pub use settings::{Durability, Options};

@@ -47,11 +47,8 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Values of an event that take so many bytes or more as JSON go into blobs.
     pub blob_bytes: usize,
-    /// What goes wrong around commits, in a test of the whole.
+    /// What goes wrong around commits, in a test.
     pub mishaps: Mishaps,
-    /// Faults to inject.
-    #[cfg(any(test, feature = "failpoints"))]
-    pub failpoints: super::Failpoints,
 }
 
 impl Options {
@@ -66,8 +63,6 @@ impl Default for Options {
             max_bytes: None,
             blob_bytes: Self::BLOB_BYTES,
             mishaps: Mishaps::default(),
-            #[cfg(any(test, feature = "failpoints"))]
-            failpoints: super::Failpoints::default(),
         }
     }
 }

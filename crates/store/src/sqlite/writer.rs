@@ -16,8 +16,6 @@ use super::blobs::Folder;
 use super::checkpoint::{self, Checkpointer, Due, Said, Schedule};
 use super::counters::Counters;
 use super::encode::Done;
-#[cfg(any(test, feature = "failpoints"))]
-use super::failpoint::{CommitFault, Failpoints};
 use super::gauge::{Gauge, Since};
 use super::place::Lock;
 use super::poison::Poison;
@@ -50,8 +48,6 @@ pub(super) struct Writer {
     pub(super) gauge: Gauge,
     pub(super) lock: Lock,
     pub(super) mishaps: Mishaps,
-    #[cfg(any(test, feature = "failpoints"))]
-    pub(super) failpoints: Failpoints,
 }
 
 /// What came of each write of a batch, in order.
@@ -93,8 +89,6 @@ impl Writer {
                     gauge: &self.gauge,
                     since: Since::default(),
                     mishaps: &self.mishaps,
-                    #[cfg(any(test, feature = "failpoints"))]
-                    failpoints: &self.failpoints,
                 };
                 session.serve(&self.receiver, &mut closers);
             }
@@ -139,16 +133,12 @@ struct Session<'writer> {
     gauge: &'writer Gauge,
     since: Since,
     mishaps: &'writer Mishaps,
-    #[cfg(any(test, feature = "failpoints"))]
-    failpoints: &'writer Failpoints,
 }
 
 impl Session<'_> {
     fn serve(&mut self, receiver: &Receiver, closers: &mut Vec<oneshot::Sender<()>>) {
         let mut writes = Vec::new();
         while receiver.receive(&mut writes, closers) {
-            #[cfg(any(test, feature = "failpoints"))]
-            self.failpoints.wait_until_released();
             while !writes.is_empty() {
                 self.readahead.before_commit(self.pages.load(Ordering::Relaxed));
                 let results = self.commit(&writes[..batch_length(&writes)]);
@@ -256,7 +246,8 @@ impl Session<'_> {
     fn end(&mut self, writes: usize) -> Result<(), Setback> {
         write::write_uses(&mut self.statements, &mut self.uses).map_err(|error| self.setback(&error))?;
         let started = Instant::now();
-        let committed = self.reach(Boundary::BeforeCommit).and_then(|()| self.commit_transaction());
+        let committed =
+            self.reach(Boundary::BeforeCommit).and_then(|()| self.statements.commit.execute([]).map(drop));
         let Err(error) = committed.and_then(|()| self.reach(Boundary::AfterCommit)) else {
             self.counters.committed(writes, started.elapsed());
             return Ok(());
@@ -269,7 +260,8 @@ impl Session<'_> {
         }
     }
 
-    /// What a test lets go wrong at this boundary: a commit that is not made finds no room, one that is made is in doubt.
+    /// What a test lets go wrong at this boundary: a commit that is not made finds no room, unless it is to be in doubt as one
+    /// is that was made.
     #[expect(clippy::disallowed_methods, reason = "nothing comes that could be waited for")]
     fn reach(&self, boundary: Boundary) -> rusqlite::Result<()> {
         match self.mishaps.at(boundary) {
@@ -278,30 +270,10 @@ impl Session<'_> {
             Some(Mishap::Error) if boundary == Boundary::BeforeCommit => {
                 Err(trouble::failure(ffi::SQLITE_FULL))
             }
-            Some(Mishap::Error) => Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC)),
+            Some(Mishap::Error | Mishap::Doubt) => Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC)),
             Some(Mishap::Delay(time)) => {
                 std::thread::sleep(time);
                 Ok(())
-            }
-        }
-    }
-
-    #[cfg(not(any(test, feature = "failpoints")))]
-    fn commit_transaction(&mut self) -> rusqlite::Result<()> {
-        self.statements.commit.execute([]).map(drop)
-    }
-
-    #[cfg(any(test, feature = "failpoints"))]
-    fn commit_transaction(&mut self) -> rusqlite::Result<()> {
-        let fault = self.failpoints.take_commit_fault();
-        if matches!(fault, None | Some(CommitFault::Written)) {
-            self.statements.commit.execute([])?;
-        }
-        match fault {
-            None => Ok(()),
-            Some(CommitFault::Full) => Err(trouble::failure(ffi::SQLITE_FULL)),
-            Some(CommitFault::NotWritten | CommitFault::Written) => {
-                Err(trouble::failure(ffi::SQLITE_IOERR_FSYNC))
             }
         }
     }

@@ -2,31 +2,26 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::pin::pin;
 
-use futures_util::poll;
 use model::{Event, Payload};
-use store::{
-    Append, CommitFault, Durability, Error, Failpoints, Options, Prune, PruneRule, SqliteStore, Store,
-};
-use tokio::task::unconstrained;
+use store::{Append, Durability, Error, Options, Prune, PruneRule, SqliteStore, Store};
 
 use crate::common::{accept, at, blob_files, end, id, new, prepare, step, text};
 
-const LARGE: usize = 100_000;
+pub(crate) const LARGE: usize = 100_000;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options { durability: Durability::Relaxed, ..Options::default() }
 }
 
-async fn open(directory: &Path, options: Options) -> SqliteStore {
+pub(crate) async fn open(directory: &Path, options: Options) -> SqliteStore {
     let store = SqliteStore::open(directory, options).expect("it opens");
     prepare(&store).await;
     store
 }
 
 /// The text that the numbered execution started with, read back.
-async fn input(store: &SqliteStore, number: u32) -> Result<String, Error> {
+pub(crate) async fn input(store: &SqliteStore, number: u32) -> Result<String, Error> {
     let events = store.events(id(number)).await?.expect("it is there");
     let Some(Event::Started { payload, .. }) = events.first() else { panic!("it has started") };
     let Payload::Manual { inputs } = &**payload else { panic!("it was started by hand") };
@@ -111,53 +106,6 @@ async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
         store.accept(&store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
         assert_eq!(input(&store, 1).await.expect("it is read"), text(1, LARGE));
     }
-}
-
-#[tokio::test]
-async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let failpoints = Failpoints::default();
-    let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
-    failpoints.fail_next_commit(CommitFault::NotWritten);
-    let error = store.accept(&accept(1, LARGE)).await.expect_err("it is not committed");
-    assert!(error.outcome_unknown());
-    assert_eq!(blob_files(directory.path()).len(), 1, "a blob is written before the row that names it");
-    drop(store);
-    let store = open(directory.path(), options()).await;
-    assert!(store.events(id(1)).await.expect("it is read").is_none());
-    store.accept(&accept(2, LARGE)).await.expect("it is accepted");
-    assert_eq!(store.tidy().await.expect("it is tidied"), 1);
-    assert_eq!(input(&store, 2).await.expect("it is read"), text(2, LARGE));
-    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
-}
-
-#[tokio::test]
-async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let failpoints = Failpoints::default();
-    let store = open(directory.path(), Options { failpoints: failpoints.clone(), ..options() }).await;
-    // Its one user is deleted but for its rows of events, so it is about to go itself.
-    store.accept(&accept(1, LARGE)).await.expect("it is accepted");
-    store.append(&end(1, 1)).await.expect("it ends");
-    let held = failpoints.hold_writer();
-    let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
-    let accept = store::Accept { executions, ..Default::default() };
-    let accepting = store.accept(&accept);
-    let pruning = async {
-        let pruned = store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await;
-        pruned.expect("it prunes");
-        store.tidy().await.expect("it is tidied")
-    };
-    {
-        let mut both = pin!(unconstrained(futures_util::future::join(accepting, pruning)));
-        // Until the one waits for the writer, which has its blob; the other waits behind it.
-        assert!(poll!(&mut both).is_pending());
-        drop(held);
-        let (accepted, strays) = both.await;
-        accepted.expect("it is accepted");
-        assert_eq!(strays, 0);
-    }
-    assert_eq!(input(&store, 2).await.expect("it is read"), text(1, LARGE));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,19 +1,89 @@
 //! What the writer does when the disk does not do as it is told, and how it shares commits.
 
 use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::common::{accept, at, end, id, pause, prepare, step, whole};
 use futures_util::future::join_all;
 use futures_util::poll;
-use store::{
-    CommitFault, Durability, Error, Failpoints, Options, Prune, PruneRule, SqliteStore, StateWrite, Store,
-};
+use model::failpoint::{Boundary, Mishap, Mishaps};
+use store::{Durability, Error, Options, Prune, PruneRule, SqliteStore, StateWrite, Store};
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
-async fn store(failpoints: &Failpoints) -> (TempDir, SqliteStore) {
+use crate::blobs::{LARGE, input, open, options};
+use crate::common::{accept, at, blob_files, end, id, new, pause, prepare, step, text, whole};
+
+/// What becomes of a commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CommitFault {
+    /// It fails, and nothing was written.
+    NotWritten,
+    /// It fails, though all was written: an error from the sync.
+    Written,
+    /// The disk is full.
+    Full,
+}
+
+/// What goes wrong in the writer of a store that has its mishaps.
+#[derive(Clone, Default)]
+struct Faults(Arc<Arming>);
+
+#[derive(Default)]
+struct Arming {
+    commit: Mutex<Option<CommitFault>>,
+    is_held: Mutex<bool>,
+    released: Condvar,
+}
+
+/// Holds the writer until it is dropped.
+struct Held(Arc<Arming>);
+
+impl Faults {
+    fn mishaps(&self) -> Mishaps {
+        let arming = self.0.clone();
+        Mishaps::new(move |boundary| arming.at(boundary))
+    }
+
+    /// Makes the next commit fail.
+    fn fail_next_commit(&self, fault: CommitFault) {
+        *self.0.commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+    }
+
+    /// Keeps the writer from committing what it has in hand, so that other writes queue up.
+    fn hold_writer(&self) -> Held {
+        *self.0.is_held.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        Held(self.0.clone())
+    }
+}
+
+impl Arming {
+    fn at(&self, boundary: Boundary) -> Option<Mishap> {
+        if boundary == Boundary::BeforeCommit {
+            let held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.released.wait_while(held, |is_held| *is_held));
+        }
+        let mut commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mishap = match (*commit, boundary) {
+            (Some(CommitFault::Full), Boundary::BeforeCommit) => Mishap::Error,
+            (Some(CommitFault::NotWritten), Boundary::BeforeCommit) => Mishap::Doubt,
+            (Some(CommitFault::Written), Boundary::AfterCommit) => Mishap::Error,
+            _ => return None,
+        };
+        *commit = None;
+        Some(mishap)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *self.0.is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.released.notify_all();
+    }
+}
+
+async fn store(faults: &Faults) -> (TempDir, SqliteStore) {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = Options { failpoints: failpoints.clone(), ..Options::default() };
+    let options = Options { mishaps: faults.mishaps(), ..Options::default() };
     let store = SqliteStore::open(directory.path(), options).expect("it opens");
     prepare(&store).await;
     (directory, store)
@@ -25,10 +95,10 @@ fn reopen(directory: &TempDir) -> SqliteStore {
 
 #[tokio::test]
 async fn writes_that_wait_together_share_a_commit() {
-    let failpoints = Failpoints::default();
-    let (_directory, store) = store(&failpoints).await;
+    let faults = Faults::default();
+    let (_directory, store) = store(&faults).await;
     let before = store.metrics();
-    let held = failpoints.hold_writer();
+    let held = faults.hold_writer();
     let accepts: Vec<_> = (1..=200).map(|number| accept(number, 10)).collect();
     let mut writes = pin!(unconstrained(join_all(accepts.iter().map(|accept| store.accept(accept)))));
     assert!(poll!(&mut writes).is_pending());
@@ -47,15 +117,15 @@ async fn writes_that_wait_together_share_a_commit() {
 #[tokio::test]
 async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
     for (fault, kept) in [(CommitFault::NotWritten, false), (CommitFault::Written, true)] {
-        let failpoints = Failpoints::default();
-        let (directory, store) = store(&failpoints).await;
+        let faults = Faults::default();
+        let (directory, store) = store(&faults).await;
         store.accept(&accept(1, 10)).await.expect("it is accepted");
-        let held = failpoints.hold_writer();
+        let held = faults.hold_writer();
         let accepts: Vec<_> = (2..=9).map(|number| accept(number, 10)).collect();
         let answers = {
             let mut writes = pin!(unconstrained(join_all(accepts.iter().map(|accept| store.accept(accept)))));
             assert!(poll!(&mut writes).is_pending());
-            failpoints.fail_next_commit(fault);
+            faults.fail_next_commit(fault);
             drop(held);
             writes.await
         };
@@ -81,9 +151,9 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
 
 #[tokio::test]
 async fn a_commit_that_finds_no_space_is_refused_and_the_next_is_not() {
-    let failpoints = Failpoints::default();
-    let (_directory, store) = store(&failpoints).await;
-    failpoints.fail_next_commit(CommitFault::Full);
+    let faults = Faults::default();
+    let (_directory, store) = store(&faults).await;
+    faults.fail_next_commit(CommitFault::Full);
     let refused = store.accept(&accept(1, 10)).await;
     assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
     assert_eq!(store.execution(id(1)).await.expect("it is read"), None);
@@ -125,11 +195,11 @@ async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
     for (fault, kept) in
         [(CommitFault::NotWritten, false), (CommitFault::Written, true), (CommitFault::Full, false)]
     {
-        let failpoints = Failpoints::default();
-        let (directory, store) = store(&failpoints).await;
+        let faults = Faults::default();
+        let (directory, store) = store(&faults).await;
         store.accept(&accept(1, 10)).await.expect("it is accepted");
         store.append(&pause(1, 1, 10)).await.expect("it is appended");
-        failpoints.fail_next_commit(fault);
+        faults.fail_next_commit(fault);
         let failed = store.append(&pause(1, 2, 10)).await.expect_err("the commit fails");
         assert_eq!(failed.outcome_unknown(), fault != CommitFault::Full, "{failed}");
         drop(store);
@@ -161,13 +231,13 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
 async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_nothing() {
     // With a write among them that makes the writer do each by itself, and without.
     for spoiled in [false, true] {
-        let failpoints = Failpoints::default();
-        let (_directory, store) = store(&failpoints).await;
+        let faults = Faults::default();
+        let (_directory, store) = store(&faults).await;
         for number in 1..=6 {
             store.accept(&accept(number, 10)).await.expect("it is accepted");
             store.append(&pause(number, 1, 10)).await.expect("it is appended");
         }
-        let held = failpoints.hold_writer();
+        let held = faults.hold_writer();
         let shared = |number: u32| {
             let mut append = pause(number, 2, 10);
             let own = append.state[0].clone();
@@ -190,4 +260,51 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
             assert_eq!(whole(&store, number).await, if number == 1 { 3 } else { 2 });
         }
     }
+}
+
+#[tokio::test]
+async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let faults = Faults::default();
+    let store = open(directory.path(), Options { mishaps: faults.mishaps(), ..options() }).await;
+    faults.fail_next_commit(CommitFault::NotWritten);
+    let error = store.accept(&accept(1, LARGE)).await.expect_err("it is not committed");
+    assert!(error.outcome_unknown());
+    assert_eq!(blob_files(directory.path()).len(), 1, "a blob is written before the row that names it");
+    drop(store);
+    let store = open(directory.path(), options()).await;
+    assert!(store.events(id(1)).await.expect("it is read").is_none());
+    store.accept(&accept(2, LARGE)).await.expect("it is accepted");
+    assert_eq!(store.tidy().await.expect("it is tidied"), 1);
+    assert_eq!(input(&store, 2).await.expect("it is read"), text(2, LARGE));
+    assert_eq!(store.tidy().await.expect("it is tidied"), 0);
+}
+
+#[tokio::test]
+async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let faults = Faults::default();
+    let store = open(directory.path(), Options { mishaps: faults.mishaps(), ..options() }).await;
+    // Its one user is deleted but for its rows of events, so it is about to go itself.
+    store.accept(&accept(1, LARGE)).await.expect("it is accepted");
+    store.append(&end(1, 1)).await.expect("it ends");
+    let held = faults.hold_writer();
+    let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
+    let accept = store::Accept { executions, ..Default::default() };
+    let accepting = store.accept(&accept);
+    let pruning = async {
+        let pruned = store.prune(Prune::new(PruneRule::EndedBefore(at(5000))), 10).await;
+        pruned.expect("it prunes");
+        store.tidy().await.expect("it is tidied")
+    };
+    {
+        let mut both = pin!(unconstrained(futures_util::future::join(accepting, pruning)));
+        // Until the one waits for the writer, which has its blob; the other waits behind it.
+        assert!(poll!(&mut both).is_pending());
+        drop(held);
+        let (accepted, strays) = both.await;
+        accepted.expect("it is accepted");
+        assert_eq!(strays, 0);
+    }
+    assert_eq!(input(&store, 2).await.expect("it is read"), text(1, LARGE));
 }

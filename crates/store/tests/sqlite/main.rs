@@ -7,6 +7,8 @@ mod blobs;
 mod budget;
 mod common;
 mod crash;
+// What a release build has nothing of.
+#[cfg(debug_assertions)]
 mod faults;
 mod files;
 mod kept;
