@@ -108,6 +108,31 @@ impl TryFrom<Message> for Request {
     }
 }
 
+#[cfg(test)]
+impl Request {
+    /// A call of a step's module that the worker knows, by its text, with an empty object and a minute's time.
+    pub(crate) fn of(text: &str) -> Self {
+        Self {
+            head: Head {
+                digest: Digest::of(text),
+                kind: Kind::Step,
+                deadline: Duration::from_secs(60),
+                nonce: Nonce::default(),
+                follows: None,
+                is_followed: false,
+            },
+            source: None,
+            execution_id: "e".to_owned(),
+            step_id: None,
+            started_at: String::new(),
+            context: Bytes::new(),
+            argument: Bytes::from_static(b"{}"),
+            earlier: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+}
+
 /// Places in a sequence as bytes.
 pub(crate) fn encode_earlier(places: impl IntoIterator<Item = usize>) -> Vec<u8> {
     places.into_iter().flat_map(|place| u16::try_from(place).unwrap_or(u16::MAX).to_le_bytes()).collect()

@@ -301,8 +301,6 @@ mod tests {
 
     use super::super::prepare;
     use super::*;
-    use crate::module::Digest;
-    use crate::protocol::{Head, Nonce};
 
     fn cell(text: &str) -> Cell {
         let prepared = prepare::prepare(text).expect("it is a module");
@@ -312,26 +310,8 @@ mod tests {
     }
 
     fn run(cell: &mut Cell) -> Run {
-        let deadline = Duration::from_secs(60);
-        let request = Request {
-            head: Head {
-                digest: Digest::of(""),
-                kind: Kind::Step,
-                deadline,
-                nonce: Nonce::default(),
-                follows: None,
-                is_followed: false,
-            },
-            source: None,
-            execution_id: "e".to_owned(),
-            step_id: Some("s".to_owned()),
-            started_at: String::new(),
-            context: Bytes::new(),
-            argument: Bytes::from_static(b"{}"),
-            earlier: Vec::new(),
-            files: Vec::new(),
-        };
-        cell.run(&request, &[], Instant::now() + deadline)
+        let request = Request::of("");
+        cell.run(&request, &[], Instant::now() + request.head.deadline)
     }
 
     #[test]

@@ -111,34 +111,13 @@ impl Cells {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::*;
-    use crate::call::Kind;
-    use crate::protocol::{Head, Nonce};
 
     /// A call of a module, with its text or without.
     fn request(text: &'static str, is_sent: bool) -> Request {
-        let head = Head {
-            digest: Digest::of(text),
-            kind: Kind::Step,
-            deadline: Duration::from_secs(60),
-            nonce: Nonce([0; 16]),
-            follows: None,
-            is_followed: false,
-        };
         let source = is_sent.then(|| Bytes::from_static(text.as_bytes()));
-        Request {
-            head,
-            source,
-            execution_id: "e".to_owned(),
-            step_id: None,
-            started_at: String::new(),
-            context: Bytes::new(),
-            argument: Bytes::from_static(b"{}"),
-            earlier: Vec::new(),
-            files: Vec::new(),
-        }
+        Request { source, ..Request::of(text) }
     }
 
     /// The result of a run, and how many its cell has served; none where there is no cell any more.
