@@ -75,14 +75,14 @@ impl Watched {
         .await;
     }
 
-    /// How often others read a log while this one is read twenty times, which is long enough for whoever does so again and
-    /// again.
+    /// How often others read a log while this one is read many times: long enough for whoever does so again and again.
     pub(crate) async fn reads_meanwhile(&self, id: ExecutionId) -> u64 {
+        const MANY: u64 = 300;
         let before = self.reads.load(Ordering::SeqCst);
-        for _ in 0..20 {
+        for _ in 0..MANY {
             self.events(id).await.expect("the store reads").expect("it is known");
         }
-        self.reads.load(Ordering::SeqCst) - before - 20
+        self.reads.load(Ordering::SeqCst) - before - MANY
     }
 
     async fn let_in(&self) -> Result<(), Error> {
