@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use model::automation::{Automation, Block, OnError, Step};
+use model::automation::{Automation, Block, OnError, Step, Verb};
 use model::diagnostic::Diagnostic;
 use model::load::Gaps;
 use model::{Expression, Template};
@@ -31,6 +31,8 @@ pub struct Plan {
     /// otherwise.
     about_itself: bool,
     resumes: bool,
+    /// The steps whose results no expression and no code reads, so that they need not be kept for any.
+    unread: HashSet<Arc<str>>,
     code: CodePlans,
 }
 
@@ -126,6 +128,20 @@ impl Plan {
         self.resumes |= reads.resumes;
     }
 
+    /// Notes which results an expression reads: those of any step, where that shows only when it is evaluated.
+    fn note_read_steps(&mut self, expression: &Expression) {
+        for reference in expression.references() {
+            let mut path = reference.path.iter().map(|name| name.as_str());
+            match (path.next(), path.next()) {
+                (Some("steps"), Some(id)) => {
+                    self.unread.remove(id);
+                }
+                (None | Some("steps"), _) => self.unread.clear(),
+                _ => {}
+            }
+        }
+    }
+
     /// The graph of `block`; `None` for an empty one.
     #[must_use]
     pub fn block(&self, block: &Block) -> Option<&BlockGraph> {
@@ -136,6 +152,12 @@ impl Plan {
     #[must_use]
     pub fn reads(&self, step: &str) -> Option<&Reads> {
         if self.reads.is_empty() { None } else { self.reads.get(step) }
+    }
+
+    /// Whether anything may read the results of a step.
+    #[must_use]
+    pub fn is_read(&self, step: &str) -> bool {
+        self.unread.is_empty() || !self.unread.contains(step)
     }
 
     /// The code of the Automation.
@@ -275,9 +297,18 @@ struct Builder<'g> {
 
 impl Builder<'_> {
     fn reads(&mut self, automation: &Automation) {
+        // What code reads is known only to whoever looks into it.
+        let mut has_code = false;
+        automation.walk(&mut |step| has_code |= matches!(step.verb, Verb::Code(_)));
+        if !has_code {
+            self.plan.unread.clone_from(&self.known);
+        }
         automation.walk(&mut |step| {
             let mut reads = Reads::default();
-            step.expressions(&mut |expression| reads.note(expression));
+            step.expressions(&mut |expression| {
+                reads.note(expression);
+                self.plan.note_read_steps(expression);
+            });
             self.plan.note(&reads);
             if reads.moment || !reads.state.is_empty() {
                 self.plan.reads.insert(step.id.clone(), reads);
@@ -286,6 +317,7 @@ impl Builder<'_> {
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
             self.plan.note(&Reads::of(template));
+            template.expressions(&mut |expression| self.plan.note_read_steps(expression));
         }
     }
 
@@ -418,4 +450,54 @@ fn cycle_path(graph: &DiGraph<usize, ()>, component: &[NodeIndex]) -> Vec<usize>
         }
     }
     vec![graph[start], graph[start]]
+}
+
+#[cfg(test)]
+mod tests {
+    use model::diagnostic::Source;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// The steps of which somebody reads the results.
+    fn read(rest: &str) -> String {
+        let text = format!("trigger: {{manual: {{}}}}\n{rest}");
+        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
+        let automation = loaded.value.expect("it loads");
+        let plan = Plan::build(&automation).0;
+        let mut read = Vec::new();
+        automation.walk(&mut |step| read.extend(Some(step.id.to_string()).filter(|id| plan.is_read(id))));
+        read.join(" ")
+    }
+
+    #[test]
+    fn results_that_nothing_reads_are_known_before_anything_runs() {
+        let two = "steps:\n  - {id: a, set: {x: 1}}\n  - {id: b, set: {x: \"${{ vars.x }}\"}}\n";
+        let with = |step: &str| read(&format!("{two}  - {{id: c, {step}}}\n"));
+        assert_eq!(read(two), "");
+        assert_eq!(with("set: {y: \"${{ steps.a.results.x }}\"}"), "a");
+        assert_eq!(with("if: steps.b.error, set: {y: 1}"), "b");
+        assert_eq!(with("set: {y: \"${{ $.steps.a.results }}\"}"), "a");
+        assert_eq!(with("repeat: {until: steps.d.results.x, max: 2}, steps: [{id: d, set: {x: 1}}]"), "d");
+        assert_eq!(
+            with(
+                "action: log.info, with: {message: x}, undo: [{id: u, set: {y: \"${{ steps.b.results.x }}\"}}]"
+            ),
+            "b"
+        );
+        assert_eq!(with("fail: oh, onError: [{id: e, set: {y: \"${{ steps.a.results.x }}\"}}]"), "a");
+        assert_eq!(read(&format!("outputs: \"${{{{ steps.a.results.x }}}}\"\n{two}")), "a");
+        assert_eq!(read(&format!("{two}finally:\n  - set: {{y: \"${{{{ steps.b.results.x }}}}\"}}\n")), "b");
+    }
+
+    #[test]
+    fn where_it_shows_only_later_which_results_are_read_all_are() {
+        let read =
+            |step: &str| read(&format!("steps:\n  - {{id: a, set: {{x: a}}}}\n  - {{id: b, {step}}}\n"));
+        assert_eq!(read("set: {y: \"${{ steps[vars.x].results.x }}\"}"), "a b");
+        assert_eq!(read("set: {y: \"${{ steps }}\"}"), "a b");
+        assert_eq!(read("set: {y: \"${{ $.steps[*].results }}\"}"), "a b");
+        assert_eq!(read("set: {y: \"${{ $..x }}\"}"), "a b");
+        assert_eq!(read("code: 'export default (context, results) => results'"), "a b");
+    }
 }

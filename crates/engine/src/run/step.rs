@@ -142,7 +142,7 @@ impl Run {
                 Ok(true) => {}
                 Ok(false) => {
                     self.journal.step_finished(key, 0, StepOutcome::Skipped, Effect::Pure);
-                    scope.set_step(&step.id, Value::Null, None);
+                    self.set_step(scope, &step.id, Value::Null, None);
                     return Ok(Value::Null);
                 }
                 Err(error) => {
@@ -166,7 +166,7 @@ impl Run {
                 let result = self.journal.hidden(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.effect(step));
-                scope.set_step(&step.id, result.clone(), None);
+                self.set_step(scope, &step.id, result.clone(), None);
                 self.note_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
                 return Ok(result);
@@ -282,7 +282,7 @@ impl Run {
         self.journal.step_finished(key, took_us, outcome, effect);
         match handled {
             Some(result) => {
-                scope.set_step(&step.id, result.clone(), Some(&error));
+                self.set_step(scope, &step.id, result.clone(), Some(&error));
                 self.keep_journal_light().await?;
                 Ok(result)
             }
@@ -304,17 +304,17 @@ impl Run {
                 if let (Verb::Set(_), Value::Map(values)) = (&step.verb, &result) {
                     scope.set_vars(values);
                 }
-                scope.set_step(&step.id, result.clone(), None);
+                self.set_step(scope, &step.id, result.clone(), None);
                 self.note_undo(step, &context.key(&step.id), scope, context);
                 Ok(result)
             }
             StepOutcome::Left { by, result } => Err(Exit::left(by, result)),
             StepOutcome::Skipped => {
-                scope.set_step(&step.id, Value::Null, None);
+                self.set_step(scope, &step.id, Value::Null, None);
                 Ok(Value::Null)
             }
             StepOutcome::Failed { error, handled: Some(result) } => {
-                scope.set_step(&step.id, result.clone(), Some(&error));
+                self.set_step(scope, &step.id, result.clone(), Some(&error));
                 Ok(result)
             }
             StepOutcome::Failed { error, handled: None } => Err(Exit::Failed(error)),
@@ -381,6 +381,13 @@ impl Run {
             }
         }
         Ok(now)
+    }
+
+    /// Sets `steps.<id>`, unless nothing reads it.
+    fn set_step(&self, scope: &mut Scope, id: &Arc<str>, results: Value, error: Option<&ActionError>) {
+        if self.deployed.plan.is_read(id) {
+            scope.set_step(id, results, error);
+        }
     }
 
     async fn keep_journal_light(&self) -> Result<(), Exit> {
