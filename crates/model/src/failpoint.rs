@@ -1,5 +1,5 @@
-//! Boundaries at which a test lets something go wrong in a store or a running daemon. In a release build nothing can be armed: asking
-//! costs nothing there, and nobody can use it.
+//! Boundaries at which a test lets something go wrong in a store or a running daemon. In a release build nothing can be
+//! armed: asking costs nothing there, and nobody can use it.
 
 use std::fmt;
 #[cfg(debug_assertions)]
