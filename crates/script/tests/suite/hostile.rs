@@ -76,20 +76,8 @@ async fn lateness(due: Duration) -> Duration {
     started.elapsed().saturating_sub(due)
 }
 
-/// How a script ended, in the word of the corpus. Where that was late, it is looked at again: a busy machine may have had no
-/// time for it once, but not each time.
+/// How a script ended, in the word of the corpus. An error without a message is no clear end.
 async fn end(pool: &Pool, other: &Pool, script: &Script, seen: &mut Seen) -> &'static str {
-    let mut lates = Vec::new();
-    loop {
-        let (word, late) = once(pool, other, script, seen).await;
-        let Some(late) = late else { return word };
-        lates.push(late);
-        assert!(lates.len() < 5, "{}: {lates:?}", script.name);
-    }
-}
-
-/// How a script ended, and what is to be said of it where that was too late. An error without a message is no clear end.
-async fn once(pool: &Pool, other: &Pool, script: &Script, seen: &mut Seen) -> (&'static str, Option<String>) {
     let mut run = step(&script.code);
     let may_overrun = script.outcomes.iter().any(|outcome| outcome == "overrun");
     run.deadline = if may_overrun { SHORT } else { LONG };
@@ -108,16 +96,13 @@ async fn once(pool: &Pool, other: &Pool, script: &Script, seen: &mut Seen) -> (&
     let due = deadline + Duration::from_millis(50);
     let late = async { if may_overrun { lateness(due).await } else { Duration::ZERO } };
     let (ended, was_answered, late) = tokio::join!(hostile, meanwhile, late);
-    let too_late = if let Err(Error::Overrun { took, .. }) = &ended {
+    if let Err(Error::Overrun { took, .. }) = &ended {
         seen.overruns += 1;
         seen.answered_meanwhile += u32::from(was_answered);
         let most = deadline + Duration::from_millis(100) + late;
-        let is_late = *took > most;
-        is_late.then(|| format!("it ended after {took:?}, and a timer was {late:?} late"))
-    } else {
-        None
-    };
-    let word = match ended {
+        assert!(*took <= most, "{} ended after {took:?}, and a timer was {late:?} late", script.name);
+    }
+    match ended {
         Ok(_) => "fine",
         Err(Error::Overrun { .. }) => "overrun",
         Err(Error::OutOfMemory { .. }) => "memory",
@@ -125,8 +110,7 @@ async fn once(pool: &Pool, other: &Pool, script: &Script, seen: &mut Seen) -> (&
         Err(Error::Thrown(failure)) if !failure.message.trim().is_empty() => "error",
         Err(Error::Worker { .. }) => "died",
         Err(other) => panic!("{} ended with {other:?}", script.name),
-    };
-    (word, too_late)
+    }
 }
 
 /// The memory that this process has in use.
