@@ -7,6 +7,7 @@ pub mod diagnostic;
 pub mod units;
 pub mod yaml;
 
+pub mod budget;
 pub mod expression;
 pub mod template;
 pub mod value;
@@ -29,6 +30,7 @@ pub mod schema;
 
 pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
 pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};
+pub use budget::Budget;
 pub use connection::{Connection, Secret};
 pub use diagnostic::{Diagnostic, Severity, Source, Span};
 pub use execution::{Event, Execution, ExecutionId, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
