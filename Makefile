@@ -13,7 +13,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check \
-	editor-check imports-check run-check faults-check faults fuzz schemas reference format bench audit book clean
+	editor-check imports-check run-check hostile-check faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ help: ## List the targets
 run: ## Build and start a small wiki and the daemon over automations/, say what to try; Ctrl-C ends both
 	@scripts/run.sh
 
-test: tools format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check run-check faults-check ## Check everything: this is what has to pass
+test: tools format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check editor-check imports-check run-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 tools: # What the checks need and cargo does not bring. Installed by name and version, once.
@@ -77,6 +77,9 @@ $(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules:
 
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
+
+hostile-check: # Every filter, function, query and schema keyword with hostile operands, in a daemon under a limit of memory.
+	$(TARGET)/debug/hostile $(ARGS)
 
 faults-check: # Some seconds of each fault that needs no root; `make faults` does the rest.
 	@scripts/need.sh strace

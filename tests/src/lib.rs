@@ -8,5 +8,6 @@ pub mod canary;
 pub mod daemon;
 pub mod faults;
 pub mod github;
+pub mod hostile;
 pub mod project;
 pub mod recorder;

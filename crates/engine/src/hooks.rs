@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::AutomationId;
+use model::Expression;
 use model::action::ActionError;
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
+use model::expression::EvaluationError;
 use model::failpoint::Boundary;
 use model::payload::{HttpResponse, Payload};
 use model::value::{Files, Map, Value};
@@ -139,7 +141,7 @@ impl Engine {
             self.services().hooks.pace(mounted, rule, self.services().clock.now())?;
         }
         let (signed, received) = self.read(mounted, webhook, request).await?;
-        if !self.condition_holds(mounted, &received.results)? {
+        if !self.condition_holds(mounted, &received.results).await? {
             self.count_refused(Some(mounted), "filtered");
             return Ok(filtered());
         }
@@ -155,7 +157,7 @@ impl Engine {
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
         let (_, mut received) = self.read(mounted, webhook, request.clone()).await?;
-        if !self.condition_holds(mounted, &received.results)? {
+        if !self.condition_holds(mounted, &received.results).await? {
             return Ok(Some(filtered()));
         }
         let services = self.services();
@@ -324,16 +326,24 @@ impl Engine {
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
 
-    fn condition_holds(&self, mounted: &Mounted, results: &Value) -> Result<bool, Rejection> {
+    async fn condition_holds(&self, mounted: &Mounted, results: &Value) -> Result<bool, Rejection> {
         let automation = &mounted.deployed.automation;
         let Some(condition) = &automation.trigger_if else { return Ok(true) };
-        let scope = self.services().condition_scope(automation, results.clone());
-        let holds = scope.and_then(|scope| condition.holds(&scope).map_err(|error| error.to_string()));
-        holds.map_err(|error| {
-            // What is wrong with the file is for its author, not for whoever sent the request.
-            tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
-            condition_failed()
-        })
+        let services = self.services();
+        let error = match services.condition_scope(automation, results.clone()) {
+            Ok(scope) => match services.trigger_condition(condition, &scope).await {
+                Ok(holds) => return Ok(holds),
+                Err(error) if error.exceeded.is_some() => {
+                    tracing::info!(automation = %automation.id, %error, "a request was refused: the trigger's condition costs too much");
+                    return Err(condition_too_costly());
+                }
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error,
+        };
+        // What is wrong with the file is for its author, not for the sender of the request.
+        tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
+        Err(condition_failed())
     }
 }
 
@@ -354,12 +364,26 @@ pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
     }
 }
 
+/// The most time that the condition of a trigger takes.
+const CONDITION_TIME: Duration = Duration::from_secs(1);
+
 /// When a caller may try again whose request could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// What a sender is told where the trigger's condition does not hold.
 fn filtered() -> HttpResponse {
     HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)])))
+}
+
+/// The answer to a request over which the trigger's condition costs more than its budget.
+fn condition_too_costly() -> Rejection {
+    Rejection {
+        status: 400,
+        code: "condition_too_costly",
+        message: "the trigger's condition takes too much work over this request".to_owned(),
+        allow: None,
+        retry_after: None,
+    }
 }
 
 fn condition_failed() -> Rejection {
@@ -385,12 +409,15 @@ impl Services {
 
     /// Whether the trigger's condition lets something pass that nobody waits to hear of: an instant, what a poll found, an
     /// event. What does not pass is counted; neither does anything where the condition cannot be evaluated.
-    pub(crate) fn lets_pass(&self, automation: &Automation, payload: &Payload) -> bool {
+    pub(crate) async fn lets_pass(&self, automation: &Automation, payload: &Payload) -> bool {
         let Some(condition) = &automation.trigger_if else { return true };
-        let holds = trigger::results(payload)
+        let scope = trigger::results(payload)
             .map_err(|rejection| rejection.message)
-            .and_then(|results| self.condition_scope(automation, results))
-            .and_then(|scope| condition.holds(&scope).map_err(|error| error.to_string()));
+            .and_then(|results| self.condition_scope(automation, results));
+        let holds = match scope {
+            Ok(scope) => self.trigger_condition(condition, &scope).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        };
         let refused = match holds {
             Ok(true) => return true,
             Ok(false) => "filtered",
@@ -401,6 +428,19 @@ impl Services {
         };
         self.refusals.count(Some(&automation.id), refused);
         false
+    }
+
+    /// The truth of a trigger's condition, which has a second at the most.
+    async fn trigger_condition(
+        &self,
+        condition: &Expression,
+        scope: &Value,
+    ) -> Result<bool, EvaluationError> {
+        tokio::select! {
+            biased;
+            holds = self.evaluator.holds(condition, scope) => holds,
+            () = self.clock.sleep_for(CONDITION_TIME) => Err(condition.out_of_time()),
+        }
     }
 
     /// The names that a trigger's condition reads.

@@ -8,6 +8,7 @@ mod chance;
 mod clock;
 mod doubles;
 mod error;
+mod evaluator;
 mod failpoint;
 mod lasting;
 mod locks;

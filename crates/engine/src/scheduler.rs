@@ -251,7 +251,7 @@ impl Tick {
                 started_at: services.clock.now(),
                 timezone: self.timezone.clone(),
             };
-            if !services.lets_pass(automation, &payload) {
+            if !services.lets_pass(automation, &payload).await {
                 continue;
             }
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };

@@ -234,7 +234,7 @@ impl Secrets {
         }
         let scope = Value::Map(Arc::new(Map::from_iter([("secrets", secrets), ("env", env)])));
         // The scope holds secrets, so what it says of its own contents stays out of the message.
-        template.evaluate(&scope).map_err(|error| {
+        template.evaluate(&scope, &model::Budget::default()).map_err(|error| {
             let message = format!("{place}: `{}` has no value; is the variable set?", error.expression);
             ActionError::new(ErrorKind::Connection, message)
         })

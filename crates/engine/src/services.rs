@@ -16,6 +16,7 @@ use crate::chance::random;
 use crate::clock::Clock;
 use crate::connections::Connections;
 use crate::doubles::Doubles;
+use crate::evaluator::Evaluator;
 use crate::hooks::Desk;
 use crate::intake::Intake;
 use crate::listen::Listeners;
@@ -54,6 +55,7 @@ pub(crate) struct Services {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
+    pub(crate) evaluator: Evaluator,
     pub(crate) hooks: Desk,
     pub(crate) refusals: Refusals,
     pub(crate) listeners: Listeners,
@@ -135,6 +137,7 @@ impl Services {
             catalog: ArcSwap::new(catalog),
             notices,
             intake: Intake::new(settings.limits.in_flight, clock.ahead()),
+            evaluator: Evaluator::new(),
             hooks: Desk::default(),
             refusals: Refusals::default(),
             listeners: Listeners::default(),

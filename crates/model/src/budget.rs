@@ -2,12 +2,13 @@
 //! spend on data from outside.
 //!
 //! Every operation charges the budget by the size of its operands *before* it allocates or loops. One that cannot pay
-//! fails with [`Exceeded`], so an evaluation ends within its limits whatever the data is. A budget also asks its
-//! [`Interrupt`] at regular intervals, so that a time limit or a cancellation ends an evaluation that is within its limits.
+//! fails with [`Exceeded`], so an evaluation ends within its limits whatever the data is. A budget also looks at its stop
+//! flag at regular intervals, so that a time limit or a cancellation ends an evaluation that is within its limits.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The work of one evaluation, in units. A unit is one value visited, one comparison, or [`BYTES_PER_UNIT`] bytes of text
 /// read or written: between one and some ten nanoseconds.
@@ -23,19 +24,19 @@ pub const ITEM_MEMORY: usize = 32;
 /// The memory of a map's entry beside its key, in bytes.
 pub const ENTRY_MEMORY: usize = 96;
 
-/// The units of work between two questions to the [`Interrupt`].
+/// The units of work between two looks at the stop flag.
 const INTERVAL: u64 = 100_000;
 
 /// The limits of an evaluation, and the remainder of each.
 pub struct Budget {
     work: Cell<u64>,
     memory: Cell<usize>,
-    /// The remaining work at which the interrupt is asked next.
+    /// The remaining work at which the stop flag is read next.
     next_check: Cell<u64>,
     limits: Limits,
     /// The first refusal. All that follows is refused for the same reason.
     exceeded: Cell<Option<Exceeded>>,
-    interrupt: Option<Arc<dyn Interrupt>>,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// The limits of an evaluation.
@@ -53,23 +54,6 @@ impl Default for Limits {
     }
 }
 
-/// The owner of an evaluation, asked at regular intervals for a reason to end it.
-pub trait Interrupt: Send + Sync {
-    /// The reason to end the evaluation now; `None` to continue.
-    fn check(&self) -> Option<Interruption>;
-}
-
-/// A reason to end an evaluation that is within its limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interruption {
-    /// The time limit of the step or of the automation has passed.
-    Timeout,
-    /// The execution was cancelled.
-    Cancelled,
-    /// The daemon is stopping.
-    Stopping,
-}
-
 /// The limit that ended an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
@@ -77,8 +61,8 @@ pub enum Exceeded {
     Work(u64),
     /// The bytes allocated.
     Memory(usize),
-    /// The owner ended it.
-    Interrupted(Interruption),
+    /// The stop flag was set: the caller waits for the value no more.
+    Stopped,
 }
 
 impl fmt::Display for Exceeded {
@@ -89,9 +73,7 @@ impl fmt::Display for Exceeded {
                 write!(formatter, "it takes more than {} MiB of memory", limit >> 20)
             }
             Self::Memory(limit) => write!(formatter, "it takes more than {limit} bytes of memory"),
-            Self::Interrupted(Interruption::Timeout) => formatter.write_str("its time limit has passed"),
-            Self::Interrupted(Interruption::Cancelled) => formatter.write_str("the execution was cancelled"),
-            Self::Interrupted(Interruption::Stopping) => formatter.write_str("the daemon is stopping"),
+            Self::Stopped => formatter.write_str("it was stopped"),
         }
     }
 }
@@ -105,16 +87,16 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of `limits`, which `interrupt` may end early.
+    /// A budget of `limits`, which ends early once `stop` is set.
     #[must_use]
-    pub fn new(limits: Limits, interrupt: Option<Arc<dyn Interrupt>>) -> Self {
+    pub fn new(limits: Limits, stop: Option<Arc<AtomicBool>>) -> Self {
         Self {
             work: Cell::new(limits.work),
             memory: Cell::new(limits.memory),
             next_check: Cell::new(limits.work.saturating_sub(INTERVAL)),
             limits,
             exceeded: Cell::new(None),
-            interrupt,
+            stop,
         }
     }
 
@@ -122,6 +104,18 @@ impl Budget {
     #[must_use]
     pub fn inline() -> Self {
         Self::new(Limits { work: INLINE_WORK, ..Limits::default() }, None)
+    }
+
+    /// True if it ended only because it was an [inline](Budget::inline) one: a whole budget may be enough.
+    #[must_use]
+    pub fn was_too_short(&self) -> bool {
+        self.exceeded() == Some(Exceeded::Work(INLINE_WORK))
+    }
+
+    /// The bytes allocated so far.
+    #[must_use]
+    pub fn allocated(&self) -> usize {
+        self.limits.memory - self.memory.get()
     }
 
     /// The limits that it began with.
@@ -151,7 +145,7 @@ impl Budget {
     /// Charges `units` of work.
     ///
     /// # Errors
-    /// The work is spent, or the interrupt ends the evaluation.
+    /// The work is spent, or the stop flag is set.
     pub fn work(&self, units: usize) -> Result<(), Exceeded> {
         let Some(left) = self.work.get().checked_sub(units as u64) else {
             return Err(self.refuse(Exceeded::Work(self.limits.work)));
@@ -171,7 +165,7 @@ impl Budget {
     /// Charges an allocation of `bytes`, and the work of filling it.
     ///
     /// # Errors
-    /// The memory or the work is spent, or the interrupt ends the evaluation.
+    /// The memory or the work is spent, or the stop flag is set.
     pub fn allocate(&self, bytes: usize) -> Result<(), Exceeded> {
         let Some(left) = self.memory.get().checked_sub(bytes) else {
             return Err(self.refuse(Exceeded::Memory(self.limits.memory)));
@@ -191,9 +185,9 @@ impl Budget {
     #[cold]
     fn check(&self) -> Result<(), Exceeded> {
         self.next_check.set(self.work.get().saturating_sub(INTERVAL));
-        match self.interrupt.as_ref().and_then(|interrupt| interrupt.check()) {
-            Some(reason) => Err(self.refuse(Exceeded::Interrupted(reason))),
-            None => Ok(()),
+        match &self.stop {
+            Some(stop) if stop.load(Ordering::Relaxed) => Err(self.refuse(Exceeded::Stopped)),
+            _ => Ok(()),
         }
     }
 
@@ -213,23 +207,9 @@ impl Budget {
 mod tests {
     use super::*;
 
-    struct Never;
-    impl Interrupt for Never {
-        fn check(&self) -> Option<Interruption> {
-            None
-        }
-    }
-
-    struct Always;
-    impl Interrupt for Always {
-        fn check(&self) -> Option<Interruption> {
-            Some(Interruption::Timeout)
-        }
-    }
-
     #[test]
     fn work_over_the_limit_is_refused_and_so_is_all_that_follows() {
-        let budget = Budget::new(Limits { work: 10, memory: 100 }, Some(Arc::new(Never)));
+        let budget = Budget::new(Limits { work: 10, memory: 100 }, Some(Arc::default()));
         assert_eq!(budget.work(10), Ok(()));
         assert_eq!(budget.spent(), 10);
         assert_eq!(budget.work(1), Err(Exceeded::Work(10)));
@@ -249,10 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_is_asked_at_regular_intervals_and_ends_the_evaluation() {
-        let budget = Budget::new(Limits::default(), Some(Arc::new(Always)));
-        let calls = (0..10_000).find_map(|_| budget.work(100).err());
-        assert_eq!(calls, Some(Exceeded::Interrupted(Interruption::Timeout)));
-        assert_eq!(budget.work(1), Err(Exceeded::Interrupted(Interruption::Timeout)));
+    fn the_stop_flag_ends_an_evaluation_within_its_limits() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let budget = Budget::new(Limits::default(), Some(stop.clone()));
+        assert_eq!(budget.work(1_000_000), Ok(()));
+        stop.store(true, Ordering::Relaxed);
+        let refused = (0..10_000).find_map(|_| budget.work(100).err());
+        assert_eq!(refused, Some(Exceeded::Stopped));
+        assert_eq!(budget.work(1), Err(Exceeded::Stopped));
     }
 }

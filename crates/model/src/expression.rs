@@ -2,29 +2,58 @@
 //!
 //! An expression is evaluated over a scope: a map of the names in force (`trigger`, `steps`, `vars`, …). Missing
 //! data is an error that names the path, unless `| default(…)` or `is defined` asks for it. Nothing is copied to
-//! evaluate: both languages look at the shared [`Value`]s themselves.
+//! evaluate: both languages look at the shared [`Value`]s themselves. Every evaluation is charged to a [`Budget`].
 
+mod arithmetic;
+mod compare;
 mod constant;
 mod depth;
+mod evaluation;
+mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
 mod known;
 mod moment;
 mod path;
+mod predicates;
+mod program;
 mod reading;
 mod strange;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
 
+use self::evaluation::Failure;
+use crate::budget::{Budget, Exceeded};
 use crate::diagnostic::Span;
 use crate::value::Value;
 
 pub use constant::Constant;
-pub use functions::{FUNCTIONS, Function, MAX_WORK, TABLE, apply};
+pub use functions::{FUNCTIONS, Function, TABLE, apply};
 pub use moment::Moment;
 pub use reading::{Link, Reference, Whole};
+pub(crate) use text::interpolated;
+
+/// The operators and other constructs of expressions.
+const OPERATORS: [&str; 24] = [
+    "!=", "%", "*", "**", "+", "-", "/", "//", "<", "<=", "==", ">", ">=", "[:]", "[]", "and", "if", "in",
+    "list", "map", "not", "not in", "or", "~",
+];
+/// The parts and functions of JSONPath that visit more than one node.
+const JSONPATH: [&str; 10] =
+    ["$", "*", "..", "count", "filter", "length", "match", "search", "slice", "value"];
+
+/// Every kind of name that expressions can use, with every name of it: `("filter", "upper")`.
+pub fn vocabulary() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let filters = filters::TABLE.iter().map(|row| ("filter", row.name));
+    let tests = predicates::TABLE.iter().map(|predicate| ("test", predicate.name));
+    let functions = functions::names().map(|name| ("function", name));
+    let operators = OPERATORS.iter().map(|name| ("operator", *name));
+    let jsonpath = JSONPATH.iter().map(|name| ("jsonpath", *name));
+    filters.chain(tests).chain(functions).chain(operators).chain(jsonpath)
+}
 
 /// A compiled expression. Cheap to clone.
 #[derive(Clone)]
@@ -89,6 +118,18 @@ pub struct EvaluationError {
     pub expression: String,
     /// Where it is written.
     pub span: Span,
+    /// The limit that ended the evaluation, if one did.
+    pub exceeded: Option<Exceeded>,
+}
+
+impl EvaluationError {
+    fn new(failure: Failure, expression: &Expression) -> Self {
+        let (message, exceeded) = match failure {
+            Failure::Message(message) => (message, None),
+            Failure::Exceeded(exceeded) => (exceeded.to_string(), Some(exceeded)),
+        };
+        Self { message, expression: expression.text().to_owned(), span: expression.span(), exceeded }
+    }
 }
 
 impl Expression {
@@ -162,12 +203,12 @@ impl Expression {
         }
     }
 
-    /// Its value over `scope`, a map of the names in force.
+    /// Its value over `scope`, a map of the names in force, charged to `budget`.
     ///
     /// # Errors
     /// Something it reads is missing, an operation does not fit its values, or a limit was reached.
-    pub fn evaluate(&self, scope: &Value) -> Result<Value, EvaluationError> {
-        self.evaluate_at(scope, None)
+    pub fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, EvaluationError> {
+        self.evaluate_at(scope, None, budget)
     }
 
     /// As [`Expression::evaluate`], with what `now()` and `uuid()` give.
@@ -178,19 +219,28 @@ impl Expression {
         &self,
         scope: &Value,
         moment: Option<&Arc<dyn Moment>>,
+        budget: &Budget,
     ) -> Result<Value, EvaluationError> {
         let result = match &self.inner.code {
-            Code::Names => path::walk_names(self.inner.references.iter().flat_map(|read| &read.path), scope),
-            Code::Path(path) => path.walk(&self.inner.text, scope),
-            Code::Jinja(program) => program.evaluate(&self.inner.text, scope, moment),
-            Code::JsonPath(query) => query.evaluate(scope),
-            Code::Unreadable => Err("this expression could not be read".to_owned()),
+            Code::Names => path::walk_names(self.inner.references.iter().flat_map(|read| &read.path), scope)
+                .map_err(Failure::from),
+            Code::Path(path) => path.walk(&self.inner.text, scope).map_err(Failure::from),
+            Code::Jinja(program) => program.evaluate(&self.inner.text, scope, moment, budget),
+            Code::JsonPath(query) => query.evaluate(scope, budget),
+            Code::Unreadable => Err("this expression could not be read".into()),
         };
-        result.map_err(|message| EvaluationError {
-            message,
-            expression: self.inner.text.to_string(),
-            span: self.inner.span,
-        })
+        result.map_err(|failure| self.error(failure))
+    }
+
+    /// The error for an evaluation that was given up because its time is over.
+    #[must_use]
+    pub fn out_of_time(&self) -> EvaluationError {
+        self.error(Failure::Exceeded(Exceeded::Stopped))
+    }
+
+    /// The error for a failure of this expression.
+    pub(crate) fn error(&self, failure: Failure) -> EvaluationError {
+        EvaluationError::new(failure, self)
     }
 
     /// Whether it asks for `now()` or `uuid()`, so that it may give something else when it is evaluated again.
@@ -218,8 +268,8 @@ impl Expression {
     ///
     /// # Errors
     /// As [`Expression::evaluate`].
-    pub fn holds(&self, scope: &Value) -> Result<bool, EvaluationError> {
-        self.evaluate(scope).map(|value| value.is_true())
+    pub fn holds(&self, scope: &Value, budget: &Budget) -> Result<bool, EvaluationError> {
+        self.evaluate(scope, budget).map(|value| value.is_true())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::expression::{EvaluationError, Expression, Moment, Reference};
-use crate::value::{MOST_WHOLE, Map, Value};
+use crate::value::{Map, Value};
 
 /// A value as it is written. What holds no `${{ }}` is a literal; a text that is one whole expression keeps the
 /// expression's type; anything else in text becomes text.
@@ -40,12 +41,12 @@ impl Template {
         Self::Literal(Value::Null)
     }
 
-    /// The value over `scope`.
+    /// The value over `scope`. All its expressions share `budget`.
     ///
     /// # Errors
-    /// An expression has no value, or a text grows beyond [`MAX_TEXT`].
-    pub fn evaluate(&self, scope: &Value) -> Result<Value, EvaluationError> {
-        self.evaluate_at(scope, None)
+    /// An expression has no value, a text grows beyond [`MAX_TEXT`], or the budget is spent.
+    pub fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, EvaluationError> {
+        self.evaluate_at(scope, None, budget)
     }
 
     /// As [`Template::evaluate`], with what `now()` and `uuid()` give.
@@ -56,16 +57,17 @@ impl Template {
         &self,
         scope: &Value,
         moment: Option<&Arc<dyn Moment>>,
+        budget: &Budget,
     ) -> Result<Value, EvaluationError> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
-            Self::Expression(expression) => expression.evaluate_at(scope, moment),
-            Self::Text(parts) => text(parts, scope, moment),
-            Self::List(items) => items.iter().map(|item| item.evaluate_at(scope, moment)).collect(),
+            Self::Expression(expression) => expression.evaluate_at(scope, moment, budget),
+            Self::Text(parts) => text(parts, scope, moment, budget),
+            Self::List(items) => items.iter().map(|item| item.evaluate_at(scope, moment, budget)).collect(),
             Self::Map(entries) => {
                 let mut map = Map::with_capacity(entries.len());
                 for (key, template) in entries {
-                    map.insert(key.clone(), template.evaluate_at(scope, moment)?);
+                    map.insert(key.clone(), template.evaluate_at(scope, moment, budget)?);
                 }
                 Ok(Value::from(map))
             }
@@ -102,23 +104,22 @@ impl Template {
     }
 }
 
-fn text(parts: &[Part], scope: &Value, moment: Option<&Arc<dyn Moment>>) -> Result<Value, EvaluationError> {
+fn text(
+    parts: &[Part],
+    scope: &Value,
+    moment: Option<&Arc<dyn Moment>>,
+    budget: &Budget,
+) -> Result<Value, EvaluationError> {
     let mut output = String::new();
     for part in parts {
         match part {
             Part::Text(text) => output.push_str(text),
             Part::Expression(expression) => {
-                let failed = |message| EvaluationError {
-                    message,
-                    expression: expression.text().to_owned(),
-                    span: expression.span(),
-                };
-                let value = expression.evaluate_at(scope, moment)?;
-                let value = value.loaded(MOST_WHOLE).map_err(|error| failed(error.to_string()))?;
-                output.push_str(&value.to_text());
-                if output.len() > MAX_TEXT {
-                    return Err(failed(format!("the text grows beyond {MAX_TEXT} bytes")));
-                }
+                let value = expression.evaluate_at(scope, moment, budget)?;
+                let value =
+                    crate::expression::interpolated(&value, MAX_TEXT - output.len().min(MAX_TEXT), budget)
+                        .map_err(|failure| expression.error(failure))?;
+                output.push_str(&value);
             }
         }
     }

@@ -5,9 +5,10 @@
 //! would look like one (see [`Value::to_stored`]).
 
 mod data;
+mod jinja;
 mod json;
 mod map;
-mod query;
+
 mod shelf;
 
 use std::fmt;
@@ -18,7 +19,6 @@ pub use data::{Content, Data, Files, InMemory, Kept, MOST_WHOLE, NewFile, NotWho
 pub(crate) use json::given;
 pub use json::{JsonError, JsonLimits};
 pub use map::{Key, Map};
-pub(crate) use query::{NotAValue, from_expression};
 pub use shelf::{Shelf, naming, reading_from};
 
 /// A number: an integer of 64 bits, signed or not, or a finite float. Integers never pass through a float.

@@ -50,10 +50,10 @@ fn own() -> Suite {
 fn nodes(selector: &str, document: &serde_json::Value) -> Result<Vec<serde_json::Value>, String> {
     let query = Expression::compile(selector, Span::default()).map_err(|error| error.message)?;
     // A query that names one place gives its value, and an error where that is missing; any other gives a list.
-    let is_singular = !matches!(query.evaluate(&Value::Null), Ok(Value::List(_)));
+    let is_singular = !matches!(query.evaluate(&Value::Null, &model::Budget::default()), Ok(Value::List(_)));
     let text = document.to_string();
     let document = Value::from_json(text.as_bytes(), JsonLimits { depth: 100, nodes: 100_000 }).unwrap();
-    match query.evaluate(&document) {
+    match query.evaluate(&document, &model::Budget::default()) {
         Ok(found) if is_singular => Ok(vec![found.to_serde()]),
         Ok(found) => Ok(found.as_list().unwrap().iter().map(Value::to_serde).collect()),
         Err(_) if is_singular => Ok(Vec::new()),

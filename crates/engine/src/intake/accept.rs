@@ -1,5 +1,6 @@
 //! The way in: a start becomes durable, and then runs or waits.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -352,6 +353,7 @@ impl Services {
             progress,
             cancelled: Cancellation::default(),
             activity: Activity::default(),
+            stretch: AtomicU64::new(0),
         });
         if let Some(reason) = end {
             run.cancelled.cancel(&reason);

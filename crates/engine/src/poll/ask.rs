@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record};
 use jiff::Timestamp;
+use model::Budget;
 use model::action::ActionError;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
 use model::execution::LogLevel;
@@ -13,6 +14,7 @@ use store::{PollStanding, PollWrite};
 use super::Question;
 use super::sift::{Answer, Item, digest};
 use crate::catalog::Catalog;
+use crate::evaluator::{Inline, inline};
 use crate::services::Services;
 
 /// The most pages of a list that one poll reads.
@@ -35,10 +37,17 @@ pub(super) async fn ask(
     ]);
     match question {
         Question::Any(poll) => {
-            let inputs = inputs(&poll.asks, &names)?;
+            let inputs = inputs(services, &poll.asks, &names).await?;
             let result =
                 Asking { services, catalog, asks: &poll.asks }.call(&poll.asks.action.name, &inputs).await?;
-            read(poll, result, names)
+            let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
+            match inline(None, short) {
+                Inline::Done(read, _) => read,
+                Inline::TooShort => {
+                    let poll = (*poll).clone();
+                    services.evaluator.long(move |budget| read(&poll, result, names, budget)).await
+                }
+            }
         }
         Question::Event(event, spec) => {
             let EventSource::Poll(polled) = &spec.source else {
@@ -46,7 +55,7 @@ pub(super) async fn ask(
             };
             let asking = Asking { services, catalog, asks: &event.asks };
             let mut with = polled.with.clone();
-            for (name, value) in inputs(&event.asks, &names)?.iter() {
+            for (name, value) in inputs(services, &event.asks, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
             }
             asking.pages(polled, with, standing, question.start()).await
@@ -55,22 +64,23 @@ pub(super) async fn ask(
 }
 
 /// The inputs of what is asked.
-fn inputs(asks: &ActionStep, names: &Map) -> Result<Map, String> {
+async fn inputs(services: &Services, asks: &ActionStep, names: &Map) -> Result<Map, String> {
     let scope = Value::from(names.clone());
     let mut inputs = Map::with_capacity(asks.with.len());
     for (name, template) in &asks.with {
-        let value = template.evaluate(&scope).map_err(|error| format!("input `{}`: {error}", name.name))?;
+        let value = services.evaluator.template(template, &scope).await;
+        let value = value.map_err(|error| format!("input `{}`: {error}", name.name))?;
         inputs.insert(name.name.as_str(), value);
     }
     Ok(inputs)
 }
 
 /// What is in the result of an action, as the trigger says.
-fn read(poll: &PollTrigger, result: Value, mut names: Map) -> Result<Answer, String> {
+fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<Answer, String> {
     names.insert("result", result.clone());
     let scope = Value::from(names.clone());
     let list = match &poll.items {
-        Some(items) => items.evaluate(&scope).map_err(|error| format!("`items`: {error}"))?,
+        Some(items) => items.evaluate(&scope, budget).map_err(|error| format!("`items`: {error}"))?,
         None if result.as_list().is_some() => result,
         None => result.get("results").unwrap_or(Value::Null),
     };
@@ -94,7 +104,7 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map) -> Result<Answer, Str
         let id = match &poll.id {
             Some(id) => {
                 names.insert("item", item.clone());
-                let id = id.evaluate(&Value::from(names.clone()));
+                let id = id.evaluate(&Value::from(names.clone()), budget);
                 id.map_err(|error| format!("`id` of item {index}: {error}"))?
             }
             None => item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone()),
@@ -104,7 +114,7 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map) -> Result<Answer, Str
         }
         items.push(Item { key: key(&id), value: item.clone(), cursor: None });
     }
-    let cursor = poll.cursor.as_ref().map(|cursor| cursor.evaluate(&scope)).transpose();
+    let cursor = poll.cursor.as_ref().map(|cursor| cursor.evaluate(&scope, budget)).transpose();
     Ok(Answer { items, cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null) })
 }
 

@@ -127,7 +127,7 @@ impl Turn {
             found: standing.found + entry.found,
             source: standing.source,
         };
-        let starts = services.starts(&deployed, &question, &sifted, now);
+        let starts = services.starts(&deployed, &question, &sifted, now).await;
         let write = PollWrite {
             automation: automation.id.clone(),
             standing: standing.clone(),
@@ -143,7 +143,7 @@ impl Turn {
 
 impl Services {
     /// What a poll starts: those that the trigger's condition lets pass.
-    fn starts(
+    async fn starts(
         &self,
         deployed: &Deployed,
         question: &Question<'_>,
@@ -158,11 +158,14 @@ impl Services {
         let automation = &deployed.automation;
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
-        let starts = data.into_iter().filter_map(|data| {
+        let mut starts = Vec::with_capacity(data.len());
+        for data in data {
             let payload = Payload::Poll { data, polled_at: now };
-            self.lets_pass(automation, &payload).then(|| Start { payload, origin: origin.clone() })
-        });
-        starts.collect()
+            if self.lets_pass(automation, &payload).await {
+                starts.push(Start { payload, origin: origin.clone() });
+            }
+        }
+        starts
     }
 }
 

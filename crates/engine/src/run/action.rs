@@ -10,7 +10,7 @@ use model::value::{Map, Value};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
-use super::{Exit, Run, expression_error};
+use super::{Exit, Run};
 use crate::doubles::{Asked, Called};
 
 /// A file of a result from this size on is put on disk by itself; so is the body of a request (semantics 3.2).
@@ -41,7 +41,7 @@ impl Run {
             let message = format!("there is no action `{}` any more", call.action.name);
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
-        let inputs = inputs(call, action.spec(), scope)?;
+        let inputs = self.inputs(call, action.spec(), scope, context).await?;
         let effect = action.spec().effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let double = self.double(step, key, &idempotency_key, Called::Action(action.spec()), &inputs);
@@ -124,12 +124,12 @@ impl Run {
         tokio::select! {
             biased;
             result = call => Ok(result),
-            () = self.cancellation(Some(context)) => Err(Exit::Cancelled),
-            () = self.services.abort.cancelled() => {
-                tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
-                Err(Exit::Parked)
+            exit = self.interruption(context) => {
+                if matches!(exit, Exit::Parked) {
+                    tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
+                }
+                Err(exit)
             }
-            exit = self.expiry(Some(context)) => Err(exit),
         }
     }
 
@@ -158,6 +158,17 @@ impl Run {
         }
     }
 
+    async fn inputs(
+        &self,
+        call: &ActionStep,
+        spec: &ActionSpec,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Map, Exit> {
+        let inputs = self.evaluate_inputs(&call.with, scope, context).await?;
+        connector::check_inputs(spec, &inputs).map_err(failed)
+    }
+
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
         let limit = self.services.settings.limits.result_bytes;
         if value.weight(limit) > limit {
@@ -169,17 +180,6 @@ impl Run {
         }
         Ok(value)
     }
-}
-
-fn inputs(call: &ActionStep, spec: &ActionSpec, scope: &Scope) -> Result<Map, Exit> {
-    let mut inputs = Map::with_capacity(call.with.len());
-    for (name, template) in &call.with {
-        let value = scope
-            .evaluate(template)
-            .map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
-        inputs.insert(name.name.as_str(), value);
-    }
-    connector::check_inputs(spec, &inputs).map_err(failed)
 }
 
 /// Takes an action's log lines into the execution's log.

@@ -11,7 +11,7 @@ use model::value::{Map, Value};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
-use super::{Exit, Run, expression_error};
+use super::{Exit, Run};
 use crate::doubles::Called;
 use crate::intake::{Slot, Terms};
 use crate::told::Start;
@@ -32,7 +32,7 @@ impl Run {
         let child = match self.journal.pause(key) {
             Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
-                let inputs = inputs(call, scope)?;
+                let inputs = self.evaluate_inputs(&call.with, scope, context).await?;
                 let called = Called::Automation(&call.automation.name);
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);
@@ -126,18 +126,6 @@ impl Run {
             Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
         }
     }
-}
-
-/// The inputs as the step gives them.
-fn inputs(call: &CallStep, scope: &Scope) -> Result<Map, Exit> {
-    let mut inputs = Map::with_capacity(call.with.len());
-    for (name, template) in &call.with {
-        let value = scope.evaluate(template);
-        let value =
-            value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
-        inputs.insert(name.name.as_str(), value);
-    }
-    Ok(inputs)
 }
 
 /// What a child's end is to its caller.

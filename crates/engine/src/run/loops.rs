@@ -10,8 +10,8 @@ use super::block::Side;
 use super::journal::Due;
 use super::scope::Scope;
 use super::step::Context;
-use super::verbs::{evaluate, failed};
-use super::{Exit, Run, expression_error};
+use super::verbs::failed;
+use super::{Exit, Run};
 
 impl Run {
     pub(super) async fn for_each(
@@ -20,7 +20,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let items = evaluate(&each.items, scope, "forEach")?;
+        let items = self.evaluate(&each.items, scope, "forEach", context).await?;
         let Some(items) = items.as_list() else {
             let message = format!("`forEach` needs a list, found {}", items.kind());
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
@@ -36,6 +36,7 @@ impl Run {
         }
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
+        let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
         let mut running = Side::new(self);
         let mut upcoming = items.iter().enumerate();
         loop {
@@ -50,6 +51,7 @@ impl Run {
                 });
             }
             let Some((index, branch, value)) = running.next().await? else { break };
+            gathered.add(&value)?;
             results[index] = Some((branch, value));
         }
         let mut values = Vec::with_capacity(results.len());
@@ -70,12 +72,19 @@ impl Run {
     ) -> Result<Value, Exit> {
         let outer =
             [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
+        let mut gathered = Gathered::new(self.services.settings.limits.result_bytes);
         let mut values = Vec::with_capacity(items.len().min(1024));
         let mut result = Ok(());
         for (index, item) in items.iter().enumerate() {
             bind_item(scope, each, index, item);
             match self.turn(each, scope, &context.turn(index)).await {
-                Ok(value) => values.push(value),
+                Ok(value) => match gathered.add(&value) {
+                    Ok(()) => values.push(value),
+                    Err(exit) => {
+                        result = Err(exit);
+                        break;
+                    }
+                },
                 Err(Exit::Break) => break,
                 Err(exit) => {
                     result = Err(exit);
@@ -163,9 +172,9 @@ impl Run {
         let key = format!("{}#until", turn.key(&step.id));
         let reads = self.deployed.plan.reads(&step.id);
         let outer = self.prepare(reads, &key, self.services.clock.now(), scope).await?;
-        let holds = scope.holds(until);
+        let holds = self.condition_holds(until, scope, "until", turn).await;
         scope.set_moment(outer);
-        holds.map_err(|error| failed(expression_error(&error, "until")))
+        holds
     }
 
     /// The pause before a turn. Its end is kept, so that a restart neither makes it longer nor repeats it.
@@ -212,6 +221,28 @@ impl Run {
             results.insert(name.clone(), value);
         }
         Ok(Value::from(results))
+    }
+}
+
+/// The size of the results that a loop gathers, held against the limit of one result while it grows.
+struct Gathered {
+    limit: usize,
+    bytes: usize,
+}
+
+impl Gathered {
+    fn new(limit: usize) -> Self {
+        Self { limit, bytes: 0 }
+    }
+
+    fn add(&mut self, value: &Value) -> Result<(), Exit> {
+        self.bytes = self.bytes.saturating_add(value.weight(self.limit)).saturating_add(1);
+        if self.bytes <= self.limit {
+            return Ok(());
+        }
+        let limit = model::units::format_size(u64::try_from(self.limit).unwrap_or(u64::MAX));
+        let message = format!("the results of the loop are larger than {limit} together");
+        Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 }
 

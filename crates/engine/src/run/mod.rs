@@ -10,6 +10,7 @@ mod ahead;
 mod block;
 mod call;
 mod code;
+mod evaluate;
 mod journal;
 mod loops;
 mod moment;
@@ -20,9 +21,11 @@ mod step;
 mod undo;
 mod verbs;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
+use model::Budget;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
 use model::execution::{Event, Execution, Leave, Origin, Outcome, StepOutcome};
@@ -33,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use activity::Activity;
 pub(crate) use code::{level, to_action_error};
+pub(crate) use evaluate::expression_error;
 pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
 pub(crate) use moment::Secret;
 use scope::Scope;
@@ -63,6 +67,8 @@ pub(crate) struct Run {
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
     pub(crate) activity: Activity,
+    /// The work since the others last had their turn, in the units of a [`model::Budget`].
+    pub(crate) stretch: AtomicU64,
 }
 
 /// How far an execution has come, for whoever waits.
@@ -250,11 +256,12 @@ impl Run {
         Ok(Outcome::Failed { error })
     }
 
-    /// The text of its concurrency key.
+    /// The text of its concurrency key, which is evaluated under an inline budget.
     pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
         let scope = Scope::of(self)?;
-        let value = scope.evaluate(key).map_err(|error| expression_error(&error, "concurrency.key"))?;
-        Ok(value.to_text())
+        let (names, _) = scope.names();
+        let value = key.evaluate(names, &Budget::inline());
+        Ok(value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text())
     }
 
     /// Counts the interruption, so that a step that kills the process cannot do so for ever.
@@ -310,10 +317,14 @@ impl Run {
         };
         let reads = crate::plan::Reads::of(outputs);
         self.prepare(Some(&reads), "outputs", self.started_at, scope).await?;
-        Ok(match scope.evaluate(outputs) {
-            Ok(result) => Outcome::Succeeded { result },
-            Err(error) => Outcome::Failed { error: expression_error(&error, "outputs") },
-        })
+        match Box::pin(self.evaluate(outputs, scope, "outputs", &self.closing_context())).await {
+            Ok(result) => Ok(Outcome::Succeeded { result }),
+            Err(Exit::Failed(error)) => failed(error),
+            Err(Exit::Cancelled | Exit::Expired(_)) => {
+                failed(ActionError::new(ErrorKind::Timeout, "`outputs` took longer than 5 minutes"))
+            }
+            Err(exit) => Err(exit),
+        }
     }
 
     /// Whether its policy grants the whole execution another try. It begins when its time has come.
@@ -424,11 +435,6 @@ impl Run {
             least = PUT_OFF;
         }
     }
-}
-
-/// An expression that has no value, as a step's failure.
-pub(crate) fn expression_error(error: &model::expression::EvaluationError, place: &str) -> ActionError {
-    ActionError::new(ErrorKind::Expression, format!("{place}: {error}"))
 }
 
 /// The state that a stored execution has come to, for [`Journal::restore`].

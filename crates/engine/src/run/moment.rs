@@ -66,4 +66,12 @@ impl Moment for StepMoment {
         let derived = self.secret.derive(&[b"uuid", execution, self.step.as_bytes(), &number.to_be_bytes()]);
         uuid::Builder::from_random_bytes(derived).into_uuid()
     }
+
+    fn drawn(&self) -> u32 {
+        self.uuids.load(Ordering::Relaxed)
+    }
+
+    fn draw_again_from(&self, drawn: u32) {
+        self.uuids.store(drawn, Ordering::Relaxed);
+    }
 }

@@ -15,7 +15,7 @@ use super::journal::{Due, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
-use super::{Exit, Run, expression_error};
+use super::{Exit, Run};
 use crate::clock::Steady;
 
 /// A pause up to this long is slept through: to rest and to be read back costs two commits and a read.
@@ -125,7 +125,7 @@ impl Run {
     ) -> Result<Value, Exit> {
         let due = match self.journal.pause_due(key) {
             Some(due) => due,
-            None => due(wait, self.services.clock.steady_now(), scope).map_err(failed)?,
+            None => self.due(wait, scope, context).await?,
         };
         self.pause_with(key, due, context).await?;
         Ok(Value::Null)
@@ -155,7 +155,7 @@ impl Run {
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
-                if lets_through(wait, &signal, scope)? {
+                if self.lets_through(wait, &signal, scope, context).await? {
                     return Ok(signal.data);
                 }
             }
@@ -188,7 +188,7 @@ impl Run {
     ) -> Result<(), Exit> {
         let on = match &wait.on {
             WaitOn::Event { name, .. } => {
-                let name = super::verbs::evaluate(name, scope, "waitFor.event")?.to_text();
+                let name = self.evaluate(name, scope, "waitFor.event", context).await?.to_text();
                 if name.is_empty() || name.len() > MAX_EVENT_NAME {
                     let message = format!(
                         "an event's name has from 1 to {MAX_EVENT_NAME} bytes, this one {}",
@@ -201,7 +201,9 @@ impl Run {
             WaitOn::Approval(approval) => WaitReason::Approval {
                 message: self
                     .journal
-                    .hidden(super::verbs::evaluate(&approval.message, scope, "waitFor.approval.message")?)
+                    .hidden(
+                        self.evaluate(&approval.message, scope, "waitFor.approval.message", context).await?,
+                    )
                     .to_text(),
                 options: approval.options.clone(),
             },
@@ -264,35 +266,52 @@ impl Run {
             format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
         self.services.intake.cancel(&self.services, child, &reason);
     }
-}
 
-/// When a pause that begins now ends.
-fn due(wait: &WaitStep, now: Steady, scope: &Scope) -> Result<Due, ActionError> {
-    let wrong = |message: String| ActionError::new(ErrorKind::Input, message);
-    let after = |length: Duration| {
-        let after = now.after(length);
-        let is_instant = after < Steady::NEVER;
-        is_instant
-            .then_some(Due::After(after))
-            .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))
-    };
-    match wait {
-        WaitStep::For(length) => after(*length),
-        WaitStep::Computed(template) => {
-            let value = scope.evaluate(template).map_err(|error| expression_error(&error, "wait"))?;
-            let text = value.to_text();
-            after(model::units::parse_duration(&text).map_err(|error| wrong(format!("wait: {error}")))?)
+    /// The end of a pause that begins now.
+    async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
+        let now = self.services.clock.steady_now();
+        let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
+        let after = |length: Duration| {
+            let after = now.after(length);
+            let is_instant = after < Steady::NEVER;
+            is_instant
+                .then_some(Due::After(after))
+                .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))
+        };
+        match wait {
+            WaitStep::For(length) => after(*length),
+            WaitStep::Computed(template) => {
+                let text = self.evaluate(template, scope, "wait", context).await?.to_text();
+                after(model::units::parse_duration(&text).map_err(|error| wrong(format!("wait: {error}")))?)
+            }
+            WaitStep::Until(expression) => {
+                let value = self.evaluate_expression(expression, scope, "until", context).await?;
+                instant(&value).map(Due::At).ok_or_else(|| {
+                    let found = value.to_text();
+                    wrong(format!(
+                        "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"
+                    ))
+                })
+            }
         }
-        WaitStep::Until(expression) => {
-            let value =
-                scope.evaluate_expression(expression).map_err(|error| expression_error(&error, "until"))?;
-            instant(&value).map(Due::At).ok_or_else(|| {
-                let found = value.to_text();
-                wrong(format!(
-                    "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"
-                ))
-            })
-        }
+    }
+
+    /// True if a signal is what the step waits for.
+    async fn lets_through(
+        &self,
+        wait: &WaitForStep,
+        signal: &Signal,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<bool, Exit> {
+        let Some(condition) = wait.condition() else { return Ok(true) };
+        let mut inner = scope.fork();
+        let event = Map::from_iter([
+            (Arc::from("name"), Value::from(signal.name.as_str())),
+            (Arc::from("data"), signal.data.clone()),
+        ]);
+        inner.bind("event", Value::from(event));
+        self.condition_holds(condition, &inner, "waitFor.if", context).await
     }
 }
 
@@ -302,16 +321,4 @@ fn instant(value: &Value) -> Option<Timestamp> {
         Value::Number(number) => Timestamp::from_second(number.as_i64()?).ok(),
         _ => None,
     }
-}
-
-/// Whether a signal is what the step waits for.
-fn lets_through(wait: &WaitForStep, signal: &Signal, scope: &Scope) -> Result<bool, Exit> {
-    let Some(condition) = wait.condition() else { return Ok(true) };
-    let mut inner = scope.fork();
-    let event = Map::from_iter([
-        (Arc::from("name"), Value::from(signal.name.as_str())),
-        (Arc::from("data"), signal.data.clone()),
-    ]);
-    inner.bind("event", Value::from(event));
-    inner.holds(condition).map_err(|error| failed(expression_error(&error, "waitFor.if")))
 }

@@ -6,26 +6,39 @@ use model::value::Value;
 use trigger::response::{Body, Parts};
 
 use super::scope::Scope;
-use super::verbs::{evaluate, failed};
+use super::step::Context;
+use super::verbs::failed;
 use super::{Exit, Run};
 
 impl Run {
     /// Decides the caller's answer. It is sent once it is committed; what comes after goes on.
-    pub(super) async fn respond(&self, respond: &RespondStep, scope: &Scope) -> Result<Value, Exit> {
+    pub(super) async fn respond(
+        &self,
+        respond: &RespondStep,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
         if self.journal.response().is_some() {
             let message = "the caller has been answered already; only one `respond` may run";
             return Err(failed(ActionError::new(ErrorKind::Failed, message)));
         }
-        let status = evaluate(&respond.status, scope, "respond.status")?;
-        let content_type = respond.content_type.as_ref();
-        let content_type =
-            content_type.map(|template| evaluate(template, scope, "respond.contentType")).transpose()?;
-        let headers = evaluate(&respond.headers, scope, "respond.headers")?;
+        let status = self.evaluate(&respond.status, scope, "respond.status", context).await?;
+        let content_type = match &respond.content_type {
+            Some(template) => Some(self.evaluate(template, scope, "respond.contentType", context).await?),
+            None => None,
+        };
+        let headers = self.evaluate(&respond.headers, scope, "respond.headers", context).await?;
         let body = match &respond.body {
             RespondBody::Empty => Body::Empty,
-            RespondBody::Body(template) => Body::Any(evaluate(template, scope, "respond.body")?),
-            RespondBody::Json(template) => Body::Json(evaluate(template, scope, "respond.json")?),
-            RespondBody::File(template) => Body::File(evaluate(template, scope, "respond.file")?),
+            RespondBody::Body(template) => {
+                Body::Any(self.evaluate(template, scope, "respond.body", context).await?)
+            }
+            RespondBody::Json(template) => {
+                Body::Json(self.evaluate(template, scope, "respond.json", context).await?)
+            }
+            RespondBody::File(template) => {
+                Body::File(self.evaluate(template, scope, "respond.file", context).await?)
+            }
         };
         let parts = Parts { status, content_type: content_type.unwrap_or_default(), headers, body };
         let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {

@@ -1,11 +1,11 @@
 //! The names in force while steps run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::action::{ActionError, ErrorKind};
-use model::expression::{EvaluationError, Expression, Moment};
+use model::expression::Moment;
 use model::payload::Payload;
-use model::template::Template;
 use model::value::{Key, Map, Value};
 
 use super::Run;
@@ -15,6 +15,8 @@ use super::ahead::Ahead;
 pub(crate) struct Scope {
     root: Value,
     changes: Option<Changes>,
+    /// The memory of the variables that expressions made here.
+    held: Held,
     /// What `now()` and `uuid()` give in the step that is evaluated, where it asks.
     moment: Option<Arc<dyn Moment>>,
     /// Code that runs ahead of the steps that come next here.
@@ -58,22 +60,12 @@ impl Scope {
 
     /// These names.
     pub(super) fn again(root: Value) -> Self {
-        Self { root, changes: None, moment: None, ahead: None, ran_ahead_us: 0 }
+        Self { root, changes: None, held: Held::default(), moment: None, ahead: None, ran_ahead_us: 0 }
     }
 
-    /// The value of a template over the names.
-    pub(super) fn evaluate(&self, template: &Template) -> Result<Value, EvaluationError> {
-        template.evaluate_at(&self.root, self.moment.as_ref())
-    }
-
-    /// The value of an expression over the names.
-    pub(super) fn evaluate_expression(&self, expression: &Expression) -> Result<Value, EvaluationError> {
-        expression.evaluate_at(&self.root, self.moment.as_ref())
-    }
-
-    /// Whether a condition holds over the names.
-    pub(super) fn holds(&self, condition: &Expression) -> Result<bool, EvaluationError> {
-        self.evaluate_expression(condition).map(|value| value.is_true())
+    /// The names as expressions read them, with the clock and the randomness of the step, where it asks for them.
+    pub(super) fn names(&self) -> (&Value, Option<&Arc<dyn Moment>>) {
+        (&self.root, self.moment.as_ref())
     }
 
     /// Puts another moment in place, and gives the one that was there.
@@ -91,6 +83,7 @@ impl Scope {
         Self {
             root: self.root.clone(),
             changes: Some(Changes::default()),
+            held: self.held.branch(),
             moment: self.moment.clone(),
             ahead: None,
             ran_ahead_us: 0,
@@ -98,8 +91,12 @@ impl Scope {
     }
 
     /// Takes over what a branch added.
-    pub(super) fn merge(&mut self, branch: Self) {
-        let Changes { steps, vars } = branch.changes.unwrap_or_default();
+    pub(super) fn merge(&mut self, mut branch: Self) {
+        for (name, bytes) in std::mem::take(&mut branch.held.by_name) {
+            self.held.release(bytes);
+            self.held.set(&name, bytes);
+        }
+        let Changes { steps, vars } = branch.changes.take().unwrap_or_default();
         for (id, entry) in steps {
             self.put("steps", id, entry);
         }
@@ -130,6 +127,11 @@ impl Scope {
         self.put("steps", id.clone().into(), Value::from(entry));
     }
 
+    /// Notes the bytes that an expression made for a variable, and gives those of all variables of the execution.
+    pub(super) fn hold(&mut self, name: &str, bytes: usize) -> usize {
+        self.held.set(name, bytes)
+    }
+
     /// Sets `vars.<name>` for each entry.
     pub(super) fn set_vars(&mut self, values: &Map) {
         for (name, value) in values.iter() {
@@ -147,6 +149,43 @@ impl Scope {
         if let Some(Value::Map(entries)) = Arc::make_mut(root).get_mut(group) {
             Arc::make_mut(entries).insert(name, value);
         }
+    }
+}
+
+/// The memory of variables, in bytes: of all branches of an execution together, and of this one by name.
+#[derive(Default)]
+struct Held {
+    total: Arc<AtomicUsize>,
+    by_name: Vec<(Key, usize)>,
+}
+
+impl Held {
+    /// A branch beside this one.
+    fn branch(&self) -> Self {
+        Self { total: self.total.clone(), by_name: Vec::new() }
+    }
+
+    /// Notes the bytes of a variable in the place of those before, and gives the total.
+    fn set(&mut self, name: &str, bytes: usize) -> usize {
+        match self.by_name.iter_mut().find(|(known, _)| *known == *name) {
+            Some((_, known)) => {
+                self.total.fetch_sub(*known, Ordering::Relaxed);
+                *known = bytes;
+            }
+            None if bytes == 0 => return self.total.load(Ordering::Relaxed),
+            None => self.by_name.push((name.into(), bytes)),
+        }
+        self.total.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    fn release(&self, bytes: usize) {
+        self.total.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release(self.by_name.iter().map(|(_, bytes)| bytes).sum());
     }
 }
 

@@ -12,7 +12,7 @@ use model::value::Value;
 
 use super::moment::StepMoment;
 use super::scope::Scope;
-use super::{Exit, Run, expression_error, journal};
+use super::{Exit, Run, journal};
 use crate::clock::Steady;
 use crate::plan::Reads;
 
@@ -86,6 +86,7 @@ impl Run {
             return Err(Exit::Failed(error));
         }
         let began = self.may_go_on(context)?;
+        self.take_turns().await?;
         let reads = self.deployed.plan.reads(&step.id);
         let outer = match reads {
             Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
@@ -138,17 +139,17 @@ impl Run {
             return self.failed(step, key, error, 0, scope, context).await;
         }
         if let Some(guard) = &step.guard {
-            match scope.holds(guard) {
+            match self.condition_holds(guard, scope, "if", context).await {
                 Ok(true) => {}
                 Ok(false) => {
                     self.journal.step_finished(key, 0, StepOutcome::Skipped, Effect::Pure);
                     self.set_step(scope, &step.id, Value::Null, None);
                     return Ok(Value::Null);
                 }
-                Err(error) => {
-                    let error = expression_error(&error, "if");
+                Err(Exit::Failed(error)) => {
                     return self.failed(step, key, error, 0, scope, context).await;
                 }
+                Err(exit) => return Err(exit),
             }
         }
         if step.on_interrupt == OnInterrupt::Fail && self.journal.was_interrupted(key) {
@@ -348,7 +349,12 @@ impl Run {
     /// The items of a loop that has ended, where undoing what is inside it may read them.
     fn items_again(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
         let Verb::ForEach(each) = &step.verb else { return None };
-        let items = if self.journal.is_ordered() { scope.evaluate(&each.items).ok()? } else { return None };
+        if !self.journal.is_ordered() {
+            return None;
+        }
+        let (names, moment) = scope.names();
+        let items =
+            crate::evaluator::blocking(|budget| each.items.evaluate_at(names, moment, budget)).ok()?;
         items.as_list().map(<[Value]>::to_vec)
     }
 

@@ -10,7 +10,12 @@ use model::value::{Map, Value};
 
 use super::scope::Scope;
 use super::step::Context;
-use super::{Exit, Run, expression_error};
+use super::{Exit, Run};
+
+/// The largest results that the variables of an execution may hold together.
+const HELD_RESULTS: usize = 4;
+/// The size below which a variable is not counted, in bytes.
+const SMALL_VARIABLE: usize = 4096;
 
 impl Run {
     /// One try of a step.
@@ -32,9 +37,9 @@ impl Run {
                 }
                 None => Box::pin(self.code(step, code, key, scope, context)).await,
             },
-            Verb::Set(values) => self.set(values, scope),
+            Verb::Set(values) => self.set(values, scope, context).await,
             Verb::If(branch) => {
-                let taken = holds(&branch.condition, scope)?;
+                let taken = self.condition_holds(&branch.condition, scope, "if", context).await?;
                 match (taken, &branch.otherwise) {
                     (true, _) => self.block(&branch.then, scope, context).await,
                     (false, Some(otherwise)) => self.block(otherwise, scope, context).await,
@@ -49,12 +54,12 @@ impl Run {
             Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, context)).await,
             Verb::Wait(wait) => self.wait(wait, key, scope, context).await,
             Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, context).await,
-            Verb::Respond(respond) => self.respond(respond, scope).await,
+            Verb::Respond(respond) => Box::pin(self.respond(respond, scope, context)).await,
             Verb::Break => Err(Exit::Break),
             Verb::Continue => Err(Exit::Continue),
-            Verb::Stop { result } => Err(Exit::Stop(evaluate(result, scope, "stop")?)),
+            Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),
             Verb::Fail { message } => {
-                let message = evaluate(message, scope, "fail")?.to_text();
+                let message = self.evaluate(message, scope, "fail", context).await?.to_text();
                 Err(Exit::Failed(ActionError::new(ErrorKind::Failed, message)))
             }
         }
@@ -71,20 +76,46 @@ impl Run {
         }
     }
 
-    fn set(&self, values: &[(Arc<str>, Template)], scope: &mut Scope) -> Result<Value, Exit> {
+    async fn set(
+        &self,
+        values: &[(Arc<str>, Template)],
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
         let mut evaluated = Map::with_capacity(values.len());
         for (name, template) in values {
             // Hidden before anybody reads it: what is read after a restart comes from the log.
-            let value = self.journal.hidden(evaluate(template, scope, name)?);
+            let value = self.journal.hidden(self.evaluate(template, scope, name, context).await?);
+            self.hold(name, template, &value, scope)?;
             evaluated.insert(name.clone(), value);
         }
+        let evaluated = Arc::new(evaluated);
+        let result = self.within_limit(Value::Map(evaluated.clone()))?;
         scope.set_vars(&evaluated);
-        Ok(Value::from(evaluated))
+        Ok(result)
+    }
+
+    /// Refuses a variable with which those of the execution would take too much memory.
+    fn hold(&self, name: &str, template: &Template, value: &Value, scope: &mut Scope) -> Result<(), Exit> {
+        let limit = self.services.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
+        // A reference shares its value with the place that it reads.
+        let is_shared = match template {
+            Template::Literal(_) => true,
+            Template::Expression(expression) => expression.whole().is_some(),
+            _ => false,
+        };
+        let bytes = if is_shared { 0 } else { value.weight(limit) };
+        let bytes = if bytes < SMALL_VARIABLE { 0 } else { bytes };
+        if scope.hold(name, bytes) <= limit {
+            return Ok(());
+        }
+        let limit = model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX));
+        let message = format!("with `{name}` the variables of the execution take more than {limit}");
+        Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 
     async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
-        let value = scope.evaluate_expression(&switch.value);
-        let value = value.map_err(|error| failed(expression_error(&error, "switch")))?;
+        let value = self.evaluate_expression(&switch.value, scope, "switch", context).await?;
         let text = match &value {
             Value::List(_) | Value::Map(_) | Value::File(_) => None,
             Value::Null => Some("null".to_owned()),
@@ -96,14 +127,6 @@ impl Run {
             None => Ok(Value::Null),
         }
     }
-}
-
-fn holds(condition: &model::Expression, scope: &Scope) -> Result<bool, Exit> {
-    scope.holds(condition).map_err(|error| failed(expression_error(&error, "if")))
-}
-
-pub(super) fn evaluate(template: &Template, scope: &Scope, place: &str) -> Result<Value, Exit> {
-    scope.evaluate(template).map_err(|error| failed(expression_error(&error, place)))
 }
 
 pub(super) fn failed(error: ActionError) -> Exit {

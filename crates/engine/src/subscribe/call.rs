@@ -119,8 +119,9 @@ impl Services {
         ]));
         let mut inputs = Map::new();
         for (name, template) in automation.trigger.asks().into_iter().flat_map(|asks| &asks.with) {
-            let value =
-                template.evaluate(&scope).map_err(|error| format!("input `{}`: {error}", name.name))?;
+            let value = template
+                .evaluate(&scope, &model::Budget::default())
+                .map_err(|error| format!("input `{}`: {error}", name.name))?;
             inputs.insert(name.name.as_str(), value);
         }
         Ok(inputs)

@@ -66,7 +66,7 @@ impl Engine {
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
         let Received { payload, results, .. } = trigger::webhook::receive(&webhook, request)?;
         let payload = Payload::Webhook(payload);
-        if !services.lets_pass(automation, &payload) {
+        if !services.lets_pass(automation, &payload).await {
             return Ok(said("filtered"));
         }
         let origin = if mounted.test { Origin::Test } else { Origin::Event };

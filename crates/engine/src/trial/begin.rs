@@ -138,7 +138,7 @@ impl Scene<'_> {
         self.clock.advance_to(at);
         let services = self.engine.services();
         let payload = schedule.payload(at, self.clock.now());
-        if !services.lets_pass(automation, &payload) {
+        if !services.lets_pass(automation, &payload).await {
             return Ok(Begun::Accepted);
         }
         let start = crate::Start { payload, origin: Origin::Schedule { instant: at } };
@@ -152,7 +152,7 @@ impl Scene<'_> {
         let automation = &self.deployed.automation;
         let services = self.engine.services();
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
-        if !services.lets_pass(automation, &payload) {
+        if !services.lets_pass(automation, &payload).await {
             return Ok(Begun::Accepted);
         }
         let is_event = matches!(automation.trigger, Trigger::Event(_));

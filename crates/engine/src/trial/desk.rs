@@ -241,7 +241,7 @@ fn reply(answer: &Answer, name: &str, inputs: Value, index: u32) -> Result<Value
     match &answer.reply {
         Reply::Result(template) => {
             let scope = Map::from_iter([("inputs", inputs), ("index", Value::from(index))]);
-            template.evaluate(&Value::from(scope)).map_err(|error| {
+            template.evaluate(&Value::from(scope), &model::Budget::default()).map_err(|error| {
                 let message = format!("the double of `{name}` cannot answer: {error}");
                 ActionError::new(ErrorKind::Internal, message)
             })

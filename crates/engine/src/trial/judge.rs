@@ -342,7 +342,7 @@ impl Judge<'_> {
         }
         let scope = self.scope(seen, events, logs);
         for condition in &self.expect.that {
-            match condition.evaluate(&scope) {
+            match condition.evaluate(&scope, &model::Budget::default()) {
                 Ok(value) if value.is_true() => {}
                 Ok(value) => {
                     let label = match operands(condition, &scope).as_slice() {

@@ -6,6 +6,7 @@ use minijinja::machinery::ast::{BinOpKind, Expr, UnaryOpKind};
 use minijinja::machinery::parse_expr;
 
 use super::jinja::Program;
+use crate::budget::Budget;
 use crate::value::{Map, Value};
 
 /// A part of a condition that always, or never, holds.
@@ -81,7 +82,10 @@ impl Search<'_> {
         if !references.is_empty() || program.is_dated() {
             return None;
         }
-        program.evaluate(text, &Value::from(Map::new()), None).ok().map(|value| value.is_true())
+        program
+            .evaluate(text, &Value::from(Map::new()), None, &Budget::inline())
+            .ok()
+            .map(|value| value.is_true())
     }
 
     /// Where an operand stands. Without the parentheses that it may begin with, so that a piece is either whole or no

@@ -1,14 +1,16 @@
-//! JSONPath (RFC 9535) on `jsonpath-rust`.
+//! JSONPath (RFC 9535): `jsonpath-rust` reads a query, [`evaluation`] evaluates it under a budget.
 
+mod evaluation;
 mod reading;
 mod types;
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
-use jsonpath_rust::query::js_path_process;
 
+use super::evaluation::Failure;
 use super::path::{self, Segment as Step};
 use super::{Reference, SyntaxError};
+use crate::budget::Budget;
 use crate::value::Value;
 
 pub(super) struct Query {
@@ -54,12 +56,13 @@ impl Query {
         self.whole
     }
 
-    pub(super) fn evaluate(&self, scope: &Value) -> Result<Value, String> {
+    pub(super) fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, Failure> {
         if let Some(steps) = &self.singular {
-            return path::walk(scope, steps.iter().map(Step::as_ref));
+            return Ok(path::walk(scope, steps.iter().map(Step::as_ref))?);
         }
-        let found = js_path_process(&self.query, scope).map_err(|cause| brief(&cause))?;
-        Ok(found.into_iter().map(|found| found.val().clone()).collect())
+        let nodes = evaluation::Evaluation::new(scope, budget).nodes(&self.query.segments)?;
+        budget.list(nodes.len())?;
+        Ok(nodes.into_iter().cloned().collect())
     }
 }
 

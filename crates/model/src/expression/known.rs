@@ -3,92 +3,25 @@
 
 use std::ops::Range;
 
-use minijinja::Environment;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{CallArg, Expr};
 
-use super::functions::FUNCTIONS;
 use super::strange;
 use super::{SyntaxError, Unknown};
+use super::{filters, functions, predicates};
 use crate::diagnostic::nearest;
 
-/// MiniJinja's filters that are offered in the place of an unknown one, beside [`FUNCTIONS`].
-pub(super) const FILTERS: [&str; 43] = [
-    "abs",
-    "attr",
-    "batch",
-    "bool",
-    "capitalize",
-    "chain",
-    "count",
-    "default",
-    "dictsort",
-    "first",
-    "float",
-    "format",
-    "groupby",
-    "indent",
-    "int",
-    "items",
-    "join",
-    "last",
-    "length",
-    "lines",
-    "list",
-    "lower",
-    "map",
-    "max",
-    "min",
-    "reject",
-    "rejectattr",
-    "replace",
-    "reverse",
-    "round",
-    "select",
-    "selectattr",
-    "slice",
-    "sort",
-    "split",
-    "string",
-    "sum",
-    "title",
-    "tojson",
-    "trim",
-    "unique",
-    "upper",
-    "zip",
-];
-/// What is offered in the place of an unknown test.
-pub(super) const TESTS: [&str; 28] = [
-    "boolean",
-    "defined",
-    "divisibleby",
-    "endingwith",
-    "eq",
-    "even",
-    "false",
-    "float",
-    "ge",
-    "gt",
-    "in",
-    "integer",
-    "iterable",
-    "le",
-    "lower",
-    "lt",
-    "mapping",
-    "ne",
-    "none",
-    "number",
-    "odd",
-    "sameas",
-    "sequence",
-    "startingwith",
-    "string",
-    "true",
-    "undefined",
-    "upper",
-];
+/// The names of all filters, those that are functions as well among them.
+pub(super) fn filter_names() -> impl Iterator<Item = &'static str> {
+    let functions = functions::TABLE.iter().filter(|function| function.is_filter());
+    filters::TABLE.iter().map(|row| row.name).chain(functions.map(|function| function.name))
+}
+
+/// The names of all tests that are words.
+pub(super) fn test_names() -> impl Iterator<Item = &'static str> {
+    let is_word = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic());
+    predicates::TABLE.iter().map(|predicate| predicate.name).filter(is_word)
+}
 
 /// The kind of a name.
 #[derive(Clone, Copy)]
@@ -99,13 +32,13 @@ enum Kind {
 }
 
 /// What is wrong with the names that an expression uses itself, the expressions inside it left out.
-pub(super) fn check(environment: &Environment<'_>, expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
+pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
     match expr {
-        Expr::Filter(filter) => unknown(environment, Kind::Filter, filter.name, filter.span(), text)
-            .or_else(|| named(environment, filter.name, &filter.args, filter.span(), text)),
-        Expr::Test(test) => unknown(environment, Kind::Test, test.name, test.span(), text),
+        Expr::Filter(filter) => unknown(Kind::Filter, filter.name, filter.span(), text)
+            .or_else(|| named(filter.name, &filter.args, filter.span(), text)),
+        Expr::Test(test) => unknown(Kind::Test, test.name, test.span(), text),
         Expr::Call(call) => match &call.expr {
-            Expr::Var(function) => unknown(environment, Kind::Function, function.id, call.span(), text),
+            Expr::Var(function) => unknown(Kind::Function, function.id, call.span(), text),
             _ => None,
         },
         _ => None,
@@ -113,13 +46,7 @@ pub(super) fn check(environment: &Environment<'_>, expr: &Expr<'_>, text: &str) 
 }
 
 /// Checks the filter or test that another filter is given by its name: `map('upper')`, `selectattr('n', 'gt', 1)`.
-fn named(
-    environment: &Environment<'_>,
-    filter: &str,
-    args: &[CallArg<'_>],
-    span: Span,
-    text: &str,
-) -> Option<SyntaxError> {
+fn named(filter: &str, args: &[CallArg<'_>], span: Span, text: &str) -> Option<SyntaxError> {
     let (kind, position) = match filter {
         "map" => (Kind::Filter, 0),
         "select" | "reject" => (Kind::Test, 0),
@@ -127,37 +54,23 @@ fn named(
         _ => return None,
     };
     let CallArg::Pos(Expr::Const(constant)) = args.get(position)? else { return None };
-    unknown(environment, kind, constant.value.as_str()?, span, text)
+    unknown(kind, constant.value.as_str()?, span, text)
 }
 
-fn unknown(
-    environment: &Environment<'_>,
-    kind: Kind,
-    name: &str,
-    span: Span,
-    text: &str,
-) -> Option<SyntaxError> {
-    let (word, names): (&str, Vec<&str>) = match kind {
-        Kind::Filter => {
-            let ours = FUNCTIONS.iter().map(|(name, _)| *name);
-            ("filter", FILTERS.iter().copied().chain(ours).collect())
-        }
-        Kind::Test => ("test", TESTS.to_vec()),
-        Kind::Function => (
-            "function",
-            environment.globals().map(|(name, _)| name).filter(|name| !name.starts_with('_')).collect(),
-        ),
-    };
+fn unknown(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError> {
     let known = match kind {
-        Kind::Function => names.contains(&name),
-        Kind::Filter | Kind::Test => {
-            // MiniJinja's own tests `is filter` and `is test`.
-            environment.empty_state().perform_test(word, &[minijinja::Value::from(name)]).unwrap_or(true)
-        }
+        Kind::Filter => filters::find(name).is_some(),
+        Kind::Test => predicates::find(name).is_some(),
+        Kind::Function => functions::find(name).is_some(),
     };
     if known {
         return None;
     }
+    let (word, names): (&str, Vec<&str>) = match kind {
+        Kind::Filter => ("filter", filter_names().collect()),
+        Kind::Test => ("test", test_names().collect()),
+        Kind::Function => ("function", functions::names().collect()),
+    };
     let message = format!("there is no {word} `{name}`");
     let help = strange::name(name);
     let near = nearest(name, names).filter(|_| help.is_none()).map(str::to_owned);

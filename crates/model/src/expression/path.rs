@@ -16,6 +16,9 @@ pub(super) enum Segment<Name> {
     Index(i64),
 }
 
+/// The longest name that a message shows, in bytes. A longer one comes from data, and is left out whole.
+const MAX_NAME: usize = 100;
+
 /// Words that are literals or operators of the language, not names.
 const WORDS: [&str; 13] =
     ["true", "false", "none", "null", "not", "and", "or", "in", "is", "if", "else", "True", "False"];
@@ -123,7 +126,10 @@ pub(super) fn walk<'p>(
     for (depth, segment) in path.clone().enumerate() {
         let next = match segment {
             Segment::Name(name) => value.get(name),
-            Segment::Index(index) => value.at(index).cloned(),
+            Segment::Index(index) => match &value {
+                Value::String(text) => super::text::character(text, index),
+                value => value.at(index).cloned(),
+            },
         };
         let Some(next) = next else { return Err(missing(&value, &path.collect::<Vec<_>>(), depth)) };
         value = next;
@@ -143,10 +149,11 @@ pub(super) fn missing(value: &Value, path: &[Segment<&str>], depth: usize) -> St
             format!("`{whole}` is missing: `{parent}` is an empty map, without `{name}`")
         }
         (Value::Map(map), Segment::Name(name)) => {
-            let names: Vec<&str> = map.keys().take(12).collect();
+            let names: Vec<&str> = map.keys().filter(|key| key.len() <= MAX_NAME).take(12).collect();
             let more = if map.len() > names.len() { ", …" } else { "" };
-            let near = crate::diagnostic::nearest(name, names.iter().copied())
-                .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let near = Some(name).filter(|name| name.len() <= MAX_NAME);
+            let near = near.and_then(|name| crate::diagnostic::nearest(name, names.iter().copied()));
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             format!("`{whole}` is missing: `{parent}` has {}{more}{near}", names.join(", "))
         }
         (Value::List(list), Segment::Index(_)) => {
@@ -170,12 +177,13 @@ fn written(path: &[Segment<&str>]) -> String {
     for segment in path {
         match segment {
             Segment::Index(index) => text.push_str(&format!("[{index}]")),
-            Segment::Name(name) if identifier(name) == Some(*name) => {
+            Segment::Name(name) if name.len() <= MAX_NAME && identifier(name) == Some(*name) => {
                 if !text.is_empty() {
                     text.push('.');
                 }
                 text.push_str(name);
             }
+            Segment::Name(name) if name.len() > MAX_NAME => text.push_str("['…']"),
             Segment::Name(name) => text.push_str(&format!("['{name}']")),
         }
     }

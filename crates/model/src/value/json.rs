@@ -63,6 +63,18 @@ impl Value {
         serde_json::to_string_pretty(&Outside(self)).unwrap_or_else(|_| "null".to_owned())
     }
 
+    /// Writes the form of [`Value::to_json`], over several lines if it is `pretty`.
+    ///
+    /// # Errors
+    /// The writer fails.
+    pub(crate) fn write_json(&self, writer: impl std::io::Write, pretty: bool) -> serde_json::Result<()> {
+        if pretty {
+            serde_json::to_writer_pretty(writer, &Outside(self))
+        } else {
+            serde_json::to_writer(writer, &Outside(self))
+        }
+    }
+
     /// This value as a `serde_json` value in the form for the outside.
     #[must_use]
     pub fn to_serde(&self) -> serde_json::Value {

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-use minijinja::value::{Kwargs, from_args};
-
-use super::{Function, defined};
+use super::Function;
 use crate::diagnostic::nearest;
+use crate::expression::evaluation::Values;
 use crate::value::{File, MOST_WHOLE, Value};
+use bytes::Bytes;
 
 /// The arguments of one call, in the order of the function's parameters.
 pub(super) struct Arguments<'a> {
@@ -16,21 +15,17 @@ pub(super) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Sorts what was given by the function's parameters. A `null` for one that may be left out is as if left out.
-    pub(super) fn read(function: &'a Function, given: &[minijinja::Value]) -> Result<Self, String> {
-        let (positional, named) =
-            from_args::<(&[minijinja::Value], Kwargs)>(given).map_err(|error| error.to_string())?;
+    /// Sorts the arguments by the function's parameters. A `null` for one that may be left out is as if left out.
+    pub(super) fn read(function: &'a Function, given: Values) -> Result<Self, String> {
         let parameters = function.parameters;
-        if positional.len() > parameters.len() {
+        if given.positional.len() > parameters.len() {
             return Err(format!("takes at most {} arguments: {}", parameters.len(), written(parameters)));
         }
-        let mut values = vec![None; parameters.len()];
-        for (at, value) in positional.iter().enumerate() {
-            values[at] = Some(convert(parameters[at], value)?);
-        }
-        for name in named.args() {
+        let mut values: Vec<Option<Value>> = given.positional.into_iter().map(Some).collect();
+        values.resize(parameters.len(), None);
+        for (name, value) in given.named {
             let Some(at) = parameters.iter().position(|parameter| *parameter == name) else {
-                let near = nearest(name, parameters.iter().copied()).map_or_else(
+                let near = nearest(&name, parameters.iter().copied()).map_or_else(
                     || format!("it takes {}", written(parameters)),
                     |near| format!("did you mean `{near}`?"),
                 );
@@ -39,8 +34,7 @@ impl<'a> Arguments<'a> {
             if values[at].is_some() {
                 return Err(format!("`{name}` is given twice"));
             }
-            let value: minijinja::Value = named.peek(name).map_err(|error| error.to_string())?;
-            values[at] = Some(convert(name, &value)?);
+            values[at] = Some(value);
         }
         for (at, value) in values.iter_mut().enumerate() {
             if at < function.required && value.is_none() {
@@ -139,10 +133,6 @@ impl<'a> Arguments<'a> {
         };
         texts.map(Some).ok_or_else(|| format!("`{name}` is not a list of names such as `['a', 'b']`"))
     }
-}
-
-fn convert(name: &str, value: &minijinja::Value) -> Result<Value, String> {
-    defined(value).map_err(|problem| format!("`{name}` {problem}"))
 }
 
 /// A file that is kept outside, in memory.

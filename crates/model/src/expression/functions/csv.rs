@@ -14,11 +14,16 @@ const MAX_OUTPUT: usize = 16 << 20;
 pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
     let text = &*arguments.document("data")?;
     let has_header = arguments.flag("header", true)?;
+    let delimiter = delimiter(arguments)?;
+    // The reader takes memory for each cell of a row before it gives the row.
+    if has_more_cells(text.as_bytes(), delimiter) {
+        return Err(format!("there are more than {MAX_NODES} cells and rows"));
+    }
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         // Rows are compared with the header here, where the message can name the line.
         .flexible(true)
-        .delimiter(delimiter(arguments)?)
+        .delimiter(delimiter)
         .from_reader(text.as_bytes());
     let mut header: Option<Vec<Key>> = None;
     let mut rows = Vec::new();
@@ -34,6 +39,21 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
         }
     }
     Ok(Value::from(rows))
+}
+
+/// True if a text has more than [`MAX_NODES`] cells.
+fn has_more_cells(text: &[u8], delimiter: u8) -> bool {
+    let (mut cells, mut quoted, mut begins) = (0_usize, false, true);
+    for byte in text {
+        match *byte {
+            // A doubled quote within a cell closes and opens it.
+            b'"' if quoted || begins => quoted = !quoted,
+            byte if !quoted && (byte == delimiter || byte == b'\n') => cells += 1,
+            _ => {}
+        }
+        begins = *byte == delimiter || *byte == b'\n' || (*byte == b'"' && !quoted);
+    }
+    cells > MAX_NODES
 }
 
 fn names(record: &StringRecord) -> Result<Vec<Key>, String> {

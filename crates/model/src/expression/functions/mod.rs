@@ -1,7 +1,7 @@
 //! The functions of expressions on top of MiniJinja's. Each is a function and a filter: `parseJson(x)`, `x | parseJson`.
 //!
 //! They are pure but for `now` and `uuid`, which ask the [`Moment`] of the evaluation. Each takes values and gives a value
-//! or says what was wrong; what they may take and make together in one evaluation is bounded by [`MAX_WORK`].
+//! or says what was wrong. Arguments and results are charged to the [`Budget`] of the evaluation.
 
 mod arguments;
 mod csv;
@@ -12,18 +12,16 @@ mod file;
 mod json;
 mod xml;
 
-use minijinja::value::{Rest, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State};
-
 use self::arguments::Arguments;
-use super::moment::{self, Moment};
-use crate::value::{NotAValue, Value, from_expression};
+use super::evaluation::{Evaluation, Failure, Values};
+use super::moment::Moment;
+use crate::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
+use crate::value::{Map, Value};
 
-/// How much the functions of one evaluation may take and make together: bytes of text and files, and for lists and maps
-/// about what they need in memory. Enough for the largest body of a webhook (25 MiB) to be hashed or encoded.
-pub const MAX_WORK: usize = 64 << 20;
 /// How many keys, items, cells, elements or attributes a parsed text may have; that of JSON in a webhook.
 const MAX_NODES: usize = 250_000;
+/// The most numbers that `range` gives.
+const MAX_RANGE: usize = 100_000;
 /// How deep a parsed text may nest; that of JSON in a webhook.
 const MAX_DEPTH: usize = 64;
 
@@ -44,6 +42,10 @@ pub struct Function {
 enum Run {
     /// Its arguments alone. Such a one is also a filter.
     Pure(fn(&Arguments<'_>) -> Result<Value, String>),
+    /// Its arguments, and the budget that it charges as it goes. Such a one is no filter.
+    Charged(fn(&Arguments<'_>, &Budget) -> Result<Value, Failure>),
+    /// A map of its named arguments, on top of another one.
+    Dictionary,
     /// Where it is evaluated.
     Here(fn(&dyn Moment) -> Result<Value, String>),
 }
@@ -53,6 +55,11 @@ impl Function {
     #[must_use]
     pub fn is_dated(&self) -> bool {
         matches!(self.run, Run::Here(_))
+    }
+
+    /// True if it is also a filter.
+    pub(super) fn is_filter(&self) -> bool {
+        matches!(self.run, Run::Pure(_))
     }
 }
 
@@ -161,6 +168,29 @@ pub const TABLE: [Function; 14] = [
 /// The functions by name, each with a line that says what it does.
 pub const FUNCTIONS: &[(&str, &str)] = &lines();
 
+/// The functions of Jinja itself, which are no filters.
+const BUILTIN: [Function; 2] = [
+    Function {
+        name: "dict",
+        parameters: &["value"],
+        required: 0,
+        about: "a map of named arguments, on top of another map",
+        run: Run::Dictionary,
+    },
+    Function {
+        name: "range",
+        parameters: &["start", "stop", "step"],
+        required: 1,
+        about: "the whole numbers up to one, or from one up to another",
+        run: Run::Charged(range),
+    },
+];
+
+/// The names of all functions.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().chain(&BUILTIN).map(|function| function.name)
+}
+
 const fn lines() -> [(&'static str, &'static str); TABLE.len()] {
     let mut lines = [("", ""); TABLE.len()];
     let mut at = 0;
@@ -176,21 +206,9 @@ pub(super) fn is_dated(name: &str) -> bool {
     TABLE.iter().any(|function| function.name == name && function.is_dated())
 }
 
-/// Makes all functions known to `environment`, as functions and as filters.
-pub(super) fn register(environment: &mut Environment<'static>) {
-    for function in &TABLE {
-        let call =
-            move |state: &mut State<'_, '_>, given: Rest<ValueOrKwargs>| -> Result<minijinja::Value, Error> {
-                let result = call(function, state, given);
-                result.map_err(|message| {
-                    Error::new(ErrorKind::InvalidOperation, format!("`{}`: {message}", function.name))
-                })
-            };
-        environment.add_function(function.name, call);
-        if !function.is_dated() {
-            environment.add_filter(function.name, call);
-        }
-    }
+/// The function of this name.
+pub(super) fn find(name: &str) -> Option<&'static Function> {
+    TABLE.iter().chain(&BUILTIN).find(|function| function.name == name)
 }
 
 /// Calls a function outside of expressions, with its arguments by their names; one that is `null` is left out.
@@ -202,53 +220,102 @@ pub fn apply(name: &str, arguments: &[(&str, &Value)]) -> Result<Value, String> 
     let Some((function, Run::Pure(run))) = function.map(|function| (function, &function.run)) else {
         return Err(format!("there is no function `{name}` of values alone"));
     };
-    let mut work = Work { left: MAX_WORK };
+    let budget = Budget::default();
     for (_, value) in arguments {
-        work.charge(value)?;
+        charge(value, &budget).map_err(|exceeded| exceeded.to_string())?;
     }
     let result = run(&Arguments::named(function, arguments))?;
-    work.charge(&result)?;
+    charge(&result, &budget).map_err(|exceeded| exceeded.to_string())?;
     Ok(result)
 }
 
-fn call(
+/// The value of a call within an expression.
+pub(super) fn call(
     function: &'static Function,
-    state: &mut State<'_, '_>,
-    given: Rest<ValueOrKwargs>,
-) -> Result<minijinja::Value, String> {
-    let arguments = Arguments::read(function, &given.into_values())?;
-    let work = state.get_or_insert_extension(Work { left: MAX_WORK });
+    evaluation: &Evaluation<'_>,
+    values: Values,
+) -> Result<Value, Failure> {
+    let named = |failure: Failure| match failure {
+        Failure::Message(message) => Failure::Message(format!("`{}`: {message}", function.name)),
+        exceeded @ Failure::Exceeded(_) => exceeded,
+    };
+    let budget = evaluation.budget;
+    budget.work(1)?;
+    if matches!(function.run, Run::Dictionary) {
+        return dictionary(values, budget).map_err(named);
+    }
+    let arguments = Arguments::read(function, values).map_err(|message| named(message.into()))?;
     for value in arguments.given() {
-        work.charge(value)?;
+        charge(value, budget)?;
     }
     let result = match function.run {
-        Run::Pure(run) => run(&arguments)?,
+        Run::Pure(run) => run(&arguments).map_err(|message| named(message.into()))?,
+        Run::Charged(run) => return run(&arguments, budget).map_err(named),
         // What these give is small, and costs nothing.
-        Run::Here(run) => return moment::of(state, run).map(|value| minijinja::Value::from(&value)),
+        Run::Here(run) => {
+            let moment = evaluation
+                .moment
+                .ok_or("it has no value here: nothing is kept of what is read outside of steps");
+            let moment = moment.map_err(|message| named(message.into()))?;
+            return run(&**moment).map_err(|message| named(message.into()));
+        }
+        Run::Dictionary => Value::Null,
     };
-    work.charge(&result)?;
-    Ok(minijinja::Value::from(&result))
+    charge(&result, budget)?;
+    Ok(result)
 }
 
-/// What the functions of one evaluation may still take and make.
-struct Work {
-    left: usize,
-}
-
-impl Work {
-    fn charge(&mut self, value: &Value) -> Result<(), String> {
-        let over = || {
-            format!("the functions of one expression may work on at most {} MiB in all", MAX_WORK / (1 << 20))
-        };
-        self.left = self.left.checked_sub(memory(value, self.left)).ok_or_else(over)?;
-        Ok(())
+/// `dict`: a map of the named arguments, on top of the entries of a map.
+fn dictionary(values: Values, budget: &Budget) -> Result<Value, Failure> {
+    let mut map = match values.positional.as_slice() {
+        [] => Map::new(),
+        [Value::Map(map)] => {
+            budget.allocate(map.len() * ENTRY_MEMORY)?;
+            Map::clone(map)
+        }
+        _ => return Err("takes a map, and values by their names".into()),
+    };
+    budget.allocate(values.named.len() * ENTRY_MEMORY)?;
+    for (name, value) in values.named {
+        map.insert(name, value);
     }
+    Ok(Value::from(map))
+}
+
+/// `range`: the whole numbers from `start` up to `stop`, in steps of `step`.
+fn range(arguments: &Arguments<'_>, budget: &Budget) -> Result<Value, Failure> {
+    let number = |name: &str| match arguments.value(name) {
+        Value::Null => Ok(None),
+        value => value.as_i64().map(Some).ok_or_else(|| format!("`{name}` is a whole number")),
+    };
+    let (start, stop, step) = (number("start")?.unwrap_or(0), number("stop")?, number("step")?.unwrap_or(1));
+    let (start, stop) = stop.map_or((0, start), |stop| (start, stop));
+    if step == 0 {
+        return Err("`step` cannot be 0".into());
+    }
+    let distance =
+        if step > 0 { i128::from(stop) - i128::from(start) } else { i128::from(start) - i128::from(stop) };
+    let step_size = i128::from(step.unsigned_abs());
+    let count = usize::try_from((distance + step_size - 1) / step_size).unwrap_or(0);
+    if count > MAX_RANGE {
+        return Err(format!("gives at most {MAX_RANGE} numbers").into());
+    }
+    budget.list(count)?;
+    let numbers = (0..count).scan(start, |next, _| {
+        let number = *next;
+        *next = next.saturating_add(step);
+        Some(Value::from(number))
+    });
+    Ok(numbers.collect())
+}
+
+/// Charges a value that a function takes or makes, by what it keeps in memory.
+fn charge(value: &Value, budget: &Budget) -> Result<(), Exceeded> {
+    budget.allocate(memory(value, budget.memory_left()))
 }
 
 /// About how many bytes a value keeps in memory; counting stops once it is over `limit`.
 fn memory(value: &Value, limit: usize) -> usize {
-    const ITEM: usize = 32;
-    const ENTRY: usize = 96;
     let mut sum = match value {
         Value::String(text) => text.len(),
         // What is kept outside comes into memory only where a function needs it whole, which is limited by itself.
@@ -260,20 +327,11 @@ fn memory(value: &Value, limit: usize) -> usize {
         sum <= limit
     };
     match value {
-        Value::List(list) => _ = list.0.iter().all(|item| add(ITEM, item)),
-        Value::Map(map) => _ = map.iter().all(|(key, item)| add(ENTRY + key.len(), item)),
+        Value::List(list) => _ = list.0.iter().all(|item| add(ITEM_MEMORY, item)),
+        Value::Map(map) => _ = map.iter().all(|(key, item)| add(ENTRY_MEMORY + key.len(), item)),
         _ => {}
     }
     sum
-}
-
-/// What an argument or a result of the expression language is, in the words of messages.
-fn defined(value: &minijinja::Value) -> Result<Value, String> {
-    from_expression(value).map_err(|reason| match reason {
-        NotAValue::Undefined => "is not defined here".to_owned(),
-        NotAValue::Kind(kind) => format!("is a {kind}, which is no value"),
-        NotAValue::TooLarge => "has more than 1,000,000 items".to_owned(),
-    })
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ impl Moment for NewYear {
         jiff::civil::date(2026, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).expect("a date").timestamp()
     }
 
+    fn drawn(&self) -> u32 {
+        0
+    }
+
+    fn draw_again_from(&self, _: u32) {}
+
     fn uuid(&self) -> uuid::Uuid {
         uuid::Uuid::from_bytes([self.0.fetch_add(1, Ordering::Relaxed); 16])
     }
@@ -51,7 +57,7 @@ fn evaluate_over(expression: &str, scope: &Value) -> String {
         }
     };
     let moment: Arc<dyn Moment> = Arc::new(NewYear(AtomicU8::new(0)));
-    match compiled.evaluate_at(scope, Some(&moment)) {
+    match compiled.evaluate_at(scope, Some(&moment), &Budget::default()) {
         Ok(value) => value.to_json(),
         Err(error) => format!("error: {}", error.message),
     }
@@ -98,7 +104,7 @@ fn arguments_go_by_position_or_by_name() {
         "error: `hash`: `algorithm` is `sha3`; it may be `sha256`, `sha512`, `sha1`, `md5`",
     );
     check("base64(text, decode='yes')", "error: `base64`: `decode` is text, not true or false");
-    check("parseJson(missing)", "error: `parseJson`: `data` is not defined here");
+    check("parseJson(missing)", "error: `missing` is not defined here");
     check("parseJson(text.missing)", "error: `text.missing` is missing: `text` is a text");
 }
 
@@ -121,7 +127,7 @@ fn a_name_of_the_scope_hides_the_function_of_that_name_and_no_function_is_a_valu
 #[test]
 fn the_work_of_all_functions_of_an_expression_is_bounded() {
     let big = "x".repeat(30 << 20);
-    let over = "error: `hash`: the functions of one expression may work on at most 64 MiB in all";
+    let over = "error: it takes more than 64 MiB of memory";
     check_text(&big, "hash(x) == hash(x)", "true");
     check_text(&big, "[hash(x), hash(x), hash(x)]", over);
     check_text(&"x".repeat(1 << 20), "range(100) | map('string') | list | length", "100");

@@ -5,7 +5,7 @@ use super::*;
 fn over(name: &str, text: &str, expression: &str) -> Result<Value, String> {
     let scope = Value::from(Map::from_iter([(name, Value::from(text))]));
     let compiled = Expression::compile(expression, Span::default()).map_err(|error| error.message)?;
-    compiled.evaluate(&scope).map_err(|error| error.message)
+    compiled.evaluate(&scope, &Budget::default()).map_err(|error| error.message)
 }
 
 /// Writes what `parseXml` gives of XML without mixed content, so that it can be read back.
@@ -84,7 +84,7 @@ proptest! {
             .collect();
         let scope = Value::from(Map::from_iter([("x", rows.clone())]));
         for expression in ["x | toCsv | parseCsv", "x | toCsv(delimiter=';') | parseCsv(delimiter=';')"] {
-            let found = Expression::compile(expression, Span::default()).unwrap().evaluate(&scope).unwrap();
+            let found = Expression::compile(expression, Span::default()).unwrap().evaluate(&scope, &Budget::default()).unwrap();
             prop_assert_eq!(&found, &rows);
         }
     }
@@ -96,7 +96,7 @@ proptest! {
             ("numbers".to_owned(), numbers.into_iter().map(Value::from).collect()),
         ]));
         let scope = Value::from(Map::from_iter([("x", value.clone())]));
-        let found = Expression::compile("x | tojson | parseJson", Span::default()).unwrap().evaluate(&scope);
+        let found = Expression::compile("x | tojson | parseJson", Span::default()).unwrap().evaluate(&scope, &Budget::default());
         prop_assert_eq!(found.unwrap(), value);
     }
 

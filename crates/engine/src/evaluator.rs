@@ -1,0 +1,124 @@
+//! Evaluates expressions without holding a thread of the runtime.
+//!
+//! An evaluation begins where it is called, under an inline [`Budget`] of about a millisecond, which is enough for nearly
+//! all. One that needs more begins again on a blocking thread under a whole budget, as many at one time as there are
+//! processors. Evaluations are pure, so beginning again changes nothing. Dropping the future stops the thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::budget::Limits;
+use model::expression::{EvaluationError, Moment};
+use model::template::Template;
+use model::value::Value;
+use model::{Budget, Expression};
+use tokio::runtime::RuntimeFlavor;
+use tokio::sync::Semaphore;
+
+/// Evaluates expressions, and bounds how many evaluations run on blocking threads.
+pub(crate) struct Evaluator {
+    permits: Semaphore,
+}
+
+impl Evaluator {
+    pub(crate) fn new() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        Self { permits: Semaphore::new(processors) }
+    }
+
+    /// The value of a template over `scope`.
+    pub(crate) async fn template(
+        &self,
+        template: &Template,
+        scope: &Value,
+    ) -> Result<Value, EvaluationError> {
+        let short = |budget: &Budget| template.evaluate(scope, budget);
+        match inline(None, short) {
+            Inline::Done(done, _) => done,
+            Inline::TooShort => {
+                let (template, scope) = (template.clone(), scope.clone());
+                self.long(move |budget| template.evaluate(&scope, budget)).await
+            }
+        }
+    }
+
+    /// The truth of a condition over `scope`.
+    pub(crate) async fn holds(&self, condition: &Expression, scope: &Value) -> Result<bool, EvaluationError> {
+        let short = |budget: &Budget| condition.holds(scope, budget);
+        match inline(None, short) {
+            Inline::Done(done, _) => done,
+            Inline::TooShort => {
+                let (condition, scope) = (condition.clone(), scope.clone());
+                self.long(move |budget| condition.holds(&scope, budget)).await
+            }
+        }
+    }
+
+    /// The result of `work` on a blocking thread, under a whole budget.
+    pub(crate) async fn long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Budget) -> T + Send + 'static,
+    ) -> T {
+        let Ok(_permit) = self.permits.acquire().await else {
+            // The semaphore is never closed.
+            return std::future::pending().await;
+        };
+        let stop = StopOnDrop(Arc::default());
+        let flag = stop.0.clone();
+        let evaluation =
+            tokio::task::spawn_blocking(move || work(&Budget::new(Limits::default(), Some(flag))));
+        match evaluation.await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime is shutting down: nobody waits for the value.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+/// The end of an evaluation under an inline budget.
+pub(crate) enum Inline<T> {
+    /// Its result, and the units of work that it took.
+    Done(T, u64),
+    /// The budget was too short: it has to begin again under a whole one.
+    TooShort,
+}
+
+/// Runs `work` under an inline budget. Where that is too short, the UUIDs that it drew of `moment` are given back, so that
+/// a second evaluation draws the same.
+pub(crate) fn inline<T>(moment: Option<&Arc<dyn Moment>>, work: impl FnOnce(&Budget) -> T) -> Inline<T> {
+    let drawn = moment.map(|moment| moment.drawn());
+    let budget = Budget::inline();
+    let result = work(&budget);
+    if !budget.was_too_short() {
+        return Inline::Done(result, budget.spent());
+    }
+    if let (Some(moment), Some(drawn)) = (moment, drawn) {
+        moment.draw_again_from(drawn);
+    }
+    Inline::TooShort
+}
+
+/// The result of `work` under a whole budget, where nothing can be awaited. The runtime moves its other tasks away from
+/// this thread, where it has more than one.
+pub(crate) fn blocking<T>(work: impl Fn(&Budget) -> T) -> T {
+    if let Inline::Done(result, _) = inline(None, &work) {
+        return result;
+    }
+    let whole = || work(&Budget::default());
+    match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(whole),
+        _ => whole(),
+    }
+}
+
+/// Sets the stop flag of an evaluation when its caller waits no more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,152 @@
+//! The evaluation of a step's expressions: at once where they are short, on another thread where they are not.
+
+use std::sync::atomic::Ordering;
+
+use model::Budget;
+use model::action::{ActionError, ErrorKind};
+use model::automation::Named;
+use model::expression::{EvaluationError, Expression};
+use model::template::Template;
+use model::value::{Map, Value};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+use crate::evaluator::{Inline, inline};
+
+/// The work of a pure step beside its expressions, in the units of a [`Budget`].
+const STEP_WORK: u64 = 500;
+/// The work after which others have their turn: about ten milliseconds.
+const STRETCH_WORK: u64 = 2_000_000;
+
+impl Run {
+    /// The value of a template over the names in force. `place` names it in errors.
+    pub(super) async fn evaluate(
+        &self,
+        template: &Template,
+        scope: &Scope,
+        place: &str,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let (root, moment) = scope.names();
+        let value = match inline(moment, |budget| template.evaluate_at(root, moment, budget)) {
+            Inline::Done(value, work) => {
+                self.note_work(work);
+                value
+            }
+            Inline::TooShort => {
+                let (template, root, moment) = (template.clone(), root.clone(), moment.cloned());
+                let long = move |budget: &Budget| template.evaluate_at(&root, moment.as_ref(), budget);
+                Box::pin(self.evaluate_long(context, long)).await?
+            }
+        };
+        value.map_err(|error| failed(expression_error(&error, place)))
+    }
+
+    /// The value of an expression, as [`Run::evaluate`].
+    pub(super) async fn evaluate_expression(
+        &self,
+        expression: &Expression,
+        scope: &Scope,
+        place: &str,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let (root, moment) = scope.names();
+        let value = match inline(moment, |budget| expression.evaluate_at(root, moment, budget)) {
+            Inline::Done(value, work) => {
+                self.note_work(work);
+                value
+            }
+            Inline::TooShort => {
+                let (expression, root, moment) = (expression.clone(), root.clone(), moment.cloned());
+                let long = move |budget: &Budget| expression.evaluate_at(&root, moment.as_ref(), budget);
+                Box::pin(self.evaluate_long(context, long)).await?
+            }
+        };
+        value.map_err(|error| failed(expression_error(&error, place)))
+    }
+
+    /// The values of inputs, by name.
+    pub(super) async fn evaluate_inputs(
+        &self,
+        with: &[(Named, Template)],
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Map, Exit> {
+        let mut inputs = Map::with_capacity(with.len());
+        for (name, template) in with {
+            let value = self.evaluate(template, scope, &name.name, context).await;
+            let value = value.map_err(|exit| match exit {
+                Exit::Failed(mut error) => {
+                    error.message = error.message.replacen(&name.name, &format!("input `{}`", name.name), 1);
+                    Exit::Failed(error)
+                }
+                exit => exit,
+            })?;
+            inputs.insert(name.name.as_str(), value);
+        }
+        Ok(inputs)
+    }
+
+    /// The truth of a condition, as [`Run::evaluate`].
+    pub(super) async fn condition_holds(
+        &self,
+        condition: &Expression,
+        scope: &Scope,
+        place: &str,
+        context: &Context,
+    ) -> Result<bool, Exit> {
+        self.evaluate_expression(condition, scope, place, context).await.map(|value| value.is_true())
+    }
+
+    /// The result of an evaluation on another thread. A deadline, a cancellation and the end of the daemon's grace end it.
+    async fn evaluate_long<T: Send + 'static>(
+        &self,
+        context: &Context,
+        work: impl FnOnce(&Budget) -> Result<T, EvaluationError> + Send + 'static,
+    ) -> Result<Result<T, EvaluationError>, Exit> {
+        // Committed before, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
+        self.journal.commit().await?;
+        // In a test the clock stands still meanwhile.
+        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
+        tokio::select! {
+            biased;
+            value = self.services.evaluator.long(work) => Ok(value),
+            exit = self.interruption(context) => Err(exit),
+        }
+    }
+
+    /// Comes back with the reason when the step may not go on: a cancellation, a deadline, the end of the daemon's grace.
+    pub(super) async fn interruption(&self, context: &Context) -> Exit {
+        tokio::select! {
+            biased;
+            () = self.cancellation(Some(context)) => Exit::Cancelled,
+            () = self.services.abort.cancelled() => Exit::Parked,
+            exit = self.expiry(Some(context)) => exit,
+        }
+    }
+
+    /// Lets others run after each few milliseconds of pure steps, and commits an execution that is not accepted yet: the
+    /// caller of an asynchronous webhook does not wait for its steps.
+    pub(super) async fn take_turns(&self) -> Result<(), Exit> {
+        if self.note_work(STEP_WORK) < STRETCH_WORK {
+            return Ok(());
+        }
+        self.stretch.store(0, Ordering::Relaxed);
+        self.journal.commit().await?;
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Counts work on a thread of the runtime, and gives all since the others last had their turn.
+    fn note_work(&self, units: u64) -> u64 {
+        self.stretch.fetch_add(units, Ordering::Relaxed) + units
+    }
+}
+
+/// An expression that has no value, as a step's failure.
+pub(crate) fn expression_error(error: &EvaluationError, place: &str) -> ActionError {
+    let kind = if error.exceeded.is_some() { ErrorKind::Limit } else { ErrorKind::Expression };
+    ActionError::new(kind, format!("{place}: {error}"))
+}

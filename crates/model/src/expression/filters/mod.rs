@@ -1,0 +1,222 @@
+//! The filters of expressions: `value | name(arguments)`. To add one: a function in the file of its kind, and a row here.
+//!
+//! A filter charges the budget by the size of its subject and its arguments before it allocates. The hostile corpus in
+//! `tests/hostile.rs` has a line for each row.
+
+mod lists;
+mod numbers;
+mod texts;
+
+use super::evaluation::{Evaluated, Evaluation, Failure, UNDEFINED, Values};
+use super::functions::{self, Function};
+use super::text;
+use crate::budget::Budget;
+use crate::value::{Key, Value};
+use std::borrow::Cow;
+
+/// A filter by name: of the table below, or a function that is also a filter.
+#[derive(Clone, Copy)]
+pub(super) enum Filter {
+    Builtin(&'static Row),
+    Function(&'static Function),
+}
+
+/// A row of the table.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// Its arguments, in order; each may also be given by its name.
+    parameters: &'static [&'static str],
+    /// How many of them, from the first on, have to be given.
+    required: usize,
+    /// True if it takes any further arguments.
+    variadic: bool,
+    pub(super) run: fn(&Call<'_>) -> Evaluated,
+}
+
+const fn row(
+    name: &'static str,
+    parameters: &'static [&'static str],
+    required: usize,
+    run: fn(&Call<'_>) -> Evaluated,
+) -> Row {
+    Row { name, parameters, required, variadic: false, run }
+}
+
+const fn variadic(name: &'static str, run: fn(&Call<'_>) -> Evaluated) -> Row {
+    Row { name, parameters: &[], required: 0, variadic: true, run }
+}
+
+/// All filters but the functions, by name.
+pub(super) const TABLE: [Row; 49] = [
+    row("abs", &[], 0, numbers::abs),
+    row("attr", &["name"], 1, lists::attr),
+    row("batch", &["count", "fill_with"], 1, lists::batch),
+    row("bool", &[], 0, numbers::bool),
+    row("capitalize", &[], 0, texts::capitalize),
+    variadic("chain", lists::chain),
+    row("count", &[], 0, lists::length),
+    row("d", &["default_value", "boolean"], 0, lists::default),
+    row("default", &["default_value", "boolean"], 0, lists::default),
+    row("dictsort", &["case_sensitive", "by", "reverse"], 0, lists::dictsort),
+    row("e", &[], 0, texts::escape),
+    row("escape", &[], 0, texts::escape),
+    row("first", &[], 0, lists::first),
+    row("float", &["default"], 0, numbers::float),
+    variadic("format", texts::format),
+    row("groupby", &["attribute", "default", "case_sensitive"], 1, lists::groupby),
+    row("indent", &["width", "first", "blank"], 0, texts::indent),
+    row("int", &["default", "base"], 0, numbers::int),
+    row("items", &[], 0, lists::items),
+    row("join", &["d", "attribute"], 0, texts::join),
+    row("last", &[], 0, lists::last),
+    row("length", &[], 0, lists::length),
+    row("lines", &[], 0, texts::lines),
+    row("list", &[], 0, lists::list),
+    row("lower", &[], 0, texts::lower),
+    variadic("map", lists::map),
+    row("max", &["case_sensitive", "attribute"], 0, lists::max),
+    row("min", &["case_sensitive", "attribute"], 0, lists::min),
+    row("raw", &[], 0, lists::same),
+    variadic("reject", lists::reject),
+    variadic("rejectattr", lists::reject_attribute),
+    row("replace", &["old", "new"], 2, texts::replace),
+    row("reverse", &[], 0, lists::reverse),
+    row("round", &["precision", "method"], 0, numbers::round),
+    row("safe", &[], 0, lists::same),
+    variadic("select", lists::select),
+    variadic("selectattr", lists::select_attribute),
+    row("slice", &["count", "fill_with"], 1, lists::slice),
+    row("sort", &["reverse", "case_sensitive", "attribute"], 0, lists::sort),
+    row("split", &["separator", "maxsplit"], 0, texts::split),
+    row("string", &[], 0, texts::string),
+    row("sum", &["attribute", "start"], 0, lists::sum),
+    row("title", &[], 0, texts::title),
+    row("tojson", &["indent"], 0, texts::to_json),
+    row("trim", &["chars"], 0, texts::trim),
+    row("unique", &["case_sensitive", "attribute"], 0, lists::unique),
+    row("upper", &[], 0, texts::upper),
+    variadic("zip", lists::zip),
+    row("pprint", &[], 0, texts::pretty),
+];
+
+/// The filter of this name.
+pub(super) fn find(name: &str) -> Option<Filter> {
+    let builtin = TABLE.iter().find(|row| row.name == name).map(Filter::Builtin);
+    builtin.or_else(|| functions::find(name).filter(|function| function.is_filter()).map(Filter::Function))
+}
+
+/// A call of a filter: its subject, and its arguments in the order of its parameters.
+pub(super) struct Call<'c> {
+    pub(super) evaluation: &'c Evaluation<'c>,
+    row: &'static Row,
+    /// The value before the `|`; `None` where that is undefined, which only `default` takes.
+    pub(super) subject: Option<Value>,
+    slots: Vec<Option<Value>>,
+    /// The arguments of a variadic filter.
+    pub(super) rest: Values,
+}
+
+impl<'c> Call<'c> {
+    /// Sorts the arguments by the filter's parameters. `null` for one that may be left out is as if left out.
+    pub(super) fn bind(
+        evaluation: &'c Evaluation<'c>,
+        row: &'static Row,
+        subject: Option<Value>,
+        values: Values,
+    ) -> Result<Self, Failure> {
+        let mut call = Self { evaluation, row, subject, slots: Vec::new(), rest: Values::default() };
+        if row.variadic {
+            call.rest = values;
+            return Ok(call);
+        }
+        let refused = |message: String| Failure::Message(format!("`{}`: {message}", row.name));
+        if values.positional.len() > row.parameters.len() {
+            return Err(refused(match row.parameters.len() {
+                0 => "takes no arguments".to_owned(),
+                most => format!("takes at most {most} arguments: {}", row.parameters.join(", ")),
+            }));
+        }
+        call.slots = values.positional.into_iter().map(Some).collect();
+        call.slots.resize(row.parameters.len(), None);
+        for (name, value) in values.named {
+            let Some(slot) = row.parameters.iter().position(|parameter| *parameter == name) else {
+                let names = row.parameters.join(", ");
+                return Err(refused(format!("there is no argument `{name}`; it takes {names}")));
+            };
+            if call.slots[slot].is_some() {
+                return Err(refused(format!("`{name}` is given twice")));
+            }
+            call.slots[slot] = Some(value);
+        }
+        for (at, slot) in call.slots.iter_mut().enumerate() {
+            if at < row.required && slot.is_none() {
+                return Err(refused(format!("`{}` is missing", row.parameters[at])));
+            }
+            let optional = at >= row.required && !matches!(row.name, "d" | "default");
+            if optional && slot.as_ref().is_some_and(Value::is_null) {
+                *slot = None;
+            }
+        }
+        Ok(call)
+    }
+
+    pub(super) fn budget(&self) -> &'c Budget {
+        self.evaluation.budget
+    }
+
+    /// The subject, which has to be defined.
+    pub(super) fn value(&self) -> Result<&Value, Failure> {
+        self.subject.as_ref().ok_or_else(|| UNDEFINED.into())
+    }
+
+    /// The subject as text.
+    pub(super) fn text(&self) -> Result<Cow<'_, str>, Failure> {
+        match self.value()? {
+            Value::String(text) => Ok(Cow::Borrowed(text)),
+            other @ (Value::Number(_) | Value::Bool(_) | Value::File(_)) => text::of(other, self.budget()),
+            other => Err(format!("takes a text, not a {}", other.kind()).into()),
+        }
+    }
+
+    /// The items of the subject.
+    pub(super) fn items(&self) -> Result<Cow<'_, [Value]>, Failure> {
+        self.evaluation.items(self.value()?)
+    }
+
+    /// The argument for a parameter; `None` if it is left out.
+    pub(super) fn argument(&self, name: &str) -> Option<&Value> {
+        let at = self.row.parameters.iter().position(|parameter| *parameter == name)?;
+        self.slots.get(at)?.as_ref()
+    }
+
+    /// The text given for a parameter.
+    pub(super) fn text_argument(&self, name: &str) -> Result<Option<Cow<'_, str>>, Failure> {
+        match self.argument(name) {
+            None => Ok(None),
+            Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
+                text::of(value, self.budget()).map(Some)
+            }
+            Some(other) => Err(format!("`{name}` is a text, not a {}", other.kind()).into()),
+        }
+    }
+
+    /// The flag given for a parameter; false if it is left out.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.argument(name).is_some_and(Value::is_true)
+    }
+
+    /// The whole number given for a parameter, zero or above.
+    pub(super) fn count(&self, name: &str) -> Result<Option<usize>, Failure> {
+        let Some(value) = self.argument(name) else { return Ok(None) };
+        let count = value.as_i64().and_then(|count| usize::try_from(count).ok());
+        count.map(Some).ok_or_else(|| format!("`{name}` is a whole number, zero or above").into())
+    }
+}
+
+impl Values {
+    /// Takes the argument of this name out.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.named.iter().position(|(known, _): &(Key, Value)| *known == *name)?;
+        Some(self.named.remove(at).1)
+    }
+}

@@ -1,0 +1,122 @@
+//! Filters that make numbers and booleans.
+
+use super::Call;
+use crate::expression::arithmetic;
+use crate::expression::compare::Numeric;
+use crate::expression::evaluation::{Evaluated, Failure};
+use crate::value::Value;
+
+/// `abs`.
+pub(super) fn abs(call: &Call<'_>) -> Evaluated {
+    let absolute = match call.value()? {
+        Value::Number(number) => match Numeric::of(number) {
+            Numeric::Integer(integer) => Numeric::Integer(integer.abs()),
+            Numeric::Float(float) => Numeric::Float(float.abs()),
+        },
+        other => return Err(format!("takes a number, not a {}", other.kind()).into()),
+    };
+    number(absolute)
+}
+
+/// `bool`: true where the value holds as a condition.
+pub(super) fn bool(call: &Call<'_>) -> Evaluated {
+    Ok(Some(Value::from(call.value()?.is_true())))
+}
+
+/// `int`: a whole number of a number or a text, `default` where that is none.
+pub(super) fn int(call: &Call<'_>) -> Evaluated {
+    let base = call.count("base")?.unwrap_or(10);
+    let default = || call.argument("default").cloned();
+    let parsed = match call.value()? {
+        Value::Null => return Ok(Some(default().unwrap_or_else(|| Value::from(0)))),
+        Value::Bool(value) => return Ok(Some(Value::from(i64::from(*value)))),
+        Value::Number(number) => match Numeric::of(number) {
+            Numeric::Integer(_) => return call.value().cloned().map(Some),
+            Numeric::Float(float) => whole(float),
+        },
+        Value::String(text) => {
+            call.budget().read(text.len())?;
+            integer(text, base).or_else(|| text.parse::<f64>().ok().and_then(whole))
+        }
+        _ => None,
+    };
+    match parsed.and_then(|integer| arithmetic::value(Numeric::Integer(integer))).or_else(default) {
+        Some(value) => Ok(Some(value)),
+        None => Err(format!("the {} is no whole number of 64 bits", call.value()?.kind()).into()),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "what is beyond 64 bits is refused afterwards")]
+fn whole(float: f64) -> Option<i128> {
+    float.is_finite().then_some(float as i128)
+}
+
+/// A whole number written with the digits of a base from 2 to 36, with or without its prefix (`0b`, `0o`, `0x`).
+fn integer(text: &str, base: usize) -> Option<i128> {
+    let base = u32::try_from(base).ok().filter(|base| (2..=36).contains(base))?;
+    let prefix = match base {
+        2 => "0b",
+        8 => "0o",
+        16 => "0x",
+        _ => "",
+    };
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = match digits.get(..prefix.len()) {
+        Some(found) if !prefix.is_empty() && found.eq_ignore_ascii_case(prefix) => &digits[prefix.len()..],
+        _ => digits,
+    };
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    let number = i128::from_str_radix(digits, base).ok()?;
+    Some(if negative { -number } else { number })
+}
+
+/// `float`: a number of a number or a text, `default` where that is none.
+pub(super) fn float(call: &Call<'_>) -> Evaluated {
+    let default = || call.argument("default").cloned();
+    let parsed = match call.value()? {
+        Value::Null => return Ok(Some(default().unwrap_or_else(|| Value::from(0.0)))),
+        Value::String(text) => {
+            call.budget().read(text.len())?;
+            text.parse::<f64>().ok()
+        }
+        other => Numeric::of_value(other).map(Numeric::float),
+    };
+    match parsed.filter(|float| float.is_finite()).map(Value::from).or_else(default) {
+        Some(value) => Ok(Some(value)),
+        None => Err(format!("the {} is no number", call.value()?.kind()).into()),
+    }
+}
+
+/// `round`: to `precision` digits, by `method` (`common`, `ceil`, `floor`). MiniJinja rounds.
+pub(super) fn round(call: &Call<'_>) -> Evaluated {
+    let subject @ Value::Number(_) = call.value()? else {
+        return Err(format!("takes a number, not a {}", call.value()?.kind()).into());
+    };
+    let precision = match call.argument("precision") {
+        None => None,
+        Some(value) => {
+            let precision = value.as_i64().and_then(|precision| i32::try_from(precision).ok());
+            Some(precision.ok_or("`precision` is a whole number")?)
+        }
+    };
+    let method = call.text_argument("method")?;
+    let options = minijinja::value::Kwargs::from_iter(Vec::<(String, minijinja::Value)>::new());
+    let rounded = minijinja::filters::round(subject.into(), precision, method.as_deref(), options)
+        .map_err(|error| Failure::Message(error.detail().unwrap_or("cannot be rounded").to_owned()))?;
+    let rounded = if rounded.is_integer() {
+        i128::try_from(rounded).map(Numeric::Integer)
+    } else {
+        f64::try_from(rounded).map(Numeric::Float)
+    };
+    rounded.map_err(|_| Failure::Message("cannot be rounded".to_owned())).and_then(number)
+}
+
+fn number(number: Numeric) -> Evaluated {
+    let value = arithmetic::value(number);
+    value.map(Some).ok_or_else(|| "the result is no number of 64 bits".into())
+}

@@ -1,0 +1,114 @@
+//! Values as text within an expression: what `~`, `join` and `string` make of them.
+
+use std::borrow::Cow;
+use std::io;
+
+use super::evaluation::Failure;
+use crate::budget::{Budget, Exceeded};
+use crate::value::{MOST_WHOLE, Value};
+
+/// A value as text: a text itself, `None`, `True` and `False` as in Jinja, a list or map as JSON, a file as its text.
+pub(super) fn of<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, Failure> {
+    Ok(match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Null => Cow::Borrowed("None"),
+        Value::Bool(true) => Cow::Borrowed("True"),
+        Value::Bool(false) => Cow::Borrowed("False"),
+        Value::Number(number) => Cow::Owned(self::number(number)),
+        Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
+        Value::File(file) => {
+            // Base64 takes four bytes for three.
+            budget.allocate(file.data.len().min(MOST_WHOLE) / 3 * 4 + 4)?;
+            let loaded = value.loaded(MOST_WHOLE).map_err(|error| error.to_string())?;
+            Cow::Owned(loaded.to_text())
+        }
+    })
+}
+
+/// A value inside a text with expressions, as [`Value::to_text`] has it, of at most `limit` bytes.
+pub(crate) fn interpolated<'v>(
+    value: &'v Value,
+    limit: usize,
+    budget: &Budget,
+) -> Result<Cow<'v, str>, Failure> {
+    let text = match value {
+        Value::String(text) => Cow::Borrowed(text.as_str()),
+        Value::Null => Cow::Borrowed(""),
+        Value::Bool(_) | Value::Number(_) => Cow::Owned(value.to_text()),
+        Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
+        Value::File(_) => of(value, budget)?,
+    };
+    if text.len() > limit {
+        return Err(format!("the text grows beyond {} bytes", crate::template::MAX_TEXT).into());
+    }
+    budget.allocate(text.len())?;
+    Ok(text)
+}
+
+/// The character of a text at an index; a negative one counts from the end.
+pub(super) fn character(text: &str, index: i64) -> Option<Value> {
+    let at = |offset: i64| usize::try_from(offset).ok();
+    let found =
+        if index < 0 { text.chars().rev().nth(at(-(index + 1))?) } else { text.chars().nth(at(index)?) };
+    found.map(|c| Value::from(c.encode_utf8(&mut [0; 4]) as &str))
+}
+
+/// A number as text. A float is written with its point, as Jinja has it.
+fn number(number: &crate::value::Number) -> String {
+    match number.as_f64().filter(|_| number.is_f64()) {
+        Some(float) => {
+            let mut text = float.to_string();
+            if !text.contains('.') {
+                text.push_str(".0");
+            }
+            text
+        }
+        None => number.to_string(),
+    }
+}
+
+/// A value as JSON, with its files whole.
+pub(super) fn json(value: &Value, pretty: bool, budget: &Budget) -> Result<String, Failure> {
+    let value = if value.holds_kept() {
+        value.loaded(MOST_WHOLE).map_err(|error| error.to_string())?
+    } else {
+        value.clone()
+    };
+    let mut output = Output { text: Vec::new(), budget, refusal: None };
+    let written = value.write_json(&mut output, pretty);
+    match (written, output.refusal) {
+        (_, Some(exceeded)) => Err(exceeded.into()),
+        (Err(error), None) => Err(error.to_string().into()),
+        (Ok(()), None) => String::from_utf8(output.text).map_err(|error| error.to_string().into()),
+    }
+}
+
+/// A text that is charged as it grows.
+struct Output<'b> {
+    text: Vec<u8>,
+    budget: &'b Budget,
+    refusal: Option<Exceeded>,
+}
+
+impl io::Write for Output<'_> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        let needed = self.text.len() + part.len();
+        let charged = if needed > self.text.capacity() {
+            // The text is copied to twice the room. Both are there meanwhile.
+            let room = needed.max(self.text.capacity() * 2).max(256);
+            self.budget.allocate(room).map(|()| self.text.reserve_exact(room - self.text.len()))
+        } else {
+            self.budget.work(1)
+        };
+        if let Err(exceeded) = charged {
+            self.refusal.get_or_insert(exceeded);
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.text.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

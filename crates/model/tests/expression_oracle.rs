@@ -1,0 +1,78 @@
+//! Expressions against MiniJinja's own evaluation: where both have a value, it is the same.
+//!
+//! MiniJinja reads the expressions of Cogwork and evaluates none of them, since its evaluation has no bound on memory and
+//! time. Here it is the oracle. What differs on purpose stands in [`DIFFERENT`].
+
+#![expect(clippy::expect_used, reason = "a test fails with the reason")]
+
+use minijinja::Environment;
+use model::value::JsonLimits;
+use model::{Budget, Expression, Span, Value};
+
+const SCOPE: &str = r#"{
+    "n": 7, "z": 0, "neg": -3, "big": 9007199254740993, "f": 2.5, "h": 0.1,
+    "s": "Hello, World", "t": "one\ntwo\n\nthree\n", "e": "", "u": "Straße ÀÉ", "csv": "a,b,,c",
+    "l": [3, 1, 2, 1], "fl": [1.5, 2, 0.25], "w": ["b", "A", "c", "a", "B"], "el": [], "mix": [1, "a", null, true],
+    "o": {"b": 2, "a": 1, "C": 3}, "eo": {}, "y": true, "no": false, "nil": null,
+    "q": [{"k": "x", "v": 2, "d": {"i": 1}}, {"k": "y", "v": 1, "d": {"i": 2}}, {"k": "x", "v": 3, "d": {"i": 0}}],
+    "deep": {"a": [{"b": {"c": [10, 20]}}]}
+}"#;
+
+/// Expressions over [`SCOPE`], one a line.
+const SAME: &str = include_str!("data/expressions.txt");
+
+/// Expressions of which Cogwork makes something else, with its value and the reason.
+const DIFFERENT: &[(&str, &str, &str)] = &[
+    ("1e308 * 10", "error", "a number beyond the floats is an error, not `null`"),
+    ("l ~ ''", r#""[3,1,2,1]""#, "a list in a text is JSON, as everywhere in Cogwork"),
+    ("[1, 2] ~ ''", r#""[1,2]""#, "a list in a text is JSON, as everywhere in Cogwork"),
+    (
+        "o | tojson",
+        r#""{\"b\":2,\"a\":1,\"C\":3}""#,
+        "JSON is written as everywhere in Cogwork, without escapes for HTML",
+    ),
+    ("o | chain({'d': 4})", r#"{"b":2,"a":1,"C":3,"d":4}"#, "a map keeps the order of its keys"),
+    ("q | map(attribute='none')", "error", "a list of what is missing is no value"),
+    ("'a' + 1", "error", "both refuse it, each in its own words"),
+];
+
+fn ours(text: &str) -> Result<String, String> {
+    let scope = Value::from_json(SCOPE.as_bytes(), JsonLimits::default()).expect("the scope is JSON");
+    let compiled = Expression::compile(text, Span::default()).map_err(|error| error.message)?;
+    compiled.evaluate(&scope, &Budget::default()).map(|value| value.to_json()).map_err(|error| error.message)
+}
+
+fn theirs(text: &str) -> Result<String, String> {
+    let scope: serde_json::Value = serde_json::from_str(SCOPE).expect("the scope is JSON");
+    let environment = Environment::new();
+    let compiled = environment.compile_expression(text).map_err(|error| error.to_string())?;
+    let value = compiled.eval(minijinja::value::Serde(scope)).map_err(|error| error.to_string())?;
+    if value.is_undefined() {
+        return Err("undefined".to_owned());
+    }
+    serde_json::to_string(&value).map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_expression_has_the_value_that_minijinja_gives_it() {
+    let mut compared = 0;
+    let mut wrong = Vec::new();
+    for text in SAME.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        compared += 1;
+        match (ours(text), theirs(text)) {
+            (Ok(ours), Ok(theirs)) if ours == theirs => {}
+            (Err(_), Err(_)) => {}
+            (ours, theirs) => wrong.push(format!("{text}\n    ours:   {ours:?}\n    theirs: {theirs:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {compared} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 250, "{compared}");
+}
+
+#[test]
+fn what_differs_from_minijinja_differs_as_it_is_said() {
+    for (text, expected, reason) in DIFFERENT {
+        let ours = ours(text).unwrap_or_else(|_| "error".to_owned());
+        assert_eq!(&ours, expected, "{text}: {reason}");
+    }
+}

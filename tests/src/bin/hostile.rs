@@ -1,0 +1,45 @@
+//! Sends the hostile corpus to a daemon under a limit of memory, and says which bounds it broke.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tests::hostile::{Bounds, run};
+
+/// Sends every filter, function, operator, query and schema keyword with hostile operands to a daemon.
+#[derive(Parser)]
+#[command(name = "hostile")]
+struct Arguments {
+    /// The number of body sizes, from 1 KB over 100 KB to 5 MB.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    sizes: usize,
+    /// The most memory above that of the idle daemon, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 128)]
+    memory: u64,
+    /// The 99th percentile that answers to others may have, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    others: u64,
+}
+
+#[tokio::main]
+async fn main() -> io::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    // There can be one already only if somebody else is in this process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let bounds = Bounds { memory: arguments.memory << 20, others: Duration::from_millis(arguments.others) };
+    let findings = run(bounds, arguments.sizes).await.map_err(io::Error::other)?;
+    let mut out = io::stdout();
+    let (count, median, late, longest) = findings.others;
+    writeln!(
+        out,
+        "hostile: {} requests answered {:?}; peak {} MiB above idle; {count} others: median {median:?}, 99th percentile {late:?}, longest {longest:?}",
+        findings.answered,
+        findings.statuses,
+        findings.peak >> 20,
+    )?;
+    for broken in &findings.broken {
+        writeln!(out, "  broken: {broken}")?;
+    }
+    Ok(if findings.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
