@@ -16,6 +16,7 @@ use model::AutomationId;
 use model::Expression;
 use model::action::ActionError;
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
+use model::budget::Budget;
 use model::execution::Origin;
 use model::expression::EvaluationError;
 use model::failpoint::Boundary;
@@ -173,20 +174,22 @@ impl Engine {
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
-        let read = |engine: &Self, mounted: &Mounted, webhook: &WebhookTrigger, request: Request| {
-            let signed = engine.verify(mounted, webhook, &request)?;
-            Ok((signed, trigger::webhook::receive(webhook, request)?))
-        };
-        if !request.body.is_kept() {
-            return read(self, mounted, webhook, request);
+        // What is on disk is read where nobody waits for it.
+        if request.body.is_kept() {
+            let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
+            return aside(move || {
+                let signed = engine.verify(&mounted, &webhook, &request)?;
+                Ok((signed, trigger::webhook::receive(&webhook, request)?))
+            })
+            .await;
         }
-        // It is read from disk, where nobody waits for it.
-        let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
-        let reading = tokio::task::spawn_blocking(move || read(&engine, &mounted, &webhook, request));
-        reading.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a request could not be read");
-            Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
-        })
+        let signed = self.verify(mounted, webhook, &request)?;
+        let received = trigger::webhook::read(webhook, request)?;
+        if !trigger::webhook::fits_at_once(webhook, &received.results) {
+            let (webhook, results) = (webhook.clone(), received.results.clone());
+            aside(move || trigger::webhook::check_body(&webhook, &results, &Budget::default())).await?;
+        }
+        Ok((signed, received))
     }
 
     /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
@@ -369,6 +372,16 @@ const CONDITION_TIME: Duration = Duration::from_secs(1);
 
 /// When a caller may try again whose request could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Runs `work` on a thread that may block.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
+) -> Result<T, Rejection> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request could not be read");
+        Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
+    })
+}
 
 /// What a sender is told where the trigger's condition does not hold.
 fn filtered() -> HttpResponse {

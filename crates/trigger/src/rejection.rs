@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::json_schema::LimitExceeded;
 use model::{HttpResponse, Map, Value, units};
 
 use crate::response;
@@ -11,7 +12,8 @@ use crate::response;
 /// Codes: `invalid_signature` (401), `bad_challenge`, `bad_idempotency_key` (400), `idempotency_mismatch` (422),
 /// `loop_detected` (508), `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
 /// `payload_too_large` (413), `unsupported_encoding` (415), `bad_content_type`, `bad_json`, `json_too_large`,
-/// `bad_form`, `bad_query`, `bad_multipart`, `schema_mismatch` (400), `rate_limited` (429), `unavailable` (503).
+/// `bad_form`, `bad_query`, `bad_multipart`, `schema_mismatch`, `schema_too_costly` (400), `rate_limited` (429),
+/// `unavailable` (503).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Rejection {
@@ -77,6 +79,12 @@ impl Rejection {
     /// 400: the body cannot be read as what its content type says.
     pub(crate) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(400, code, message)
+    }
+
+    /// 400: the body cannot be checked against the schema of its trigger within the limits.
+    pub(crate) fn schema_too_costly(limit: &LimitExceeded) -> Self {
+        let message = format!("request body takes too much to check against its schema: {limit}");
+        Self::bad_request("schema_too_costly", message)
     }
 
     /// 429: too many requests for this trigger, or too many executions of it at once.

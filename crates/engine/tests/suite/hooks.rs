@@ -65,6 +65,47 @@ async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
 }
 
 #[tokio::test]
+async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_is_refused_and_counted() {
+    let variant = |name: &str| {
+        format!(
+            "{{type: object, properties: {{type: {{const: {name}}}, children: {{items: {{$ref: '#/$defs/node'}}}}}}}}"
+        )
+    };
+    let variants = ["a", "b", "c"].map(variant).join(", ");
+    let yaml = format!(
+        "trigger: {{webhook: {{mode: sync, verify: none, schema: {{$ref: '#/$defs/node', $defs: {{node: {{oneOf: [{variants}]}}}}}}}}}}\nsteps:\n  - set: {{got: 1}}\n"
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let deep = (0..25)
+        .fold(r#"{"type":"z"}"#.to_owned(), |inner, _| format!(r#"{{"type":"a","children":[{inner}]}}"#));
+    let answer = soon(engine.receive(&live, post(&deep))).await;
+    let place = "/children/0".repeat(25);
+    let expected = format!(
+        r#"400 {{"error":"request body does not fit its schema at `{place}/type`: value must be 'a'","code":"schema_mismatch"}}"#
+    );
+    assert_eq!(text(&answer), expected);
+    stop(engine).await;
+
+    let texts = |last: usize| format!("{}{last:03}", "x".repeat(1_000));
+    let options: Vec<String> = (0..200).map(texts).collect();
+    let yaml = format!(
+        "trigger: {{webhook: {{verify: none, schema: {{items: {{enum: [{}]}}}}}}}}\nsteps:\n  - set: {{got: 1}}\n",
+        options.join(", ")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let body = format!("[{}]", vec![format!("\"{}\"", texts(199)); 3_000].join(","));
+    let answer = soon(engine.receive(&live, post(&body))).await;
+    let answer = text(&answer);
+    assert!(answer.starts_with("400 ") && answer.contains(r#""code":"schema_too_costly""#), "{answer}");
+    assert_eq!(engine.status().refused.get("schema_too_costly"), Some(&1));
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_synchronous_start_is_answered_with_the_last_result_or_the_failure() {
     let yaml = "trigger: {webhook: {mode: sync}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n + 1 }}\"}\n";
     let project = Project::with(yaml);

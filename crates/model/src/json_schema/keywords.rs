@@ -88,21 +88,35 @@ fn walk_at<'s>(schema: &'s Value, at: &str, visit: &mut dyn FnMut(&'s Map<String
     visit(map, at);
     for (key, value) in map {
         let Some((_, holds)) = KEYWORDS.iter().find(|(name, _)| name == key) else { continue };
-        let at = format!("{at}/{key}");
-        match (holds, value) {
-            (Holds::Schema, schema) => walk_at(schema, &at, visit),
-            (Holds::Schemas, Value::Array(schemas)) => {
-                for (index, schema) in schemas.iter().enumerate() {
-                    walk_at(schema, &format!("{at}/{index}"), visit);
-                }
-            }
-            (Holds::NamedSchemas, Value::Object(schemas)) => {
-                for (name, schema) in schemas {
-                    walk_at(schema, &format!("{at}/{}", escaped(name)), visit);
-                }
-            }
-            _ => {}
+        subschemas(*holds, value, &format!("{at}/{key}"), &mut |schema, at| walk_at(schema, at, visit));
+    }
+}
+
+/// Calls `visit` with each schema directly inside `map`, which stands at `at`, and with its place. Beside the keywords,
+/// these are the schemas under `definitions`, the name of `$defs` in earlier drafts.
+pub(super) fn children<'s>(map: &'s Map<String, Value>, at: &str, visit: &mut dyn FnMut(&'s Value, &str)) {
+    for (key, value) in map {
+        let known = KEYWORDS.iter().find(|(name, _)| name == key).map(|(_, holds)| *holds);
+        if let Some(holds) = known.or((key == "definitions").then_some(Holds::NamedSchemas)) {
+            subschemas(holds, value, &format!("{at}/{key}"), visit);
         }
+    }
+}
+
+fn subschemas<'s>(holds: Holds, value: &'s Value, at: &str, visit: &mut dyn FnMut(&'s Value, &str)) {
+    match (holds, value) {
+        (Holds::Schema, schema) => visit(schema, at),
+        (Holds::Schemas, Value::Array(schemas)) => {
+            for (index, schema) in schemas.iter().enumerate() {
+                visit(schema, &format!("{at}/{index}"));
+            }
+        }
+        (Holds::NamedSchemas, Value::Object(schemas)) => {
+            for (name, schema) in schemas {
+                visit(schema, &format!("{at}/{}", escaped(name)));
+            }
+        }
+        _ => {}
     }
 }
 

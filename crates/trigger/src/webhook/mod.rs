@@ -20,9 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::automation::WebhookTrigger;
+use model::budget::Budget;
+use model::json_schema::CheckError;
 use model::payload::WebhookPayload;
 use model::value::Data;
-use model::{File, HttpResponse, JsonSchema, Map, Value};
+use model::{File, HttpResponse, Map, Value};
 
 use crate::{Rejection, response};
 
@@ -79,17 +81,23 @@ pub fn is_read_whole(headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
     body::is_read_whole(content_types.first().map_or("", |value| value.trim()), start)
 }
 
-/// Checks a request and reads it whole.
+/// Checks a request and reads it whole. The schema may take some tenths of a second of a large body.
 ///
 /// # Errors
-/// Those of [`admit`], then those of [`results`], then 400 (`schema_mismatch`) for a body that is not as the trigger's
-/// schema says.
+/// Those of [`read`], then those of [`check_body`].
 pub fn receive(trigger: &WebhookTrigger, request: Request) -> Result<Received, Rejection> {
+    let received = read(trigger, request)?;
+    check_body(trigger, &received.results, &Budget::default())?;
+    Ok(received)
+}
+
+/// Reads a request whole, and leaves its schema to [`check_body`].
+///
+/// # Errors
+/// Those of [`admit`], then those of [`results`].
+pub fn read(trigger: &WebhookTrigger, request: Request) -> Result<Received, Rejection> {
     let payload = admit(trigger, request)?;
     let results = results(&payload)?;
-    if let Some(schema) = &trigger.schema {
-        check_body(schema, &results)?;
-    }
     Ok(Received { payload, results })
 }
 
@@ -201,14 +209,31 @@ pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
     Ok(Value::from(results))
 }
 
-/// Refuses a body that is not as the schema says, with the first place where it is not.
-fn check_body(schema: &JsonSchema, results: &Value) -> Result<(), Rejection> {
+/// Decides if the body fits the trigger's schema, within the budget of a thread of the runtime; false where it does not,
+/// or where that takes more. [`check_body`] then gives the reason.
+#[must_use]
+pub fn fits_at_once(trigger: &WebhookTrigger, results: &Value) -> bool {
+    trigger.schema.as_ref().is_none_or(|schema| {
+        schema.is_valid(&results.path("body.data").unwrap_or_default(), &Budget::inline()).unwrap_or(false)
+    })
+}
+
+/// Checks the body against the trigger's schema, if it has one.
+///
+/// # Errors
+/// 400: the body does not fit, with the first place where it does not (`schema_mismatch`), or the check takes more than
+/// the budget (`schema_too_costly`).
+pub fn check_body(trigger: &WebhookTrigger, results: &Value, budget: &Budget) -> Result<(), Rejection> {
+    let Some(schema) = &trigger.schema else { return Ok(()) };
     let data = results.path("body.data").unwrap_or_default();
-    schema.check(&data).map_err(|misfit| {
-        let place =
-            if misfit.pointer.is_empty() { String::new() } else { format!(" at `{}`", misfit.pointer) };
-        let message = format!("request body does not fit its schema{place}: {misfit}");
-        Rejection::bad_request("schema_mismatch", message)
+    schema.check(&data, budget).map_err(|error| match error {
+        CheckError::Invalid(error) => {
+            let place =
+                if error.pointer.is_empty() { String::new() } else { format!(" at `{}`", error.pointer) };
+            let message = format!("request body does not fit its schema{place}: {error}");
+            Rejection::bad_request("schema_mismatch", message)
+        }
+        CheckError::TooCostly(limit) => Rejection::schema_too_costly(&limit),
     })
 }
 

@@ -1,4 +1,4 @@
-use model::{Map, Payload};
+use model::{JsonSchema, Map, Payload};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
@@ -89,6 +89,42 @@ fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
     check(json, "{}", "schema_mismatch: request body does not fit its schema: needs `orderId`");
     check(json, "", "schema_mismatch: request body does not fit its schema: must be object, found null");
     check(json, "{", "bad_json: request body is not valid JSON");
+}
+
+#[test]
+fn a_body_that_takes_too_much_to_check_is_refused_as_that() {
+    // Every item is compared with a thousand texts as long as itself.
+    let text = |last: usize| format!("{}{last:04}", "x".repeat(2_000));
+    let options: Vec<String> = (0..1_000).map(text).collect();
+    let schema = serde_json::json!({"type": "array", "items": {"enum": options}});
+    let schema = Some(JsonSchema::compile(schema).expect("a schema"));
+    let trigger = WebhookTrigger { schema, max_body: 4 << 20, ..trigger() };
+    let results = |items: usize| {
+        let body = serde_json::to_vec(&vec![text(999); items]).expect("JSON");
+        receive(&trigger, request("content-type: application/json", &body))
+    };
+    assert!(results(10).is_ok());
+    let rejection = results(1_000).expect_err("it is too much");
+    let expected =
+        "request body takes too much to check against its schema: it takes more than 50000000 units of work";
+    assert_eq!(
+        (rejection.status, rejection.code, rejection.message.as_str()),
+        (400, "schema_too_costly", expected)
+    );
+}
+
+#[test]
+fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
+    let schema = serde_json::json!({"items": {"type": "integer"}});
+    let schema = Some(JsonSchema::compile(schema).expect("a schema"));
+    let trigger = WebhookTrigger { schema, max_body: 4 << 20, ..trigger() };
+    let fits = |body: String| {
+        let received = super::read(&trigger, request("content-type: application/json", body.as_bytes()));
+        fits_at_once(&trigger, &received.expect("it is JSON").results)
+    };
+    assert!(fits("[1, 2]".to_owned()));
+    assert!(!fits("[1, true]".to_owned()), "the reason is for the full check");
+    assert!(!fits(format!("[{}1]", "1,".repeat(150_000))));
 }
 
 #[test]
