@@ -175,6 +175,8 @@ impl Secrets {
         if let Verify::Basic { user, password } = verify {
             let user = self.evaluate(user, "verify.user")?.to_text();
             let password = self.evaluate(password, "verify.password")?.to_text();
+            let password = Key::read(&password, Encoding::Text, None, None)
+                .map_err(|error| ActionError::new(ErrorKind::Input, format!("verify.password: {error}")))?;
             return Ok(Proof::Password { user, password });
         }
         Ok(Proof::Keys(verify, self.keys(verify)?))
