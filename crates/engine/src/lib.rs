@@ -11,6 +11,7 @@ mod error;
 mod failpoint;
 mod lasting;
 mod locks;
+mod project_dir;
 mod settings;
 #[cfg(test)]
 mod simulation;
@@ -66,6 +67,7 @@ pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadE
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use poll::{PollError, PollView};
+pub use project_dir::{ProjectFileError, check_project_target, read_project_file};
 pub use schemas::surroundings;
 pub use secrets::{ListedSecret, SecretSource, secret_files};
 pub use settings::{Limits, Settings};

@@ -29,6 +29,7 @@ mod hooks;
 mod intake;
 mod large_files;
 mod listening;
+mod links;
 mod pauses;
 mod polls;
 mod relations;
