@@ -254,6 +254,15 @@ pub fn secret_files(folder: &Path) -> Vec<String> {
     names
 }
 
+/// The files of secrets in a folder that their group or others can read or write, in order.
+#[must_use]
+pub fn exposed_secret_files(folder: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_exposed =
+        |file: &PathBuf| std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o066 != 0);
+    secret_files(folder).into_iter().map(|name| folder.join(name)).filter(is_exposed).collect()
+}
+
 fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {
     ActionError::new(ErrorKind::Connection, format!("{place}: the secret `{name}` cannot be read: {error}"))
 }
