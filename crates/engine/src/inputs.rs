@@ -1,8 +1,10 @@
 //! Inputs that people give, held against what a file declares.
 
-use model::action::InputSpec;
+use model::action::{ActionSpec, InputSpec, InputType};
 use model::automation::Automation;
-use model::value::Map;
+use model::expression::{EvaluationError, Expression};
+use model::value::{Map, Value};
+use model::{Template, url_template};
 
 use crate::Error;
 
@@ -33,4 +35,19 @@ pub(crate) fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Re
         }
     }
     Ok(())
+}
+
+/// The value of a text with expressions for an input that is an address; `None` for any other input, which is evaluated
+/// as it is written. `evaluate` gives the value of an expression.
+pub(crate) fn evaluate(
+    spec: &ActionSpec,
+    name: &str,
+    template: &Template,
+    evaluate: &mut dyn FnMut(&Expression) -> Result<Value, EvaluationError>,
+) -> Option<Result<Value, EvaluationError>> {
+    // Of most inputs no more than this is looked at.
+    let Template::Text(_) = template else { return None };
+    spec.input(name)
+        .filter(|input| input.kind == InputType::Url)
+        .map(|_| url_template::evaluate(template, evaluate))
 }

@@ -35,7 +35,7 @@ pub(super) async fn ask(
     ]);
     match question {
         Question::Any(poll) => {
-            let inputs = inputs(&poll.asks, &names)?;
+            let inputs = inputs(catalog, &poll.asks, &names)?;
             let result =
                 Asking { services, catalog, asks: &poll.asks }.call(&poll.asks.action.name, &inputs).await?;
             read(poll, result, names)
@@ -46,7 +46,7 @@ pub(super) async fn ask(
             };
             let asking = Asking { services, catalog, asks: &event.asks };
             let mut with = polled.with.clone();
-            for (name, value) in inputs(&event.asks, &names)?.iter() {
+            for (name, value) in inputs(catalog, &event.asks, &names)?.iter() {
                 with.insert(name.clone(), value.clone());
             }
             asking.pages(polled, with, standing, question.start()).await
@@ -55,11 +55,20 @@ pub(super) async fn ask(
 }
 
 /// The inputs of what is asked.
-fn inputs(asks: &ActionStep, names: &Map) -> Result<Map, String> {
+fn inputs(catalog: &Catalog, asks: &ActionStep, names: &Map) -> Result<Map, String> {
     let scope = Value::from(names.clone());
     let mut inputs = Map::with_capacity(asks.with.len());
+    // Where there is no such action any more, the call says so.
+    let action = catalog.registry().action(&asks.action.name);
     for (name, template) in &asks.with {
-        let value = template.evaluate(&scope).map_err(|error| format!("input `{}`: {error}", name.name))?;
+        let by_position = action.and_then(|action| {
+            crate::inputs::evaluate(action.spec(), &name.name, template, &mut |expression| {
+                expression.evaluate(&scope)
+            })
+        });
+        let value = by_position
+            .unwrap_or_else(|| template.evaluate(&scope))
+            .map_err(|error| format!("input `{}`: {error}", name.name))?;
         inputs.insert(name.name.as_str(), value);
     }
     Ok(inputs)

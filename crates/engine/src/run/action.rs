@@ -174,9 +174,11 @@ impl Run {
 fn inputs(call: &ActionStep, spec: &ActionSpec, scope: &Scope) -> Result<Map, Exit> {
     let mut inputs = Map::with_capacity(call.with.len());
     for (name, template) in &call.with {
-        let value = scope
-            .evaluate(template)
-            .map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
+        let value = crate::inputs::evaluate(spec, &name.name, template, &mut |expression| {
+            scope.evaluate_expression(expression)
+        })
+        .unwrap_or_else(|| scope.evaluate(template))
+        .map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
         inputs.insert(name.name.as_str(), value);
     }
     connector::check_inputs(spec, &inputs).map_err(failed)

@@ -11,6 +11,7 @@ mod connections;
 mod watched;
 
 mod acceptance;
+mod addresses;
 mod calls;
 mod checking;
 mod clock_steps;
@@ -28,8 +29,8 @@ mod hiding;
 mod hooks;
 mod intake;
 mod large_files;
-mod listening;
 mod links;
+mod listening;
 mod pauses;
 mod polls;
 mod relations;
