@@ -39,6 +39,11 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(data(serde_json::to_string_pretty(value)?)?)
 }
 
+/// Whether a person sees what is printed as data.
+pub(crate) fn is_seen() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Says something about the work. Where stderr is closed there is nobody to tell.
 pub(crate) fn say(text: impl Display) {
     let mut out = anstream::stderr().lock();

@@ -98,7 +98,7 @@ fn counts_as_absent(spec: &InputSpec, value: &Value) -> bool {
         Value::String(text) => {
             text.is_empty()
                 && !spec.required
-                && !matches!(spec.kind, InputType::Any | InputType::Text | InputType::File)
+                && !matches!(spec.kind, InputType::Any | InputType::Text | InputType::Url | InputType::File)
         }
         _ => false,
     }
@@ -107,7 +107,7 @@ fn counts_as_absent(spec: &InputSpec, value: &Value) -> bool {
 fn bend(kind: &InputType, value: &Value, path: &str, problems: &mut Problems) -> Option<Value> {
     match kind {
         InputType::Any => Some(value.clone()),
-        InputType::Text => text(value, path, problems),
+        InputType::Text | InputType::Url => text(value, path, problems),
         InputType::Integer { min, max } => integer(kind, (*min, *max), value, path, problems),
         InputType::Number => match value {
             Value::Number(_) => Some(value.clone()),

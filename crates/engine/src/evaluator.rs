@@ -26,18 +26,19 @@ impl Evaluator {
         Self { permits: Semaphore::new(processors) }
     }
 
-    /// The value of a template over `scope`.
+    /// The value of a template over `scope`. In an address, values are encoded by their position.
     pub(crate) async fn template(
         &self,
         template: &Template,
+        is_address: bool,
         scope: &Value,
     ) -> Result<Value, EvaluationError> {
-        let short = |budget: &Budget| template.evaluate(scope, budget);
-        match inline(None, short) {
-            Inline::Done(done, _) => done,
+        let way = if is_address { crate::run::address } else { Template::evaluate_at };
+        match inline(None, |budget| way(template, scope, None, budget)) {
+            Inline::Done(value, _) => value,
             Inline::TooShort => {
                 let (template, scope) = (template.clone(), scope.clone());
-                self.long(move |budget| template.evaluate(&scope, budget)).await
+                self.long(move |budget| way(&template, &scope, None, budget)).await
             }
         }
     }

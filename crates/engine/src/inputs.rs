@@ -1,6 +1,7 @@
 //! Inputs that people give, held against what a file declares.
 
-use model::action::InputSpec;
+use model::Template;
+use model::action::{ActionSpec, InputSpec, InputType};
 use model::automation::Automation;
 use model::value::Map;
 
@@ -33,4 +34,11 @@ pub(crate) fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Re
         }
     }
     Ok(())
+}
+
+/// True for a text with expressions in an input that is an address: its values are encoded by their position.
+pub(crate) fn is_address(spec: &ActionSpec, name: &str, template: &Template) -> bool {
+    // Of most inputs no more than the template is looked at.
+    matches!(template, Template::Text(_))
+        && spec.input(name).is_some_and(|input| input.kind == InputType::Url)
 }

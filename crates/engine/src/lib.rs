@@ -12,6 +12,7 @@ mod evaluator;
 mod failpoint;
 mod lasting;
 mod locks;
+mod project_dir;
 mod settings;
 #[cfg(test)]
 mod simulation;
@@ -67,8 +68,9 @@ pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadE
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use poll::{PollError, PollView};
+pub use project_dir::{ProjectFileError, check_project_target, read_project_file};
 pub use schemas::surroundings;
-pub use secrets::{ListedSecret, SecretSource, secret_files};
+pub use secrets::{ListedSecret, SecretSource, exposed_secret_files, secret_files};
 pub use settings::{Limits, Settings};
 pub use told::{Notice, Pending, Standing, Start, Status, Turn};
 pub use validate::{Checked, check_project, check_text};

@@ -175,6 +175,8 @@ impl Secrets {
         if let Verify::Basic { user, password } = verify {
             let user = self.evaluate(user, "verify.user")?.to_text();
             let password = self.evaluate(password, "verify.password")?.to_text();
+            let password = Key::read(&password, Encoding::Text, None, None)
+                .map_err(|error| ActionError::new(ErrorKind::Input, format!("verify.password: {error}")))?;
             return Ok(Proof::Password { user, password });
         }
         Ok(Proof::Keys(verify, self.keys(verify)?))
@@ -250,6 +252,15 @@ pub fn secret_files(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = names.filter(|name| vault::is_name(name)).collect();
     names.sort_unstable();
     names
+}
+
+/// The files of secrets in a folder that their group or others can read or write, in order.
+#[must_use]
+pub fn exposed_secret_files(folder: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_exposed =
+        |file: &PathBuf| std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o066 != 0);
+    secret_files(folder).into_iter().map(|name| folder.join(name)).filter(is_exposed).collect()
 }
 
 fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {

@@ -96,6 +96,8 @@ pub enum InputType {
     Any,
     /// A text.
     Text,
+    /// A text that is an address: values in it are encoded by their position ([`crate::url_template`]).
+    Url,
     /// A whole number within these bounds, both included.
     Integer {
         /// The least that is allowed.
@@ -146,6 +148,7 @@ impl InputType {
         match self {
             Self::Any => "anything".into(),
             Self::Text => "text".into(),
+            Self::Url => "address".into(),
             Self::Integer { min: Some(min), max: Some(max) } => format!("whole number from {min} to {max}"),
             Self::Integer { min: Some(min), max: None } => format!("whole number from {min}"),
             Self::Integer { min: None, max: Some(max) } => format!("whole number up to {max}"),

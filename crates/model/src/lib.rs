@@ -22,6 +22,7 @@ pub mod payload;
 pub mod redact;
 pub mod retry;
 pub mod trial;
+pub mod url_template;
 
 pub mod json_schema;
 pub mod load;

@@ -47,7 +47,7 @@ impl ServerOptions {
             grace: Duration::from_secs(10),
             wait: Duration::from_secs(30),
             hook_limits: Limits::default(),
-            admin_limits: Limits { connections: 256, ..Limits::default() },
+            admin_limits: Limits { connections: 256, unauthenticated: Some(128), ..Limits::default() },
             deadlines: Deadlines::default(),
             body_budget: 64 << 20,
         }
@@ -61,6 +61,9 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at one time of one IPv4 address or one IPv6 network of 64 bits.
     pub connections_per_peer: usize,
+    /// Connections at one time that have shown no credential yet. One more takes the place of the oldest of them, so that
+    /// strangers never keep out whoever has one. `None` where nobody shows any.
+    pub unauthenticated: Option<usize>,
     /// Whether the limit on each peer leaves out this machine itself, where a reverse proxy brings everybody's
     /// connections from one address.
     pub loopback_exempt: bool,
@@ -77,6 +80,7 @@ impl Default for Limits {
         Self {
             connections: 1024,
             connections_per_peer: 64,
+            unauthenticated: None,
             loopback_exempt: true,
             target_bytes: 8 << 10,
             header_bytes: 16 << 10,

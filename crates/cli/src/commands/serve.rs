@@ -38,6 +38,10 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
+    /// Print the live addresses of webhooks also where stdout is not a terminal; they let anybody in who has them
+    #[arg(long)]
+    addresses: bool,
+
     #[command(flatten)]
     settings: Flags<SERVE>,
 }
@@ -49,14 +53,15 @@ impl Subcommand for Serve {
         let config = context.config(self.settings.given(), Talk::Daemon)?;
         project::require(&config.dir)?;
         let runtime = daemon::runtime()?;
-        let exit = runtime.block_on(serve(&config));
+        let exit = runtime.block_on(serve(&config, self.addresses || output::is_seen()));
         // A thread that hangs in the system must not keep the process from ending.
         runtime.shutdown_timeout(Duration::from_secs(1));
         exit
     }
 }
 
-async fn serve(config: &Config) -> anyhow::Result<Exit> {
+/// With `shows_addresses` the live addresses are printed.
+async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     // First the sockets, so that the guard on outgoing calls knows them; connections wait until the engine is there.
     let bound = Server::bind(config.server()).await?;
@@ -72,7 +77,8 @@ async fn serve(config: &Config) -> anyhow::Result<Exit> {
     let engine = Engine::start(settings, Arc::new(store.clone()), Arc::new(SystemClock)).await?;
     let mut generations = engine.generations();
     let server = bound.serve(engine.clone())?;
-    banner(config, addresses, &engine, &store).await?;
+    warn_of_secrets(config);
+    banner(config, addresses, &engine, &store, shows_addresses).await?;
     let mut reporter = Reporter::new(config.log_format);
     reporter.tell(&engine.catalog());
     let exit = loop {
@@ -116,9 +122,11 @@ async fn banner(
     addresses: Addresses,
     engine: &Engine,
     store: &SqliteStore,
+    shows_addresses: bool,
 ) -> anyhow::Result<()> {
     let catalog = engine.catalog();
-    let base = config.base(addresses.hooks);
+    // An address is a credential: outside of a terminal it would end in a journal.
+    let base = shows_addresses.then(|| config.base(addresses.hooks));
     let info = store.info().await?;
     let version = env!("CARGO_PKG_VERSION");
     output::data(format_args!("{} {version}", paint(STRONG, "Cogwork")))?;
@@ -146,8 +154,11 @@ async fn banner(
         catalog.automations().map(|deployed| deployed.automation.id.as_str().len()).max().unwrap_or_default();
     for deployed in catalog.automations() {
         let automation = &deployed.automation;
-        let started_by =
-            if automation.enabled { started_by(deployed, &base, now) } else { "disabled".to_owned() };
+        let started_by = if automation.enabled {
+            started_by(deployed, base.as_deref(), now)
+        } else {
+            "disabled".to_owned()
+        };
         let mark = if automation.enabled { paint(GOOD, "●") } else { paint(QUIET, "○") };
         output::data(format_args!(
             "  {mark} {}  {}",
@@ -161,8 +172,19 @@ async fn banner(
     Ok(())
 }
 
-fn started_by(deployed: &engine::Deployed, base: &str, now: jiff::Timestamp) -> String {
-    if let Some(url) = deployed.live_url(base) {
+/// Warns of files of secrets that others than the daemon's user can read.
+fn warn_of_secrets(config: &Config) {
+    for path in engine::exposed_secret_files(&config.secrets_dir) {
+        let path = path.display();
+        output::warn(format_args!(
+            "other users can read the secret `{path}`; mend it with `chmod 600 {path}`"
+        ));
+    }
+}
+
+/// The trigger of an Automation: its live address below `base` where there is one, its schedule or its kind.
+fn started_by(deployed: &engine::Deployed, base: Option<&str>, now: jiff::Timestamp) -> String {
+    if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
         return url;
     }
     match &deployed.schedule {

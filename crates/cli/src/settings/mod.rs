@@ -4,6 +4,7 @@
 //! new project's `cogwork.yaml` come from there.
 
 mod file;
+mod files_dir;
 mod flags;
 mod table;
 mod values;
@@ -125,6 +126,7 @@ impl Config {
             let wrong = |message| Fault::usage(format!("--{}: {message}", setting.flag()));
             setting.apply(&mut config, values, here).map_err(wrong)?;
         }
+        files_dir::check(&config).map_err(Fault::usage)?;
         Ok(config)
     }
 

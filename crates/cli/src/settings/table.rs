@@ -146,7 +146,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         list: false,
         about: "The folder that files.read, files.write and files.list work in; without it they fail",
         sample: Sample::Example("files"),
-        set: |config, values| values::path(values).map(|path| config.files_dir = Some(path)),
+        // Relative to the project folder wherever it is given, as the manual says: automations work in it.
+        set: |config, values| {
+            let path = config.dir.join(values.one()?);
+            config.files_dir = Some(path);
+            Ok(())
+        },
     },
     Setting {
         key: "outbound.allow",

@@ -147,3 +147,18 @@ fn a_listener_on_every_address_is_shown_with_one_that_can_be_reached() {
     assert_eq!(config.base("0.0.0.0:7070".parse().expect("an address")), "http://127.0.0.1:7070");
     assert_eq!(config.base("[::]:7070".parse().expect("an address")), "http://[::1]:7070");
 }
+
+#[test]
+fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join(FILE), "filesDir: one\n").expect("written");
+    let none = Environment::default();
+    let load = |environment: &Environment, flags: &[Given]| {
+        Config::load(dir.path(), environment, flags).expect("settings").files_dir
+    };
+    assert_eq!(load(&none, &[]), Some(dir.path().join("one")));
+    let environment = Environment([("COGWORK_FILES_DIR".into(), "two".into())].into());
+    assert_eq!(load(&environment, &[]), Some(dir.path().join("two")));
+    let flags = [(Setting::of("filesDir").expect("a setting"), vec!["three".to_owned()])];
+    assert_eq!(load(&none, &flags), Some(dir.path().join("three")));
+}

@@ -15,7 +15,7 @@ pub(super) struct Values<'a> {
 }
 
 impl Values<'_> {
-    fn one(&self) -> Result<&str, String> {
+    pub(super) fn one(&self) -> Result<&str, String> {
         match self.items {
             [value] if !value.trim().is_empty() => Ok(value.trim()),
             [] | [_] => Err("it has no value".to_owned()),

@@ -119,7 +119,7 @@ fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
         ("automations/hello.yaml", HELLO),
         ("automations/order.yaml", ORDER),
     ]);
-    let daemon = Daemon::start(&project, &[], "does not load");
+    let daemon = Daemon::start(&project, &["--addresses"], "does not load");
     assert!(daemon.banner.contains("2 automations, 0 connections, 1 file with errors"), "{}", daemon.banner);
     assert!(daemon.banner.contains(".cogwork/admin-token"), "{}", daemon.banner);
     let url = daemon.word("/trigger/").to_owned();
@@ -142,6 +142,36 @@ fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
 }
 
 #[test]
+fn a_daemon_prints_no_address_where_nobody_sees_it() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)]);
+    let daemon = Daemon::start(&project, &[], "order");
+    let listed = project.cogwork(&["list", "--json"]).exits(0).json();
+    let url = listed["automations"][1]["liveUrl"].as_str().expect("an address").to_owned();
+    let (_, token) = url.rsplit_once('/').expect("a token");
+    let banner = daemon.banner.clone();
+    let (code, log) = daemon.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(banner.contains("webhook"), "{banner}");
+    assert!(!banner.contains(token) && !log.contains(token), "{banner}{log}");
+}
+
+#[test]
+fn a_secret_that_others_can_read_is_warned_of_with_the_way_out() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project =
+        Project::with(&[("automations/hello.yaml", HELLO), ("secrets/open", "x"), ("secrets/shut", "x")]);
+    for (name, mode) in [("open", 0o644), ("shut", 0o600)] {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(project.file(&format!("secrets/{name}")), mode).expect("set");
+    }
+    let daemon = Daemon::start(&project, &[], "hello");
+    let (code, log) = daemon.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("chmod 600") && log.contains("secrets/open"), "{log}");
+    assert!(!log.contains("secrets/shut"), "{log}");
+}
+
+#[test]
 fn an_execution_is_cancelled_through_the_daemon() {
     // Somebody who takes the call and never answers, so that the step is in flight for sure.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
@@ -150,7 +180,7 @@ fn an_execution_is_cancelled_through_the_daemon() {
         "trigger: {{webhook: {{mode: async}}}}\nsteps:\n  - id: call\n    action: http.request\n    with: {{url: \"http://{address}/\"}}\n"
     );
     let project = Project::with(&[("automations/slow.yaml", &automation)]);
-    let daemon = Daemon::start(&project, &["--outbound-allow", "127.0.0.1"], "/trigger/");
+    let daemon = Daemon::start(&project, &["--addresses", "--outbound-allow", "127.0.0.1"], "/trigger/");
     let answer = post(daemon.word("/trigger/"), "{}");
     let (_, id) = answer.split_once("executionId\":\"").expect("an id");
     let id = id.split('"').next().expect("an id").to_owned();
@@ -169,7 +199,7 @@ fn a_second_signal_stops_at_once() {
         "trigger: {{webhook: {{mode: async}}}}\nsteps:\n  - id: call\n    action: http.request\n    with: {{url: \"http://{address}/\"}}\n"
     );
     let project = Project::with(&[("automations/slow.yaml", &automation)]);
-    let mut daemon = Daemon::start(&project, &["--outbound-allow", "127.0.0.1"], "/trigger/");
+    let mut daemon = Daemon::start(&project, &["--addresses", "--outbound-allow", "127.0.0.1"], "/trigger/");
     post(daemon.word("/trigger/"), "{}");
     let (_held, _) = listener.accept().expect("a call");
     signal(&daemon.child, "-TERM");
@@ -195,7 +225,7 @@ fn a_problem_that_comes_up_later_is_shown_then_and_once() {
 #[test]
 fn a_change_is_told_in_the_log_when_it_is_taken_and_by_plan_while_it_is_not() {
     let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)]);
-    let mut daemon = Daemon::start(&project, &[], "/trigger/");
+    let mut daemon = Daemon::start(&project, &["--addresses"], "/trigger/");
     project.cogwork(&["plan"]).exits(0).says("no automation changes; 2 stay as they are");
     project.write("automations/hello.yaml", &HELLO.replace("id: note", "id: notice"));
     daemon.says("steps added: `notice`; steps removed: `note`");

@@ -109,7 +109,7 @@ impl BaseUrl {
         if path.chars().any(|c| c.is_control()) {
             return Err(BaseUrlError::Escape("control character"));
         }
-        if before_query.split('/').any(is_dot_segment) {
+        if has_dot_segment(before_query) {
             return Err(BaseUrlError::Escape(".."));
         }
         let mut url = self.0.clone();
@@ -141,10 +141,11 @@ impl BaseUrl {
     }
 }
 
-/// `.` and `..`, also with their dots written `%2e`: what URL parsers resolve.
-fn is_dot_segment(segment: &str) -> bool {
-    let plain = segment.to_ascii_lowercase().replace("%2e", ".");
-    plain == "." || plain == ".."
+/// Whether a path has a segment `.` or `..`, also with its dots or the slashes beside it encoded: URL parsers resolve
+/// `%2e`, and many a server decodes `%2f` and `%5c` before it looks for segments.
+fn has_dot_segment(path: &str) -> bool {
+    let decoded = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    decoded.split('/').any(|segment| segment == "." || segment == "..")
 }
 
 impl fmt::Display for BaseUrl {
@@ -228,6 +229,10 @@ mod tests {
             "/a\r\nhost: evil",
             "/a\tb",
             "/a#b",
+            "/..%2fother",
+            "/a%2F..%2f..%2Fother",
+            "/%2e%2e%5cother",
+            "/a%5C..",
         ] {
             assert!(!join(path).starts_with("https:"), "{path}: {}", join(path));
         }

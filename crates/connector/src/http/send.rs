@@ -62,7 +62,11 @@ impl Http {
             let Some(next) = redirect(&request.method, &response, context.subject)? else {
                 return Ok(response);
             };
-            if next.origin() != url.origin() {
+            // Credentials are bound to the connection's address, whose path is a part of it.
+            let leaves = context.connection.is_some_and(|connection| {
+                connection.base().holds(&request.url) && !connection.base().holds(&next)
+            });
+            if leaves || next.origin() != url.origin() {
                 headers.retain_harmless();
             }
             url = next;

@@ -37,8 +37,9 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
         inputs: vec![
             required(
                 "url",
-                InputType::Text,
-                "The address; with a connection a path below the connection's own is enough.",
+                InputType::Url,
+                "The address; with a connection a path below the connection's own is enough. Values in it are encoded by \
+                 their position.",
             ),
             defaulted("method", choice(&METHODS), "GET", "The HTTP method."),
             optional("headers", map_of(InputType::Text), "Headers of the request."),

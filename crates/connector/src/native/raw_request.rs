@@ -55,8 +55,9 @@ fn inputs() -> Vec<InputSpec> {
     vec![
         required(
             "url",
-            InputType::Text,
-            "The path only, with one `/` first; the address comes from the connection.",
+            InputType::Url,
+            "The path only, with one `/` first; the address comes from the connection. Values in it are encoded by their \
+             position.",
         ),
         required("method", choice(&METHODS), "The HTTP method."),
         optional(

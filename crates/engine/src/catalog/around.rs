@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use model::ResultType;
@@ -107,7 +108,7 @@ impl Catalog {
     fn saved_body(&self, automation: &Automation) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &automation.trigger else { return None };
         let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
-        check::saved_body(&dir.join("payloads").join(automation.id.as_str()))
+        check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
     }
 
     /// The path of a file of code that was probably meant by this one.

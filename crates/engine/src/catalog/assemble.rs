@@ -50,6 +50,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
     let mut stale = work.connections(&of_kind(FileKind::Connection), everything);
     stale.extend(work.concerned_by(&of_kind(FileKind::Automation)));
     stale.extend(work.run_by(&of_kind(FileKind::Code)));
+    work.unreadable(&changed);
     if everything {
         stale.extend(work.next.folder.files(FileKind::Automation).map(|(path, _)| path.clone()));
     }
@@ -85,18 +86,25 @@ impl Work<'_> {
         for path in changed {
             self.next.reports.remove_mut(path);
         }
-        let sources: Vec<Arc<Source>> =
-            self.next.folder.files(FileKind::Manifest).map(|(_, file)| file.source.clone()).collect();
-        let paths: Vec<String> = sources.iter().map(|source| source.path().to_owned()).collect();
+        let mut sources: Vec<Arc<Source>> = Vec::new();
+        let mut paths: Vec<String> = Vec::new();
+        let mut unreadable: Vec<Arc<Report>> = Vec::new();
+        for (path, file) in self.next.folder.files(FileKind::Manifest) {
+            paths.push(path.to_string());
+            match &file.content {
+                Content::Manifest(Some(report)) => unreadable.push(report.clone()),
+                _ => sources.push(file.source.clone()),
+            }
+        }
         let (mut registry, said) = Registry::clone(builtin).with_manifests(sources);
         // A connector whose file no longer loads stays in force as it last did.
         for path in paths {
             registry.keep(&self.previous.registry, &path);
         }
         self.next.registry = Arc::new(registry);
-        for report in said {
+        for report in said.into_iter().map(Arc::new).chain(unreadable) {
             let path = report.source().path().into();
-            self.say(&path, Arc::new(report));
+            self.say(&path, report);
         }
         true
     }
@@ -172,6 +180,21 @@ impl Work<'_> {
             }
         }
         concerned
+    }
+
+    /// Reports files of code that cannot be read, and links of no kind that lead out of the project.
+    fn unreadable(&mut self, changed: &Paths) {
+        let is_meant =
+            |path: &&Arc<str>| matches!(FileKind::of(Path::new(&***path)), Some(FileKind::Code) | None);
+        for path in changed.iter().filter(is_meant) {
+            self.next.reports.remove_mut(path);
+            let file = self.next.folder.get(path).cloned();
+            if let Some(Content::Code(Some(report)) | Content::Link(report)) =
+                file.as_ref().map(|file| &file.content)
+            {
+                self.say(path, report.clone());
+            }
+        }
     }
 
     /// The files that run code of which this is a file.

@@ -1,10 +1,8 @@
 //! One file of a project folder: what kind it is, and what came of reading it.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
 
 use model::Connection;
 use model::automation::{Automation, AutomationId, Code, Verb};
@@ -12,6 +10,7 @@ use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::{self, Loaded};
 
 use super::folder::Stamp;
+use crate::project_dir::{self, ProjectFileError};
 
 /// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
 const MAX_BYTES: u64 = 512 << 10;
@@ -62,6 +61,8 @@ impl FileKind {
 #[derive(Clone)]
 pub(crate) struct File {
     pub(super) stamp: Stamp,
+    /// False where there is no text, since the file cannot be read.
+    pub(super) is_read: bool,
     pub(crate) source: Arc<Source>,
     pub(crate) content: Content,
 }
@@ -73,9 +74,12 @@ pub(crate) enum Content {
         uses: Uses,
     },
     Connection(Arc<Loaded<Arc<Connection>>>),
-    Manifest,
-    /// Its text, or why there is none.
-    Code(Result<(), String>),
+    /// The reason why there is no text, if there is none.
+    Manifest(Option<Arc<Report>>),
+    /// The reason why there is no text, if there is none.
+    Code(Option<Arc<Report>>),
+    /// A link of no kind that leads out of the project.
+    Link(Arc<Report>),
 }
 
 /// The names of other files in an Automation, each once, in order.
@@ -91,12 +95,21 @@ pub(crate) struct Uses {
 
 impl File {
     /// Reads a file and loads what it holds.
-    pub(super) fn read(root: &Path, path: &str, kind: FileKind, stamp: Stamp) -> Self {
-        let (text, problem) = match read_text(&root.join(path)) {
+    pub(super) fn read(root: &Path, path: &str, kind: Option<FileKind>, stamp: Stamp) -> Self {
+        let Some(kind) = kind else { return Self::link(path, stamp) };
+        let (text, problem) = match read_text(root, path) {
             Ok(text) => (text, None),
             Err(message) => (String::new(), Some(message)),
         };
         Self::load(Arc::new(Source::new(path, text)), kind, stamp, problem)
+    }
+
+    /// A link that leads out of the project, and whose name is of no kind.
+    fn link(path: &str, stamp: Stamp) -> Self {
+        let source = Arc::new(Source::new(path, String::new()));
+        let message = ProjectFileError::LeadsOut(path.into()).to_string();
+        let content = Content::Link(Arc::new(unreadable(message, &source)));
+        Self { stamp, is_read: false, content, source }
     }
 
     /// A text as if it were the file at its path.
@@ -106,9 +119,12 @@ impl File {
 
     fn load(source: Arc<Source>, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
         let path = source.path();
+        let is_read = problem.is_none();
         let content = match kind {
-            FileKind::Manifest => Content::Manifest,
-            FileKind::Code => Content::Code(problem.map_or(Ok(()), Err)),
+            FileKind::Manifest => {
+                Content::Manifest(problem.map(|message| Arc::new(unreadable(message, &source))))
+            }
+            FileKind::Code => Content::Code(problem.map(|message| Arc::new(unreadable(message, &source)))),
             FileKind::Connection => {
                 let loaded = load::connection(source.clone(), stem(path));
                 Content::Connection(Arc::new(shared(loaded, problem, &source)))
@@ -119,7 +135,7 @@ impl File {
                 Content::Automation { loaded: Arc::new(loaded), uses }
             }
         };
-        Self { stamp, source, content }
+        Self { stamp, is_read, source, content }
     }
 
     /// What its loading has to say.
@@ -127,7 +143,10 @@ impl File {
         match &self.content {
             Content::Automation { loaded, .. } => loaded.report.clone(),
             Content::Connection(loaded) => loaded.report.clone(),
-            Content::Manifest | Content::Code(_) => Report::new(self.source.clone(), []),
+            Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
+                Report::clone(report)
+            }
+            Content::Manifest(None) | Content::Code(None) => Report::new(self.source.clone(), []),
         }
     }
 
@@ -141,7 +160,7 @@ impl File {
 
     /// Its text, if it is code that can be read.
     pub(crate) fn code(&self) -> Option<&Arc<Source>> {
-        matches!(self.content, Content::Code(Ok(()))).then_some(&self.source)
+        matches!(self.content, Content::Code(None)).then_some(&self.source)
     }
 
     /// The names of other files in it, if it is an Automation's.
@@ -192,11 +211,12 @@ impl Uses {
 fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
     match problem {
         None => loaded.map(Arc::new),
-        Some(message) => {
-            let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
-            Loaded::refused(Report::new(source.clone(), [diagnostic]))
-        }
+        Some(message) => Loaded::refused(unreadable(message, source)),
     }
+}
+
+fn unreadable(message: String, source: &Arc<Source>) -> Report {
+    Report::new(source.clone(), [Diagnostic::error("unreadable-file", message, Span::default())])
 }
 
 /// The file's name without folder and ending.
@@ -205,11 +225,9 @@ pub(crate) fn stem(path: &str) -> &str {
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
-    let unreadable = |error: io::Error| format!("the file cannot be read: {error}");
-    let file = fs::File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unreadable)?;
+fn read_text(root: &Path, path: &str) -> Result<String, String> {
+    let bytes = project_dir::read_start(root, Path::new(path), MAX_BYTES)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
     let whole = bytes.len() as u64;
     String::from_utf8(bytes).or_else(|error| {
         // Cut off in the midst of a character. The loader says that the file is too large.

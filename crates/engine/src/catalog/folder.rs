@@ -1,15 +1,15 @@
 //! The files of a project folder as they were last read: read again only where they have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rpds::RedBlackTreeMapSync;
+use rustix::fs::Stat;
 
 use super::file::{File, FileKind};
 use crate::parallel;
+use crate::project_dir::{self, EntryKind, Node, ProjectFileError};
 
 /// How deep folders below `automations/` are looked into.
 const MAX_DEPTH: usize = 8;
@@ -36,12 +36,14 @@ pub(crate) struct Folder {
 /// What the file system says of a file: while it stays the same the file is not read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: u64,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i128, i128),
+    length: i128,
+    inode: i128,
 }
 
-type Found = BTreeMap<Arc<str>, (FileKind, Stamp)>;
+/// The files of a look. A link of no kind that leads out of the project is among them, so that it is reported.
+type Found = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
 
 impl Folder {
     pub(crate) fn new(dir: &Path) -> Self {
@@ -93,16 +95,19 @@ impl Folder {
         let (mut found, mut gone) = (Found::new(), Vec::new());
         for path in paths {
             let Some(name) = slashed(path) else { continue };
-            let metadata = fs::metadata(self.dir.join(path)).ok();
             let was_folder = self.below(&name).next().is_some();
-            if was_folder || metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
-                return None;
-            }
+            let stamp = match project_dir::resolve(&self.dir, path) {
+                _ if was_folder => return None,
+                // The link may be that of a folder on the way.
+                Ok(Node::Folder(_)) | Err(ProjectFileError::LeadsOut(_)) => return None,
+                Ok(Node::File(_, stat)) => Some(Stamp::of(&stat)),
+                Err(_) => None,
+            };
             let kind = FileKind::of(path).filter(|_| can_be_listed(path));
-            match (kind, metadata.filter(fs::Metadata::is_file)) {
-                (Some(kind), Some(metadata)) if self.get(&name).is_some() || self.has_room(&found) => {
+            match (kind, stamp) {
+                (Some(kind), Some(stamp)) if self.get(&name).is_some() || self.has_room(&found) => {
                     // Read also where the stamp is the same: within one tick of the file system's clock it stays.
-                    found.insert(name, (kind, Stamp::of(&metadata)));
+                    found.insert(name, (Some(kind), stamp));
                 }
                 (_, None) if self.get(&name).is_some() => gone.push(name),
                 _ => {}
@@ -133,7 +138,9 @@ impl Folder {
         }
         let mut changed: BTreeSet<Arc<str>> = gone.into_iter().collect();
         for ((path, _), mut file) in found.into_iter().zip(read) {
-            match self.get(&path).filter(|old| old.source.text() == file.source.text()) {
+            let is_same =
+                |old: &&Arc<File>| old.is_read && file.is_read && old.source.text() == file.source.text();
+            match self.get(&path).filter(is_same) {
                 // Touched, not changed: what was loaded from it stays.
                 Some(old) => file = Arc::new(File { stamp: file.stamp, ..File::clone(old) }),
                 None => {
@@ -148,36 +155,54 @@ impl Folder {
 
 impl Stamp {
     /// Of a text that is in no file.
-    pub(super) const NONE: Self = Self { modified: None, length: 0, inode: 0 };
+    pub(super) const NONE: Self = Self { modified: (0, 0), length: 0, inode: 0 };
 
-    fn of(metadata: &fs::Metadata) -> Self {
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Self { modified: metadata.modified().ok(), length: metadata.len(), inode }
+    /// The types of these fields differ between systems; a wider one holds each.
+    fn of(stat: &Stat) -> Self {
+        Self {
+            modified: (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec)),
+            length: i128::from(stat.st_size),
+            inode: i128::from(stat.st_ino),
+        }
     }
 }
 
 fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
-    let Ok(entries) = fs::read_dir(root.join(below)) else { return };
-    for entry in entries.flatten() {
-        let path = below.join(entry.file_name());
-        // Follows links, as editors and config maps use them; devices and pipes are not regular files.
-        let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
-        if metadata.is_dir() {
-            if depth > 0 && !is_hidden(&path) {
-                list_folder(root, &path, depth - 1, found);
-            }
-            continue;
+    let entries = match project_dir::list(root, below) {
+        Ok(entries) => entries,
+        // The folder of a kind itself: those below are entries of the folder above.
+        Err(ProjectFileError::LeadsOut(link)) => {
+            found.extend(slashed(&link).map(|name| (name, (None, Stamp::NONE))));
+            return;
         }
-        let kind = FileKind::of(&path).filter(|_| metadata.is_file());
-        let (Some(name), Some(kind)) = (slashed(&path), kind) else { continue };
+        Err(_) => return,
+    };
+    for entry in entries {
+        let path = below.join(&entry.name);
+        let kind = FileKind::of(&path);
+        // Of a link that leads out it is not known, and not looked at, whether it names a file or a folder.
+        let (kind, stamp) = match entry.kind {
+            Ok(EntryKind::Folder) => {
+                if depth > 0 && !is_hidden(&path) {
+                    list_folder(root, &path, depth - 1, found);
+                }
+                continue;
+            }
+            Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::of(&stat)),
+            Err(_) if kind.is_some() || is_reported_link(&path) => (kind, Stamp::NONE),
+            _ => continue,
+        };
+        let Some(name) = slashed(&path) else { continue };
         if !has_room(found.len()) {
             return;
         }
-        found.insert(name, (kind, Stamp::of(&metadata)));
+        found.insert(name, (kind, stamp));
     }
+}
+
+/// Whether a link of no kind is reported where it leads out. Those of tests are reported with the tests.
+fn is_reported_link(path: &Path) -> bool {
+    !is_hidden(path) && !path.to_str().is_some_and(model::trial::is_of_tests)
 }
 
 fn has_room(files: usize) -> bool {
@@ -214,6 +239,8 @@ fn slashed(path: &Path) -> Option<Arc<str>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use connector::Registry;
 use jiff::Timestamp;
 use model::automation::{Automation, Trigger};
-use model::diagnostic::{Report, Severity};
+use model::diagnostic::{Report, Severity, Source};
 use model::{AutomationId, Connection};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
@@ -192,6 +192,15 @@ impl Catalog {
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<&Arc<Connection>> {
         self.connections.get(name)
+    }
+
+    /// The files of connections and connectors as they were read, without those that cannot be.
+    pub fn shared_sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        [FileKind::Connection, FileKind::Manifest]
+            .into_iter()
+            .flat_map(|kind| self.folder.files(kind))
+            .filter(|(_, file)| file.is_read)
+            .map(|(_, file)| &file.source)
     }
 
     /// The connectors.

@@ -326,7 +326,10 @@ fn check_template(
             None
         }
         (InputType::Any, _) | (_, Template::Expression(_)) => None,
-        (InputType::Text | InputType::Choice { .. } | InputType::File, Template::Text(_)) => None,
+        (
+            InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File,
+            Template::Text(_),
+        ) => None,
         (kind, Template::Text(_)) => Some(format!("expected {}, found text", kind.words())),
         (kind, Template::List(_)) => Some(format!("expected {}, found a list", kind.words())),
         (kind, Template::Map(_)) => Some(format!("expected {}, found a map", kind.words())),

@@ -82,7 +82,7 @@ impl Pending {
 fn typed(kind: &InputType, text: &str) -> Value {
     match kind {
         InputType::Boolean => Value::from(matches!(text, "true" | "on" | "yes")),
-        InputType::Text | InputType::Choice { .. } => Value::from(text),
+        InputType::Text | InputType::Url | InputType::Choice { .. } => Value::from(text),
         _ => Value::from_json(text.as_bytes(), JsonLimits::default()).unwrap_or_else(|_| Value::from(text)),
     }
 }

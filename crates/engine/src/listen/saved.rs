@@ -2,7 +2,7 @@
 //! hand, kept with the project, and run again.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use model::AutomationId;
 use model::payload::{Payload, WebhookPayload};
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::hooks::without_credentials;
+use crate::project_dir::{self, EntryKind, check_project_target, read_project_file};
 
 /// The most bytes of a saved payload.
 const MOST_BYTES: u64 = 64 << 20;
@@ -89,13 +90,14 @@ impl Engine {
         name: &str,
         payload: Payload,
     ) -> Result<SavedPayload, PayloadError> {
-        let (path, shown) = self.payload_path(automation, name)?;
-        let (written, told, redactor) = (path, shown.clone(), self.settings().redactor.clone());
+        let shown = payload_path(automation, name)?;
+        let (root, path, redactor) =
+            (self.settings().dir.clone(), shown.clone(), self.settings().redactor.clone());
         let work = tokio::task::spawn_blocking(move || {
-            write(&written, &without_secrets(whole(payload)?, &redactor))
+            write(&root, Path::new(&path), &without_secrets(whole(payload)?, &redactor))
         });
         let bytes = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let bytes = bytes.map_err(|error| PayloadError::Io { path: told, error })?;
+        let bytes = bytes.map_err(|error| PayloadError::Io { path: shown.clone(), error })?;
         Ok(SavedPayload {
             name: name.to_owned(),
             path: shown,
@@ -109,20 +111,19 @@ impl Engine {
     /// The system refuses.
     pub async fn saved_payloads(&self, automation: &AutomationId) -> Result<Vec<SavedPayload>, PayloadError> {
         let folder = format!("payloads/{automation}");
-        let path = self.settings().dir.join(&folder);
-        let listed = folder.clone();
+        let (root, listed) = (self.settings().dir.clone(), folder.clone());
         let work = tokio::task::spawn_blocking(move || -> io::Result<Vec<SavedPayload>> {
-            let entries = match std::fs::read_dir(path) {
+            let entries = match project_dir::list(&root, Path::new(&listed)).map_err(io::Error::from) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
                 Err(error) => return Err(error),
             };
             let mut found = Vec::new();
-            for entry in entries.take(MOST_SAVED) {
-                let entry = entry?;
-                let file = entry.file_name().to_string_lossy().into_owned();
+            for entry in entries.into_iter().take(MOST_SAVED) {
+                let file = entry.name.to_string_lossy().into_owned();
                 let Some(name) = file.strip_suffix(".json").filter(|name| is_name(name)) else { continue };
-                let bytes = entry.metadata()?.len();
+                let Ok(EntryKind::File(stat)) = entry.kind else { continue };
+                let bytes = u64::try_from(stat.st_size).unwrap_or(0);
                 found.push(SavedPayload { name: name.to_owned(), path: format!("{listed}/{file}"), bytes });
             }
             found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -141,12 +142,10 @@ impl Engine {
         automation: &AutomationId,
         name: &str,
     ) -> Result<Payload, PayloadError> {
-        let (path, shown) = self.payload_path(automation, name)?;
+        let shown = payload_path(automation, name)?;
+        let (root, path) = (self.settings().dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || {
-            if std::fs::metadata(&path)?.len() > MOST_BYTES {
-                return Err(io::Error::other("it is too large"));
-            }
-            std::fs::read(path)
+            read_project_file(&root, Path::new(&path), MOST_BYTES).map_err(io::Error::from)
         });
         let read = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let bytes = read.map_err(|error| match error.kind() {
@@ -156,20 +155,21 @@ impl Engine {
         serde_json::from_slice(&bytes)
             .map_err(|error| PayloadError::Malformed { path: shown, reason: error.to_string() })
     }
-
-    /// The file of a name, and how it is shown.
-    fn payload_path(&self, automation: &AutomationId, name: &str) -> Result<(PathBuf, String), PayloadError> {
-        if !is_name(name) {
-            return Err(PayloadError::Name(name.to_owned()));
-        }
-        let shown = format!("payloads/{automation}/{name}.json");
-        Ok((self.settings().dir.join(&shown), shown))
-    }
 }
 
-/// Writes a payload into its file.
-fn write(path: &Path, payload: &Payload) -> io::Result<usize> {
+/// The file of a name, relative to the project folder.
+fn payload_path(automation: &AutomationId, name: &str) -> Result<String, PayloadError> {
+    if !is_name(name) {
+        return Err(PayloadError::Name(name.to_owned()));
+    }
+    Ok(format!("payloads/{automation}/{name}.json"))
+}
+
+/// Writes a payload into its file. `path` is relative to the project folder `root`.
+fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
     let text = serde_json::to_vec_pretty(payload).map_err(io::Error::other)?;
+    check_project_target(root, path)?;
+    let path = &root.join(path);
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder)?;
     if !path.exists() && std::fs::read_dir(folder)?.take(MOST_SAVED).count() >= MOST_SAVED {

@@ -15,6 +15,7 @@ use super::Question;
 use super::sift::{Answer, Item, digest};
 use crate::catalog::Catalog;
 use crate::evaluator::{Inline, inline};
+use crate::inputs::is_address;
 use crate::services::Services;
 
 /// The most pages of a list that one poll reads.
@@ -37,7 +38,7 @@ pub(super) async fn ask(
     ]);
     match question {
         Question::Any(poll) => {
-            let inputs = inputs(services, &poll.asks, &names).await?;
+            let inputs = inputs(services, catalog, &poll.asks, &names).await?;
             let result =
                 Asking { services, catalog, asks: &poll.asks }.call(&poll.asks.action.name, &inputs).await?;
             let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
@@ -55,7 +56,7 @@ pub(super) async fn ask(
             };
             let asking = Asking { services, catalog, asks: &event.asks };
             let mut with = polled.with.clone();
-            for (name, value) in inputs(services, &event.asks, &names).await?.iter() {
+            for (name, value) in inputs(services, catalog, &event.asks, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
             }
             asking.pages(polled, with, standing, question.start()).await
@@ -64,11 +65,19 @@ pub(super) async fn ask(
 }
 
 /// The inputs of what is asked.
-async fn inputs(services: &Services, asks: &ActionStep, names: &Map) -> Result<Map, String> {
+async fn inputs(
+    services: &Services,
+    catalog: &Catalog,
+    asks: &ActionStep,
+    names: &Map,
+) -> Result<Map, String> {
     let scope = Value::from(names.clone());
     let mut inputs = Map::with_capacity(asks.with.len());
+    // Where there is no such action any more, the call says so.
+    let action = catalog.registry().action(&asks.action.name);
     for (name, template) in &asks.with {
-        let value = services.evaluator.template(template, &scope).await;
+        let is_address = action.is_some_and(|action| is_address(action.spec(), &name.name, template));
+        let value = services.evaluator.template(template, is_address, &scope).await;
         let value = value.map_err(|error| format!("input `{}`: {error}", name.name))?;
         inputs.insert(name.name.as_str(), value);
     }

@@ -165,7 +165,7 @@ impl Run {
         scope: &Scope,
         context: &Context,
     ) -> Result<Map, Exit> {
-        let inputs = self.evaluate_inputs(&call.with, scope, context).await?;
+        let inputs = self.evaluate_inputs(&call.with, Some(spec), scope, context).await?;
         connector::check_inputs(spec, &inputs).map_err(failed)
     }
 

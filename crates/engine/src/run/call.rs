@@ -32,7 +32,7 @@ impl Run {
         let child = match self.journal.pause(key) {
             Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
-                let inputs = self.evaluate_inputs(&call.with, scope, context).await?;
+                let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
                 let called = Called::Automation(&call.automation.name);
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);

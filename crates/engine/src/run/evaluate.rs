@@ -1,24 +1,29 @@
 //! The evaluation of a step's expressions: at once where they are short, on another thread where they are not.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::Budget;
-use model::action::{ActionError, ErrorKind};
+use model::action::{ActionError, ActionSpec, ErrorKind};
 use model::automation::Named;
-use model::expression::{EvaluationError, Expression};
+use model::expression::{EvaluationError, Expression, Moment};
 use model::template::Template;
 use model::value::{Map, Value};
+use model::{Budget, url_template};
 
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::evaluator::{Inline, inline};
+use crate::inputs::is_address;
 
 /// The work of a pure step beside its expressions, in the units of a [`Budget`].
 const STEP_WORK: u64 = 500;
 /// The work after which others have their turn: about ten milliseconds.
 const STRETCH_WORK: u64 = 2_000_000;
+
+/// A way to evaluate something over the names in force.
+type Way<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
 
 impl Run {
     /// The value of a template over the names in force. `place` names it in errors.
@@ -29,18 +34,7 @@ impl Run {
         place: &str,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let (root, moment) = scope.names();
-        let value = match inline(moment, |budget| template.evaluate_at(root, moment, budget)) {
-            Inline::Done(value, work) => {
-                self.note_work(work);
-                value
-            }
-            Inline::TooShort => {
-                let (template, root, moment) = (template.clone(), root.clone(), moment.cloned());
-                let long = move |budget: &Budget| template.evaluate_at(&root, moment.as_ref(), budget);
-                Box::pin(self.evaluate_long(context, long)).await?
-            }
-        };
+        let value = self.evaluate_by(template, Template::evaluate_at, scope, context).await?;
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
@@ -52,38 +46,46 @@ impl Run {
         place: &str,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let (root, moment) = scope.names();
-        let value = match inline(moment, |budget| expression.evaluate_at(root, moment, budget)) {
-            Inline::Done(value, work) => {
-                self.note_work(work);
-                value
-            }
-            Inline::TooShort => {
-                let (expression, root, moment) = (expression.clone(), root.clone(), moment.cloned());
-                let long = move |budget: &Budget| expression.evaluate_at(&root, moment.as_ref(), budget);
-                Box::pin(self.evaluate_long(context, long)).await?
-            }
-        };
+        let value = self.evaluate_by(expression, Expression::evaluate_at, scope, context).await?;
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
-    /// The values of inputs, by name.
+    async fn evaluate_by<T: Clone + Send + 'static>(
+        &self,
+        evaluated: &T,
+        way: Way<T>,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Result<Value, EvaluationError>, Exit> {
+        let (root, moment) = scope.names();
+        match inline(moment, |budget| way(evaluated, root, moment, budget)) {
+            Inline::Done(value, work) => {
+                self.note_work(work);
+                Ok(value)
+            }
+            Inline::TooShort => {
+                let (evaluated, root, moment) = (evaluated.clone(), root.clone(), moment.cloned());
+                let long = move |budget: &Budget| way(&evaluated, &root, moment.as_ref(), budget);
+                Box::pin(self.evaluate_long(context, long)).await
+            }
+        }
+    }
+
+    /// The values of inputs, by name. `spec` declares them; `None` for those of another automation.
     pub(super) async fn evaluate_inputs(
         &self,
         with: &[(Named, Template)],
+        spec: Option<&ActionSpec>,
         scope: &Scope,
         context: &Context,
     ) -> Result<Map, Exit> {
         let mut inputs = Map::with_capacity(with.len());
         for (name, template) in with {
-            let value = self.evaluate(template, scope, &name.name, context).await;
-            let value = value.map_err(|exit| match exit {
-                Exit::Failed(mut error) => {
-                    error.message = error.message.replacen(&name.name, &format!("input `{}`", name.name), 1);
-                    Exit::Failed(error)
-                }
-                exit => exit,
-            })?;
+            let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
+            let way: Way<Template> = if is_address { address } else { Template::evaluate_at };
+            let value = self.evaluate_by(template, way, scope, context).await?;
+            let value =
+                value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
             inputs.insert(name.name.as_str(), value);
         }
         Ok(inputs)
@@ -143,6 +145,16 @@ impl Run {
     fn note_work(&self, units: u64) -> u64 {
         self.stretch.fetch_add(units, Ordering::Relaxed) + units
     }
+}
+
+/// The value of a template that is an address.
+pub(crate) fn address(
+    template: &Template,
+    scope: &Value,
+    moment: Option<&Arc<dyn Moment>>,
+    budget: &Budget,
+) -> Result<Value, EvaluationError> {
+    url_template::evaluate(template, &mut |expression| expression.evaluate_at(scope, moment, budget))
 }
 
 /// An expression that has no value, as a step's failure.

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use activity::Activity;
 pub(crate) use code::{level, to_action_error};
-pub(crate) use evaluate::expression_error;
+pub(crate) use evaluate::{address, expression_error};
 pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
 pub(crate) use moment::Secret;
 use scope::Scope;

@@ -15,6 +15,10 @@ use super::play::Scene;
 use crate::catalog::{Deployed, Mounted};
 use crate::clock::Clock as _;
 use crate::intake::Terms;
+use crate::project_dir::read_project_file;
+
+/// The most bytes of a file that is sent as a body: as many as a webhook may take.
+const MOST_BODY: u64 = 512 << 20;
 
 /// What cannot stand in a path as it is (RFC 3986, 3.3).
 const PATH: &AsciiSet =
@@ -92,7 +96,7 @@ impl Scene<'_> {
             RequestBody::Bytes(bytes) => (bytes.clone().into(), Some("application/octet-stream")),
             RequestBody::File(name) => {
                 let path = self.props.folder.join(&name.name);
-                let bytes = std::fs::read(&path).map_err(|error| {
+                let bytes = read_project_file(&self.props.dir, &path, MOST_BODY).map_err(|error| {
                     let message = format!("the file `{}` cannot be read: {error}", path.display());
                     Trouble { message, span: name.span, help: None }
                 })?;

@@ -14,6 +14,7 @@ use model::{AutomationId, Span};
 use super::result;
 use super::seen::{find, split};
 use crate::catalog::{Catalog, stem};
+use crate::project_dir::{ProjectFileError, check_project_target};
 
 /// What expressions of a double read.
 const OF_A_DOUBLE: [&str; 2] = ["inputs", "index"];
@@ -386,8 +387,10 @@ impl<'a> Check<'a> {
 
     fn cassette(&mut self, case: &Case) {
         let (Some(name), Some(dir)) = (&case.cassette, self.dir) else { return };
-        let path = super::cassette_path(dir, self.suite, &name.name);
-        if !path.is_file() {
+        let path = super::cassette_path(self.suite, &name.name);
+        if let Err(error @ ProjectFileError::LeadsOut(_)) = check_project_target(dir, &path) {
+            self.found.push(Diagnostic::error("unreadable-file", error.to_string(), name.span));
+        } else if !dir.join(path).is_file() {
             let message = format!("there is no recording `{}` yet", name.name);
             self.found.push(
                 Diagnostic::warning("missing-cassette", message, name.span)

@@ -1,8 +1,6 @@
 //! The files of tests of a project: found beside the Automations, read, and checked against what they test.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +10,7 @@ use model::trial::{self, Suite};
 
 use super::check::check;
 use crate::catalog::Catalog;
+use crate::project_dir::{self, EntryKind};
 
 /// The folder that tests stand in, as the Automations do.
 const FOLDER: &str = "automations";
@@ -50,7 +49,7 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
 }
 
 fn read(dir: &Path, catalog: &Catalog, path: &str) -> Tests {
-    match read_text(&dir.join(path)) {
+    match read_text(dir, path) {
         Ok(text) => load_text(catalog, Some(dir), path, text),
         Err(message) => {
             let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
@@ -74,26 +73,28 @@ fn load_text(catalog: &Catalog, dir: Option<&Path>, path: &str, text: String) ->
 }
 
 fn list(root: &Path, below: &Path, depth: usize, found: &mut BTreeSet<String>) {
-    let Ok(entries) = fs::read_dir(root.join(below)) else { return };
-    for entry in entries.flatten() {
-        let path = below.join(entry.file_name());
-        let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
-        let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if metadata.is_dir() && depth > 0 && !hidden {
-            list(root, &path, depth - 1, found);
+    let Ok(entries) = project_dir::list(root, below) else { return };
+    for entry in entries {
+        let path = below.join(&entry.name);
+        let hidden = entry.name.to_string_lossy().starts_with('.');
+        if matches!(entry.kind, Ok(EntryKind::Folder)) {
+            if depth > 0 && !hidden {
+                list(root, &path, depth - 1, found);
+            }
+            continue;
         }
+        // A link that leads out is reported when it is read.
         let Some(name) = path.to_str().filter(|name| !hidden && trial::stem(name).is_some()) else {
             continue;
         };
-        if metadata.is_file() && found.len() < MAX_FILES {
+        if found.len() < MAX_FILES {
             found.insert(name.replace(std::path::MAIN_SEPARATOR, "/"));
         }
     }
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
-    let wrong = |error: std::io::Error| format!("the file cannot be read: {error}");
-    let mut bytes = Vec::new();
-    fs::File::open(path).map_err(wrong)?.take(MAX_BYTES).read_to_end(&mut bytes).map_err(wrong)?;
+fn read_text(root: &Path, path: &str) -> Result<String, String> {
+    let bytes = project_dir::read_start(root, Path::new(path), MAX_BYTES)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
 }

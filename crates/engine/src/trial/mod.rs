@@ -115,10 +115,11 @@ impl Stage {
         if let (Some(name), None) = (&case.cassette, &tape) {
             return failed(Trouble::no_recording(name).diagnostic());
         }
-        let folder = self.dir.join(suite.source.path());
+        let folder = Path::new(suite.source.path()).parent().unwrap_or(Path::new(""));
         let props = Props {
             catalog: self.catalog.clone(),
-            folder: folder.parent().unwrap_or(&self.dir).to_owned(),
+            dir: self.dir.clone(),
+            folder: folder.to_owned(),
             tape,
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
@@ -154,11 +155,11 @@ impl Stage {
     }
 }
 
-/// The file of a recording: in the folder `cassettes` beside the tests. `dir` is the project folder.
+/// The file of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
 #[must_use]
-pub fn cassette_path(dir: &Path, suite: &Suite, name: &str) -> PathBuf {
-    let tests = dir.join(suite.source.path());
-    tests.parent().unwrap_or(dir).join(CASSETTES).join(name)
+pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
+    let tests = Path::new(suite.source.path());
+    tests.parent().unwrap_or(Path::new("")).join(CASSETTES).join(name)
 }
 
 /// Why a test could not be played.

@@ -70,7 +70,9 @@ pub(super) struct Execution {
 /// What a test is played with.
 pub(super) struct Props {
     pub(super) catalog: Arc<Catalog>,
-    /// The folder of the file of tests.
+    /// The project folder.
+    pub(super) dir: PathBuf,
+    /// The folder of the file of tests, relative to it.
     pub(super) folder: PathBuf,
     /// The recording, where the test has one.
     pub(super) tape: Option<Arc<Tape>>,

@@ -251,6 +251,33 @@ async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
 }
 
 #[tokio::test]
+async fn an_empty_password_lets_nobody_in() {
+    let project = Project::with(
+        "trigger: {webhook: {mode: sync, verify: {preset: basic, user: u, password: '${{ secrets.pw }}'}}}\nsteps: [{set: {a: 1}}]\n",
+    );
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
+    let engine = project.start().await;
+    let catalog = engine.catalog();
+    let address = catalog.find("test").expect("it is in force").address.clone().expect("it has one");
+    let live = &address.live;
+    let with = |credentials: &str| {
+        let mut request = post("{}");
+        request.headers.push(("authorization".to_owned(), format!("Basic {credentials}").into_bytes()));
+        request
+    };
+    for empty in ["", "\n"] {
+        project.write("secrets/pw", empty);
+        // `u:` and `:`.
+        for credentials in ["dTo=", "Og=="] {
+            assert_eq!(engine.receive(live, with(credentials)).await.status, 401, "{credentials}");
+        }
+    }
+    project.write("secrets/pw", "p");
+    assert_eq!(engine.receive(live, with("dTpw")).await.status, 200, "`u:p`");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_before_it_is_read() {
     let project = Project::with(
         "trigger: {webhook: {mode: sync, verify: {secret: '${{ secrets.hook }}'}}}\nsteps: [{set: {a: 1}}]\n",

@@ -11,6 +11,7 @@ mod connections;
 mod watched;
 
 mod acceptance;
+mod addresses;
 mod calls;
 mod checking;
 mod clock_steps;
@@ -28,6 +29,7 @@ mod hiding;
 mod hooks;
 mod intake;
 mod large_files;
+mod links;
 mod listening;
 mod pauses;
 mod polls;

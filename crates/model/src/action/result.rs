@@ -217,7 +217,7 @@ impl From<&InputType> for ResultType {
     fn from(kind: &InputType) -> Self {
         match kind {
             InputType::Any => Self::Any,
-            InputType::Text => Self::Text,
+            InputType::Text | InputType::Url => Self::Text,
             InputType::Integer { .. } => Self::Integer,
             InputType::Number => Self::Number,
             InputType::Boolean => Self::Boolean,

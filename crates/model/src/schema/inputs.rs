@@ -58,7 +58,7 @@ fn input(spec: &InputSpec) -> Value {
 fn kind(of: &InputType) -> Value {
     match of {
         InputType::Any => json!({}),
-        InputType::Text => any_of([json!({"type": ["string", "number"]})]),
+        InputType::Text | InputType::Url => any_of([json!({"type": ["string", "number"]})]),
         InputType::File => any_of([json!({"type": "string"})]),
         InputType::Integer { min, max } => {
             let mut whole = json!({"type": "integer"});

@@ -75,7 +75,10 @@ mod linux {
         ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope,
     };
     use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
-    use rustix::thread::set_no_new_privs;
+    use rustix::thread::{
+        CapabilitySet, CapabilitySets, capability_is_in_bounding_set, clear_ambient_capability_set,
+        remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    };
     use seccompiler::{
         BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
         SeccompRule, TargetArch, apply_filter_all_threads,
@@ -108,11 +111,31 @@ mod linux {
     pub(super) fn take_rights() -> io::Result<String> {
         // Set-user-id programs give nothing; without this the kernel takes no filter either.
         set_no_new_privs(true)?;
+        drop_capabilities()?;
         let landlock = no_files();
         // Landlock first: the filter does not let it through.
         filter(&refused()?, SeccompAction::Allow, SeccompAction::Errno(nix::errno::Errno::EACCES as u32))?;
         filter(&allowed()?, SeccompAction::KillProcess, SeccompAction::Allow)?;
-        Ok(format!("resource limits, no new privileges, seccomp, {landlock}"))
+        Ok(format!("resource limits, no new privileges, no capabilities, seccomp, {landlock}"))
+    }
+
+    /// Gives up every capability, and the right to get one back. Those of a worker whose daemon runs as root are all
+    /// there are. They belong to the thread, and this process has one.
+    fn drop_capabilities() -> io::Result<()> {
+        for capability in CapabilitySet::all().iter() {
+            // An old kernel does not know the newest ones. Only who may set capabilities may lower the bounding set, and
+            // whoever may not has none to give up.
+            if capability_is_in_bounding_set(capability).unwrap_or(false) {
+                match remove_capability_from_bounding_set(capability) {
+                    Ok(()) | Err(rustix::io::Errno::PERM) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        // Kernels before 4.3 have no ambient set.
+        let _ = clear_ambient_capability_set();
+        let none = CapabilitySet::empty();
+        Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
     }
 
     /// Landlock without a single right, as far as the kernel has it: no path opens, nothing connects, no signal goes

@@ -28,6 +28,11 @@ async fn code_that_catches_that_there_is_no_memory_has_failed_all_the_same() {
         "try { JSON.parse('[' + '[],'.repeat(1e6) + '[]]') } catch { throw new Error('of its own') }",
         "try { structuredClone(new Uint8Array(2 ** 22).fill(1)); structuredClone(new Uint8Array(2 ** 22)) } catch { return 1 }",
         "for (;;) { try { const a = []; for (;;) a.push(new Array(1000).fill(1)) } catch {} }",
+        "try { '\\ufdfa'.repeat(200000).normalize('NFKD') } catch (error) { return typeof error }",
+        "try { '\\ufdfa'.repeat(200000).normalize('NFKD') } finally { return 'went on' }",
+        "try { ['\\ufdfa'.repeat(200000)].map((text) => text.normalize('NFKD')) } catch { return 'went on' }",
+        "return await Promise.resolve('\\ufdfa'.repeat(200000)).then((text) => text.normalize('NFKD')).catch(() => 'went on')",
+        "try { await { then: String.prototype.normalize.bind('\\ufdfa'.repeat(200000), 'NFKD') } } catch { return 'went on' }",
         "class Own extends Error {} try { for (let o = null; ;) o = { o } } catch (error) { throw new Own('mine') }",
     ] {
         let code = format!("export default async () => {{ {body} }}");

@@ -52,6 +52,29 @@ async fn workers_end_with_their_pool() {
     until(BTreeSet::is_empty).await;
 }
 
+/// A capability set of a process, as bits.
+fn capabilities(process: &str, set: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
+    let bits = status.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t"));
+    u64::from_str_radix(bits.expect("the set"), 16).expect("bits")
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_worker_has_no_capability_though_its_daemon_runs_as_root() {
+    const SET_CAPABILITIES: u64 = 1 << 8;
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    let worker = workers().pop_first().expect("there is one").to_string();
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(capabilities(&worker, set), 0, "{set}");
+    }
+    // A process that may not set capabilities may not lower this one either; it gives none.
+    if capabilities("self", "CapEff") & SET_CAPABILITIES != 0 {
+        assert_eq!(capabilities(&worker, "CapBnd"), 0);
+    }
+}
+
 #[tokio::test]
 async fn a_worker_is_confined() {
     let pool = pool();

@@ -33,10 +33,15 @@ impl Access {
         Self { token, hosts: loopback.chain(configured).chain(own).collect() }
     }
 
+    /// Whether this address is answered without the token.
+    pub(crate) fn is_public(head: &Parts) -> bool {
+        PUBLIC.contains(&head.uri.path())
+    }
+
     /// Lets a request through or says why not.
     pub(crate) fn check(&self, head: &Parts) -> Result<(), Problem> {
         self.host(&head.headers)?;
-        if !PUBLIC.contains(&head.uri.path()) {
+        if !Self::is_public(head) {
             self.token(&head.headers)?;
         }
         if !matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS) {

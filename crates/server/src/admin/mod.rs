@@ -131,6 +131,9 @@ impl Admin {
         if let Err(problem) = self.access.check(&head) {
             return problem.into_response();
         }
+        if !Access::is_public(&head) {
+            seen.trust();
+        }
         let held = match net::read(body, BODY_BYTES, &self.budget, &self.deadlines).await {
             Ok(held) => held,
             Err(refusal) => return closed(Problem::from(refusal)),
@@ -141,6 +144,11 @@ impl Admin {
                 let allow =
                     response.headers().get(ALLOW).and_then(|allow| allow.to_str().ok()).map(str::to_owned);
                 Problem::method_not_allowed(allow).into_response()
+            }
+            // What cannot be served now frees its connection, which somebody else may need.
+            Ok(mut response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                response
             }
             Ok(response) => response,
             Err(never) => match never {},

@@ -12,8 +12,8 @@ use model::value::Data;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
-use super::Refusal;
 use super::spool::{Share, Spool, Spooled};
+use super::{BUFFER, Refusal};
 use crate::options::Deadlines;
 
 /// The largest body that is in memory while it arrives (semantics 3.2).
@@ -128,6 +128,18 @@ impl Held {
         self.counted += if counted { bytes } else { 0 };
         counted
     }
+
+    /// Counts `bytes` in all, in place of what was counted. False where there is no room for more; less is always counted.
+    fn count_in_all(&mut self, bytes: usize) -> bool {
+        match bytes.checked_sub(self.counted) {
+            Some(more) => more == 0 || self.count(more),
+            None => {
+                self.budget.give_back(self.counted - bytes);
+                self.counted = bytes;
+                true
+            }
+        }
+    }
 }
 
 impl Drop for Held {
@@ -162,6 +174,8 @@ pub(crate) async fn arrive(
         return Err(Refusal::too_large(limit));
     }
     let mut arriving = Arriving::new(budget, expected);
+    // The parser reads a body that comes in pieces into a buffer of its own, for as long as it comes.
+    let mut parser = Held::nothing(budget);
     let pace = Pace { started: Instant::now(), deadlines };
     let late = sleep_until(pace.deadline(0));
     tokio::pin!(late);
@@ -178,6 +192,9 @@ pub(crate) async fn arrive(
         let Ok(data) = frame.into_data() else { continue };
         if arriving.received + data.len() > limit {
             return Err(Refusal::too_large(limit));
+        }
+        if !body.is_end_stream() && parser.counted == 0 && !parser.count(BUFFER) {
+            arriving.spills = true;
         }
         arriving.take(data).await?;
         if !body.is_end_stream() {
@@ -197,46 +214,93 @@ struct Arriving {
     received: usize,
     /// How many bytes it says it has.
     expected: usize,
+    /// Whether it goes to disk whatever its size, since memory is short.
+    spills: bool,
 }
 
 impl Arriving {
     fn new(budget: &Arc<Budget>, expected: Option<u64>) -> Self {
         let expected = expected.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
         let (first, joined) = (Bytes::new(), BytesMut::new());
-        Self { held: Held::nothing(budget), first, joined, spooled: None, received: 0, expected }
+        Self {
+            held: Held::nothing(budget),
+            first,
+            joined,
+            spooled: None,
+            received: 0,
+            expected,
+            spills: false,
+        }
     }
 
     async fn take(&mut self, data: Bytes) -> Result<(), Refusal> {
         self.received += data.len();
-        if let Some(spooled) = &mut self.spooled {
-            return spooled.push(&data).await.map_err(|error| no_room(&error));
+        if self.spooled.is_some() {
+            return self.push(&data).await.map_err(|error| no_room(&error));
         }
-        let large = self.received.max(self.expected) > SMALL;
-        if !large && self.held.count(data.len()) {
-            join(&mut self.first, &mut self.joined, data, self.expected);
-            return Ok(());
-        }
+        let large = self.spills || self.received.max(self.expected) > SMALL;
         match self.held.budget.spool.clone() {
-            Some(spool) => self.spill(&spool, &data).await.map_err(|error| no_room(&error)),
-            None if self.held.count(data.len()) => {
-                join(&mut self.first, &mut self.joined, data, self.expected);
+            Some(spool) if large || !self.has_room(data.len()) => {
+                self.spill(&spool, &data).await.map_err(|error| no_room(&error))
+            }
+            None if !self.has_room(data.len()) => Err(Refusal::out_of_memory()),
+            _ => {
+                self.join(data);
                 Ok(())
             }
-            None => Err(Refusal::out_of_memory()),
         }
+    }
+
+    /// Counts the memory that is taken once `more` bytes have joined the others; false where there is no room for it.
+    fn has_room(&mut self, more: usize) -> bool {
+        let capacity = self.capacity(more);
+        self.held.count_in_all(capacity)
+    }
+
+    /// The memory for the bytes so far and `more`. It grows by doubling up to what the body says it has: room for what was
+    /// only announced would be held by whoever never sends it.
+    fn capacity(&self, more: usize) -> usize {
+        let length = self.first.len() + self.joined.len() + more;
+        if self.first.is_empty() && self.joined.is_empty() || length <= self.joined.capacity() {
+            return length.max(self.joined.capacity());
+        }
+        length.max((2 * length).min(self.expected))
+    }
+
+    /// The first piece stays as it is; only a body of several pieces is copied together.
+    fn join(&mut self, data: Bytes) {
+        if self.joined.is_empty() && self.first.is_empty() {
+            self.first = data;
+            return;
+        }
+        let capacity = self.capacity(data.len());
+        self.joined.reserve(capacity - self.joined.len());
+        self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        self.joined.extend_from_slice(&data);
+        // An allocator may give more than it was asked for.
+        self.held.count_in_all(self.joined.capacity());
+    }
+
+    /// Adds what arrived to what is on disk. What is not written yet is in memory, and written at once where that is short.
+    async fn push(&mut self, data: &[u8]) -> io::Result<()> {
+        let Some(spooled) = &mut self.spooled else { return Ok(()) };
+        spooled.push(data).await?;
+        if !self.held.count_in_all(spooled.buffered()) {
+            spooled.flush().await?;
+            self.held.count_in_all(0);
+        }
+        Ok(())
     }
 
     /// Goes on on disk, with what has come so far before `data`.
     async fn spill(&mut self, spool: &Arc<Spool>, data: &[u8]) -> io::Result<()> {
-        let mut spooled = spool.begin().await?;
-        for part in [&*self.first, &*self.joined, data] {
+        self.spooled = Some(spool.begin().await?);
+        let (first, joined) = (std::mem::take(&mut self.first), std::mem::take(&mut self.joined));
+        for part in [&*first, &*joined, data] {
             if !part.is_empty() {
-                spooled.push(part).await?;
+                self.push(part).await?;
             }
         }
-        self.held = Held::nothing(&self.held.budget);
-        (self.first, self.joined) = (Bytes::new(), BytesMut::new());
-        self.spooled = Some(spooled);
         Ok(())
     }
 
@@ -244,6 +308,7 @@ impl Arriving {
     async fn whole(mut self) -> Result<Held, Refusal> {
         if let Some(spooled) = self.spooled.take() {
             let (data, share) = spooled.finish().await.map_err(|error| no_room(&error))?;
+            self.held.count_in_all(0);
             (self.held.data, self.held.on_disk) = (data, Some(share));
         } else {
             let bytes = if self.joined.is_empty() { self.first } else { self.joined.freeze() };
@@ -257,19 +322,6 @@ impl Arriving {
 fn no_room(error: &io::Error) -> Refusal {
     tracing::warn!(%error, "a body could not be kept while it arrived, and was refused");
     Refusal::out_of_memory()
-}
-
-/// The first piece stays as it is; only a body of several pieces is copied together.
-fn join(first: &mut Bytes, joined: &mut BytesMut, data: Bytes, expected: usize) {
-    if joined.is_empty() && first.is_empty() {
-        *first = data;
-        return;
-    }
-    if joined.is_empty() {
-        joined.reserve(expected.max(first.len() + data.len()));
-        joined.extend_from_slice(&std::mem::take(first));
-    }
-    joined.extend_from_slice(&data);
 }
 
 /// When a body is too slow.
@@ -351,14 +403,51 @@ mod tests {
         assert_eq!(in_memory(third).await.expect_err("there never is").code, "busy");
     }
 
-    #[test]
-    fn a_body_in_one_piece_is_not_copied() {
+    #[tokio::test]
+    async fn a_body_in_one_piece_is_not_copied() {
         let data = Bytes::from(vec![1; 100]);
-        let (mut first, mut joined) = (Bytes::new(), BytesMut::new());
-        join(&mut first, &mut joined, data.clone(), 100);
-        assert_eq!(first.as_ptr(), data.as_ptr());
-        join(&mut first, &mut joined, Bytes::from_static(b"ab"), 102);
-        assert_eq!((joined.len(), first.len()), (102, 0));
+        let mut body = Arriving::new(&budget(SMALL), Some(100));
+        body.take(data.clone()).await.expect("it is taken");
+        assert_eq!(body.first.as_ptr(), data.as_ptr());
+        body.take(Bytes::from_static(b"ab")).await.expect("it is taken");
+        assert_eq!((body.joined.len(), body.first.len()), (102, 0));
+    }
+
+    #[tokio::test]
+    async fn memory_for_a_body_grows_with_what_came_and_is_counted_as_it_is_taken() {
+        let budget = budget(SMALL);
+        let announced = SMALL as u64;
+        let mut body = Arriving::new(&budget, Some(announced));
+        for _ in 0..3 {
+            body.take(Bytes::from(vec![1; 1000])).await.expect("it is taken");
+        }
+        assert!(body.joined.capacity() < 10_000, "not what was announced: {}", body.joined.capacity());
+        assert!(body.held.counted >= body.joined.capacity(), "{} counted", body.held.counted);
+        let left = budget.left.load(Ordering::Relaxed);
+        assert_eq!(left + body.held.counted, SMALL);
+        drop(body);
+        assert_eq!(budget.left.load(Ordering::Relaxed), SMALL);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_goes_to_disk_holds_no_memory_that_is_not_counted() {
+        let budget = budget(20_000);
+        let mut bodies: Vec<Arriving> = (0..8).map(|_| Arriving::new(&budget, None)).collect();
+        for body in &mut bodies {
+            for _ in 0..10 {
+                body.take(Bytes::from(vec![1; 1000])).await.expect("there is room on disk");
+            }
+        }
+        let in_memory = |body: &Arriving| {
+            body.first.len() + body.joined.capacity() + body.spooled.as_ref().map_or(0, Spooled::buffered)
+        };
+        let (taken, counted) =
+            bodies.iter().fold((0, 0), |sum, body| (sum.0 + in_memory(body), sum.1 + body.held.counted));
+        assert!(taken <= counted && counted <= 20_000, "{taken} taken, {counted} counted");
+        for body in bodies {
+            assert_eq!(body.whole().await.expect("it is there").data().len(), 10_000);
+        }
+        assert_eq!(budget.left.load(Ordering::Relaxed), 20_000);
     }
 
     #[tokio::test]

@@ -11,13 +11,20 @@ use super::{Refusal, Seen};
 use crate::options::Limits;
 
 /// Fields that mean one thing each: a second one is a way to have two readers disagree.
-const SINGLE: [HeaderName; 6] =
-    [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONTENT_TYPE, CONTENT_ENCODING, AUTHORIZATION];
+static SINGLE: [HeaderName; 7] = [
+    HOST,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    AUTHORIZATION,
+    HeaderName::from_static("idempotency-key"),
+];
 
 /// Checks a request's head.
 pub(crate) fn check(head: &Parts, seen: &Seen, limits: &Limits) -> Result<(), Refusal> {
     if let Some(fault) = seen.fault() {
-        return Err(Refusal::bad_request("bad_framing", fault.message()));
+        return Err(Refusal::bad_request(fault.code(), fault.message()));
     }
     target(head, limits)?;
     fields(&head.headers, limits)
@@ -140,7 +147,8 @@ mod tests {
     #[test]
     fn a_field_with_one_meaning_is_not_repeated() {
         check_head("/", &[("host", "a"), ("x-a", "1"), ("x-a", "2")], Ok(()));
-        for name in ["authorization", "content-type", "content-encoding", "content-length"] {
+        for name in ["authorization", "content-type", "content-encoding", "content-length", "idempotency-key"]
+        {
             check_head("/", &[("host", "a"), (name, "1"), (name, "1")], Err("repeated_header"));
         }
     }

@@ -164,7 +164,7 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot switch off delayed sending");
     }
-    let seen = Seen::default();
+    let seen = Seen::nothing_of(slot.stranger());
     let service = service_fn(|request| {
         seen.set_request();
         let answer = AssertUnwindSafe(shared.respond.respond(request, &seen)).catch_unwind();
@@ -176,6 +176,7 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
     let mut serving = pin!(http.timer(HeadTimer(head.clone())).serve_connection(io, service));
     let mut look = pin!(tokio::time::sleep(first.min(keep_alive)));
     let mut closing = pin!(shared.closing.cancelled());
+    let mut evicted = pin!(slot.evicted());
     let mut open = true;
     loop {
         tokio::select! {
@@ -193,13 +194,16 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
                     break;
                 }
             },
+            () = &mut evicted => {
+                tracing::debug!(%peer, "closed for a newer connection: it has shown no credential");
+                break;
+            }
             () = &mut closing, if open => {
                 open = false;
                 serving.as_mut().graceful_shutdown();
             }
         }
     }
-    drop(slot);
 }
 
 /// A connection over the limits gets a short answer if the system takes it at once, and is closed.

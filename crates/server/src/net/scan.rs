@@ -25,17 +25,25 @@ pub(crate) enum Fault {
     BareLineFeed,
     /// A chunk that does not follow the form.
     BadChunk,
+    /// A `#` in the request target. The parser drops it with all that follows; another reader keeps it.
+    Fragment,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::LengthAndEncoding,
         Self::RepeatedLength,
         Self::BadLength,
         Self::BadEncoding,
         Self::BareLineFeed,
         Self::BadChunk,
+        Self::Fragment,
     ];
+
+    /// The code of the answer.
+    pub(crate) fn code(self) -> &'static str {
+        if self == Self::Fragment { "bad_target" } else { "bad_framing" }
+    }
 
     /// What to tell the sender.
     pub(crate) fn message(self) -> &'static str {
@@ -46,6 +54,7 @@ impl Fault {
             Self::BadEncoding => "transfer-encoding may be given once and must be `chunked`",
             Self::BareLineFeed => "lines must end with carriage return and line feed",
             Self::BadChunk => "the chunks of the body are malformed",
+            Self::Fragment => "the target may not hold `#`",
         }
     }
 }
@@ -125,7 +134,12 @@ impl Scan {
     }
 
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        if self.state == State::RequestLine && bytes[..end.unwrap_or(bytes.len())].contains(&b'#') {
+            self.fail(Fault::Fragment);
+            return &[];
+        }
+        let Some(end) = end else {
             self.line.add(bytes);
             return &[];
         };
@@ -263,6 +277,19 @@ mod tests {
         assert_eq!(scan_whole("GET / HTTP/1.1\nHost: a\r\n\r\n").0, Some(Fault::BareLineFeed));
         check("A: b\n", "", Some(Fault::BareLineFeed));
         check("Transfer-Encoding: chunked\r\n", "1\na\r\n0\r\n\r\n", Some(Fault::BareLineFeed));
+    }
+
+    #[test]
+    fn a_number_sign_in_the_target_is_a_fault_wherever_it_stands() {
+        let long = "a".repeat(3 * KEPT);
+        for target in ["/trigger/T/a#b", "/#", "/x?a#", &format!("/{long}#")] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(scan_whole(&text).0, Some(Fault::Fragment), "{target}");
+            let mut scan = Scan::new();
+            let faults: Vec<_> = text.bytes().filter_map(|byte| scan.feed(&[byte])).collect();
+            assert_eq!(faults.first(), Some(&Fault::Fragment), "{target}");
+        }
+        check("X-Color: #fff\r\nContent-Length: 1\r\n", "#", None);
     }
 
     #[test]

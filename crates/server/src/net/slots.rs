@@ -1,8 +1,10 @@
-//! How many connections there may be, in all and of one peer.
+//! How many connections there may be: in all, of one peer, and of strangers, who have shown no credential.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
 
 use crate::options::Limits;
 
@@ -12,13 +14,19 @@ pub(crate) struct Slots {
     total: usize,
     per_peer: usize,
     loopback_exempt: bool,
+    /// The most strangers, where they are told apart.
+    strangers: Option<usize>,
     taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
+    /// Without the strangers that were evicted, whose connections are about to close.
     total: usize,
     by_peer: HashMap<IpAddr, usize>,
+    /// By age, the oldest first: what evicts each.
+    strangers: BTreeMap<u64, CancellationToken>,
+    next: u64,
 }
 
 /// A place, free again when it is dropped.
@@ -26,6 +34,37 @@ struct Taken {
 pub(crate) struct Slot {
     slots: Arc<Slots>,
     peer: Option<IpAddr>,
+    stranger: Option<(u64, CancellationToken)>,
+}
+
+/// A stranger's way to become known.
+#[derive(Debug)]
+pub(crate) struct Stranger {
+    slots: Arc<Slots>,
+    number: u64,
+}
+
+impl Stranger {
+    /// Notes that the connection has shown a credential: from here on it keeps its place.
+    pub(crate) fn trust(&self) {
+        self.slots.lock().strangers.remove(&self.number);
+    }
+}
+
+impl Slot {
+    /// The stranger that this is the place of, where strangers are told apart.
+    pub(crate) fn stranger(&self) -> Option<Stranger> {
+        let (number, _) = self.stranger.as_ref()?;
+        Some(Stranger { slots: Arc::clone(&self.slots), number: *number })
+    }
+
+    /// Waits until the place is taken away, which may be never.
+    pub(crate) async fn evicted(&self) {
+        match &self.stranger {
+            Some((_, evicted)) => evicted.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Slots {
@@ -34,6 +73,7 @@ impl Slots {
             total: limits.connections,
             per_peer: limits.connections_per_peer,
             loopback_exempt: limits.loopback_exempt,
+            strangers: limits.unauthenticated,
             taken: Mutex::default(),
         })
     }
@@ -43,20 +83,33 @@ impl Slots {
         let peer = peer(address);
         let peer = (!(self.loopback_exempt && peer.is_loopback())).then_some(peer);
         let mut taken = self.lock();
+        if let Some(peer) = peer
+            && taken.by_peer.get(&peer).is_some_and(|count| *count >= self.per_peer.max(1))
+        {
+            return None;
+        }
+        let too_many = self.strangers.is_some_and(|most| taken.strangers.len() >= most.max(1));
+        if (too_many || taken.total >= self.total)
+            && let Some((_, oldest)) = taken.strangers.pop_first()
+        {
+            oldest.cancel();
+            taken.total = taken.total.saturating_sub(1);
+        }
         if taken.total >= self.total {
             return None;
         }
         if let Some(peer) = peer {
-            let count = taken.by_peer.entry(peer).or_insert(0);
-            // A peer without a connection is never over its limit, so no empty entry stays behind.
-            if *count >= self.per_peer.max(1) {
-                return None;
-            }
-            *count += 1;
+            *taken.by_peer.entry(peer).or_insert(0) += 1;
         }
         taken.total += 1;
+        let stranger = self.strangers.map(|_| {
+            let (number, evicted) = (taken.next, CancellationToken::new());
+            taken.next += 1;
+            taken.strangers.insert(number, evicted.clone());
+            (number, evicted)
+        });
         drop(taken);
-        Some(Slot { slots: Arc::clone(self), peer })
+        Some(Slot { slots: Arc::clone(self), peer, stranger })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Taken> {
@@ -67,7 +120,16 @@ impl Slots {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.slots.lock();
-        taken.total = taken.total.saturating_sub(1);
+        match &self.stranger {
+            // It is counted no more.
+            Some((_, evicted)) if evicted.is_cancelled() => {}
+            stranger => {
+                taken.total = taken.total.saturating_sub(1);
+                if let Some((number, _)) = stranger {
+                    taken.strangers.remove(number);
+                }
+            }
+        }
         let Some(peer) = self.peer else { return };
         if let Some(count) = taken.by_peer.get_mut(&peer) {
             *count -= 1;
@@ -130,6 +192,33 @@ mod tests {
         assert!(held.iter().all(Option::is_some));
         assert!(slots.take(ip("127.0.0.1")).is_none());
         assert!(slots.take(ip("192.0.2.1")).is_none());
+    }
+
+    #[test]
+    fn a_stranger_takes_the_place_of_the_oldest_and_none_of_who_is_known() {
+        let limits = Limits { connections: 4, unauthenticated: Some(2), ..Limits::default() };
+        let slots = Slots::new(&limits);
+        let take = || slots.take(ip("127.0.0.1")).expect("a place");
+        let is_evicted =
+            |slot: &Slot| slot.stranger.as_ref().is_some_and(|(_, evicted)| evicted.is_cancelled());
+        let (first, second) = (take(), take());
+        first.stranger().expect("a stranger").trust();
+        let third = take();
+        assert!(!is_evicted(&first) && !is_evicted(&second));
+        let fourth = take();
+        assert!(is_evicted(&second) && !is_evicted(&third), "the oldest that is not known");
+        drop(second);
+        for slot in [&third, &fourth] {
+            slot.stranger().expect("a stranger").trust();
+        }
+        let fifth = take();
+        let sixth = take();
+        assert!(is_evicted(&fifth) && !is_evicted(&first), "also where all places are taken");
+        sixth.stranger().expect("a stranger").trust();
+        assert!(slots.take(ip("127.0.0.1")).is_none(), "all of them are known");
+        drop((first, third, fourth, fifth, sixth));
+        let taken = slots.lock();
+        assert_eq!((taken.total, taken.by_peer.len(), taken.strangers.len()), (0, 0, 0));
     }
 
     #[test]

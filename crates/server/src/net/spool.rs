@@ -58,16 +58,20 @@ impl Spooled {
         if self.buffer.len() >= PIECE { self.flush().await } else { Ok(()) }
     }
 
-    async fn flush(&mut self) -> io::Result<()> {
+    /// The memory that what is not written yet takes, in bytes.
+    pub(super) fn buffered(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Writes what is not written yet, and gives its memory back.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
         let mut file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let buffer = std::mem::take(&mut self.buffer);
         let write = move || {
             file.write(&buffer)?;
-            buffer.clear();
-            Ok::<_, io::Error>((file, buffer))
+            Ok::<_, io::Error>(file)
         };
-        let (file, buffer) = spawn_blocking(write).await.map_err(io::Error::other)??;
-        (self.file, self.buffer) = (Some(file), buffer);
+        self.file = Some(spawn_blocking(write).await.map_err(io::Error::other)??);
         Ok(())
     }
 

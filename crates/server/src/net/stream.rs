@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::scan::{Fault, Scan};
+use super::slots::Stranger;
 
 /// The most bytes that a closing connection is read on for.
 const LINGER_BYTES: usize = 16 << 20;
@@ -20,9 +21,26 @@ const LINGER_BYTES: usize = 16 << 20;
 pub(crate) struct Seen {
     fault: AtomicU8,
     request: AtomicBool,
+    /// Where strangers are told apart.
+    stranger: Option<Stranger>,
+    trusted: AtomicBool,
 }
 
 impl Seen {
+    /// Nothing yet, of a connection that may be a stranger's.
+    pub(crate) fn nothing_of(stranger: Option<Stranger>) -> Self {
+        Self { stranger, ..Self::default() }
+    }
+
+    /// Notes that a request has shown a credential.
+    pub(crate) fn trust(&self) {
+        if !self.trusted.swap(true, Ordering::Relaxed)
+            && let Some(stranger) = &self.stranger
+        {
+            stranger.trust();
+        }
+    }
+
     /// The fault in the framing, if there is one.
     pub(crate) fn fault(&self) -> Option<Fault> {
         match self.fault.load(Ordering::Acquire) {

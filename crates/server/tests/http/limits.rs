@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use server::ServerOptions;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::support::{ASYNC, Answer, daemon, daemon_with, rest, until};
@@ -170,4 +170,36 @@ async fn connections_over_the_limit_are_turned_away() {
         options.hook_limits.loopback_exempt = false;
     });
     assert_eq!(Answer::of(&refused.await).code(), "connections");
+}
+
+/// Sends bytes and gives the beginning of what comes back.
+async fn first_bytes(stream: &mut TcpStream, bytes: &[u8]) -> String {
+    stream.write_all(bytes).await.unwrap();
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).await.unwrap();
+    String::from_utf8_lossy(&start).into_owned()
+}
+
+#[tokio::test]
+async fn connections_without_the_token_never_keep_out_who_has_it() {
+    let daemon = daemon_with(&[], |options| {
+        options.admin_limits.connections = 8;
+        options.admin_limits.unauthenticated = Some(4);
+    })
+    .await;
+    let known = format!(
+        "GET /api/v1/automations HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
+        daemon.admin, daemon.token
+    );
+    let mut idle = TcpStream::connect(daemon.admin).await.unwrap();
+    assert_eq!(first_bytes(&mut idle, known.as_bytes()).await, "HTTP/1.1 200");
+    let mut strangers = Vec::new();
+    for _ in 0..20 {
+        strangers.push(TcpStream::connect(daemon.admin).await.unwrap());
+    }
+    assert_eq!(daemon.api("GET", "/api/v1/automations", "", "").await.status, 200);
+    assert_eq!(rest(&mut strangers[0]).await, "", "the oldest was closed");
+    // Who has shown the token keeps the connection, whatever strangers do; what is left of the first answer comes first.
+    idle.write_all(known.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n").as_bytes()).await.unwrap();
+    assert!(rest(&mut idle).await.contains("HTTP/1.1 200 OK"));
 }

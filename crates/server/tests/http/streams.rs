@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use server::{Error, Events, ServerEvent};
 
-use crate::support::{Daemon, Gate, MANUAL, MANUAL_GATED, daemon, write};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use crate::support::{Answer, Daemon, Gate, MANUAL, MANUAL_GATED, daemon, rest, write};
 
 async fn start(daemon: &Daemon, inputs: Value) -> String {
     let body = json!({ "inputs": inputs });
@@ -131,6 +134,18 @@ async fn there_are_only_so_many_streams() {
     }
     let refused = daemon.client().events("/api/v1/events").await.unwrap_err();
     assert!(matches!(&refused, Error::Refused(problem) if problem.status == 503), "{refused}");
+    let ask = format!(
+        "GET /api/v1/events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
+        daemon.admin, daemon.token
+    );
+    let mut refused = TcpStream::connect(daemon.admin).await.unwrap();
+    refused.write_all(ask.as_bytes()).await.unwrap();
+    let refused = Answer::of(&rest(&mut refused).await);
+    assert_eq!(
+        (refused.status, refused.header("connection")),
+        (503, Some("close")),
+        "the connection is free again"
+    );
     open.clear();
     // A stream whose reader has gone gives its place back as soon as that is noticed.
     while daemon.client().events("/api/v1/events").await.is_err() {}

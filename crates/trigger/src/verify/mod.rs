@@ -54,8 +54,8 @@ pub enum Proof<'a> {
     Password {
         /// The name.
         user: String,
-        /// The password.
-        password: String,
+        /// The password, which is never empty.
+        password: Key,
     },
 }
 
@@ -123,7 +123,9 @@ pub fn verify<'a>(
     now: Timestamp,
 ) -> Result<Proven<'a>, (Rejection, Reason)> {
     let result = match proof {
-        Proof::Password { user, password } => basic(request, user, password).map(|()| Proven::default()),
+        Proof::Password { user, password } => {
+            basic(request, user, password.bytes()).map(|()| Proven::default())
+        }
         Proof::Keys(verify, keys) => {
             let keys: Numbered<'_> = keys.iter().enumerate().filter(|(_, key)| key.in_force(now)).collect();
             match verify {
@@ -182,10 +184,7 @@ fn token<'a>(request: &Request, header: &str, keys: &Numbered<'_>) -> Result<Pro
     Ok(Proven { key: Some(key), signed: Vec::new() })
 }
 
-fn basic(request: &Request, user: &str, password: &str) -> Result<(), Reason> {
-    if user.is_empty() && password.is_empty() {
-        return Err(Reason::Wrong);
-    }
+fn basic(request: &Request, user: &str, password: &[u8]) -> Result<(), Reason> {
     let sent = single(request, "authorization")?.ok_or(Reason::Missing)?;
     let sent = std::str::from_utf8(sent).map_err(|_| Reason::Form)?;
     let (scheme, credentials) = sent.split_once(' ').ok_or(Reason::Form)?;
@@ -193,8 +192,8 @@ fn basic(request: &Request, user: &str, password: &str) -> Result<(), Reason> {
         return Err(Reason::Form);
     }
     let credentials = decode(credentials.trim(), Encoding::Base64).ok_or(Reason::Form)?;
-    let right = format!("{user}:{password}");
-    if Mac::from(right.as_bytes()).is(&credentials) { Ok(()) } else { Err(Reason::Wrong) }
+    let right = [user.as_bytes(), b":", password].concat();
+    if Mac::from(&*right).is(&credentials) { Ok(()) } else { Err(Reason::Wrong) }
 }
 
 /// The value of a header that stands there once, if it does.

@@ -410,7 +410,8 @@ fn a_token_and_a_password_are_what_they_are() {
             assert_eq!(said, Err(Reason::Wrong), "{wrong}");
         }
     }
-    let proof = Proof::Password { user: "ann".to_owned(), password: "a:b".to_owned() };
+    let password = Key::read("a:b", Encoding::Text, None, None).expect("a password");
+    let proof = Proof::Password { user: "ann".to_owned(), password };
     let now = NOW.parse().expect("an instant");
     for (header, holds) in [
         (format!("Basic {}", BASE64.encode("ann:a:b")), true),

@@ -139,7 +139,9 @@ fn read(from: impl Read) -> anyhow::Result<Vec<u8>> {
 /// A value as its input's type reads it. What does not fit stays text, so that the engine says what is wanted.
 pub(super) fn value(kind: Option<&InputType>, text: &str) -> Value {
     match kind {
-        None | Some(InputType::Text | InputType::Choice { .. } | InputType::File) => Value::from(text),
+        None | Some(InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File) => {
+            Value::from(text)
+        }
         Some(_) => {
             Value::from_json(text.as_bytes(), JsonLimits::default()).unwrap_or_else(|_| Value::from(text))
         }

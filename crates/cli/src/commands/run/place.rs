@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::history;
 use crate::output;
 use crate::project::{self, Wanted};
+use crate::scaffold;
 use crate::settings::Config;
 
 /// The most bytes of a file outside the project: more than the loader takes, so that it says so itself.
@@ -82,11 +83,11 @@ impl Place {
         let automations = folder.path().join("automations");
         fs::create_dir(&automations)?;
         fs::write(automations.join(name), text)?;
-        for shared in ["connections", "connectors"] {
-            let original = config.dir.join(shared);
-            if original.is_dir() {
-                link(&original.canonicalize()?, &folder.path().join(shared))?;
-            }
+        // Copied as they were read: a link to them would lead out of the temporary folder.
+        for shared in catalog.shared_sources() {
+            let copy = folder.path().join(shared.path());
+            scaffold::make_parent(&copy)?;
+            fs::write(copy, shared.text())?;
         }
         let (store, temporary) = temporary_store()?;
         let wanted = format!("automations/{}", name.to_string_lossy());
@@ -113,14 +114,4 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(text)
-}
-
-#[cfg(unix)]
-fn link(original: &Path, link: &Path) -> std::io::Result<()> {
-    std::os::unix::fs::symlink(original, link)
-}
-
-#[cfg(windows)]
-fn link(original: &Path, link: &Path) -> std::io::Result<()> {
-    std::os::windows::fs::symlink_dir(original, link)
 }

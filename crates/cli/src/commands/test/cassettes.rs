@@ -1,18 +1,18 @@
 //! Recordings of HTTP exchanges on disk: `automations/cassettes/*.yaml`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use connector::{Recording, Tape};
+use engine::ProjectFileError;
 use engine::trial::{Stage, cassette_path};
 use model::trial::{Case, Suite};
 
 use crate::output::{self, count};
-use crate::{paths, scaffold};
+use crate::scaffold;
 
 /// The most bytes of a recording.
 const MOST_BYTES: u64 = 64 << 20;
@@ -36,35 +36,32 @@ pub(super) fn tape(
     if records {
         return Ok(Some(Arc::new(Tape::blank())));
     }
-    let path = cassette_path(stage.dir(), suite, &name.name);
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let recording =
-        read(&path).with_context(|| format!("cannot read the recording `{}`", paths::shown(&path)))?;
+    let path = cassette_path(suite, &name.name);
+    let text = match engine::read_project_file(stage.dir(), &path, MOST_BYTES) {
+        Err(ProjectFileError::Io(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(anyhow::Error::from),
+    };
+    let recording: Recording = text
+        .and_then(|text| Ok(serde_yaml::from_slice(&text)?))
+        .with_context(|| format!("cannot read the recording `{}`", path.display()))?;
     Ok(Some(Arc::new(Tape::play(recording))))
-}
-
-fn read(path: &Path) -> anyhow::Result<Recording> {
-    let mut text = String::new();
-    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    anyhow::ensure!(
-        text.len() as u64 <= MOST_BYTES,
-        "it is larger than {}",
-        model::units::format_size(MOST_BYTES)
-    );
-    Ok(serde_yaml::from_str(&text)?)
 }
 
 /// What was recorded, by the file that it belongs to.
 #[derive(Default)]
-pub(super) struct Recorded(BTreeMap<PathBuf, Recording>);
+pub(super) struct Recorded {
+    /// The project folder.
+    dir: PathBuf,
+    /// By path relative to it.
+    recordings: BTreeMap<PathBuf, Recording>,
+}
 
 impl Recorded {
     /// Takes over what is on the tape of a test.
     pub(super) fn add(&mut self, stage: &Stage, suite: &Suite, case: &Case, tape: &Tape) {
         if let Some(name) = case.cassette.as_ref().filter(|_| tape.records()) {
-            self.0.insert(cassette_path(stage.dir(), suite, &name.name), tape.recording());
+            stage.dir().clone_into(&mut self.dir);
+            self.recordings.insert(cassette_path(suite, &name.name), tape.recording());
         }
     }
 
@@ -73,16 +70,20 @@ impl Recorded {
     /// # Errors
     /// A file cannot be written.
     pub(super) fn write(&self) -> anyhow::Result<()> {
-        for (path, recording) in &self.0 {
+        for (path, recording) in &self.recordings {
+            let shown = path.display();
             if recording.exchanges.is_empty() {
-                output::warn(format_args!("nothing was sent, so `{}` stays as it is", paths::shown(path)));
+                output::warn(format_args!("nothing was sent, so `{shown}` stays as it is"));
                 continue;
             }
-            scaffold::make_parent(path)?;
+            engine::check_project_target(&self.dir, path)
+                .with_context(|| format!("cannot write `{shown}`"))?;
+            let file = self.dir.join(path);
+            scaffold::make_parent(&file)?;
             let text = format!("{HEAD}{}", serde_yaml::to_string(recording)?);
-            std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+            std::fs::write(&file, text).with_context(|| format!("cannot write `{shown}`"))?;
             let exchanges = count(recording.exchanges.len(), "exchange");
-            output::say(format_args!("recorded {exchanges} in {}", paths::shown(path)));
+            output::say(format_args!("recorded {exchanges} in {shown}"));
         }
         Ok(())
     }

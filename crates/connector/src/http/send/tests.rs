@@ -46,6 +46,11 @@ fn check(sent: Sent, kind: ErrorKind, words: &str) {
 
 /// Bearer credentials bound to a server.
 fn connection(server: &Server) -> ResolvedConnection {
+    connection_below(server, "")
+}
+
+/// Bearer credentials bound to a path of a server.
+fn connection_below(server: &Server, path: &str) -> ResolvedConnection {
     let input = model::InputSpec {
         name: "token".to_owned(),
         kind: model::InputType::Text,
@@ -58,7 +63,7 @@ fn connection(server: &Server) -> ResolvedConnection {
         title: "Test".to_owned(),
         description: None,
         inputs: vec![ConnectionInput { spec: input, secret: true }],
-        base: Base::Fixed(BaseUrl::parse(&server.url(""), None).expect("an address")),
+        base: Base::Fixed(BaseUrl::parse(&server.url(path), None).expect("an address")),
         test: None,
         words: Vec::new(),
         request_id: None,
@@ -161,6 +166,28 @@ async fn a_redirect_elsewhere_takes_no_credentials_along() {
     let [end] = &target.requests()[..] else { panic!("one request") };
     assert!(end.contains("accept: text/plain"), "{end}");
     assert!(!end.contains("secret") && !end.contains("authorization"), "{end}");
+}
+
+#[tokio::test]
+async fn a_redirect_out_of_the_connection_s_path_takes_no_credentials_along() {
+    for (location, keeps) in
+        [("/v1/next", true), ("/v1", true), ("/v2/next", false), ("/v10", false), ("/v1/../x", false)]
+    {
+        let server = Server::start(move |count, _| match count {
+            0 => answer(&format!("302 Found\r\nlocation: {location}"), b""),
+            _ => answer("200 OK", b"here"),
+        })
+        .await;
+        let connection = connection_below(&server, "/v1");
+        let mut sent = request(Method::GET, &server.url("/v1/first"));
+        sent.set_header("x-api-key", &"also-secret".into()).expect("a header");
+        let response = send_with(local(), &sent, Some(&connection)).await.expect("an answer");
+        assert_eq!(response.text(), "here");
+        let [first, next] = &server.requests()[..] else { panic!("two requests") };
+        assert!(first.contains("Bearer secret-token") && first.contains("also-secret"), "{first}");
+        assert_eq!(next.contains("Bearer secret-token"), keeps, "{location}: {next}");
+        assert_eq!(next.contains("also-secret"), keeps, "{location}: {next}");
+    }
 }
 
 #[tokio::test]

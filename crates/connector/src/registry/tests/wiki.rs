@@ -53,7 +53,7 @@ depth                   one of all, root
 query                   text
 variables               map of anything
 headers                 map of text
-url                     text
+url                     address
 method                  one of GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS, LINK, UNLINK, PURGE
 data                    anything
 formData                map of anything

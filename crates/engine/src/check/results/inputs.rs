@@ -21,7 +21,7 @@ fn clashes(wanted: &InputType, given: &ResultType) -> bool {
     }
     match wanted {
         InputType::Any => false,
-        InputType::Text => !is_text && !is_number && !is_file,
+        InputType::Text | InputType::Url => !is_text && !is_number && !is_file,
         InputType::Integer { .. } | InputType::Number => match given {
             ResultType::Choice { options } => options.iter().all(|option| option.parse::<f64>().is_err()),
             _ => !is_text && !is_number,

@@ -1,12 +1,13 @@
 //! What the payloads that were saved for an Automation say of a webhook's body.
 
-use std::fs;
 use std::path::Path;
 
 use model::json_schema::JsonSchema;
 use model::payload::Payload;
 use model::{ResultType, Value};
 use serde_json::{Map, json};
+
+use crate::project_dir::{self, EntryKind, read_project_file};
 
 /// The most payloads that are looked at.
 const MOST: usize = 20;
@@ -16,25 +17,24 @@ const MOST_BYTES: u64 = 1 << 20;
 const MOST_DEPTH: usize = 16;
 
 /// What the bodies in the `*.json` files of a folder have in common: every field that one of them has, nothing of which
-/// another says otherwise, and room for more. `None` where none is saved.
-pub(crate) fn body(folder: &Path) -> Option<ResultType> {
-    let mut files: Vec<_> = fs::read_dir(folder)
+/// another says otherwise, and room for more. `None` where none is saved. The folder is relative to the project's `root`.
+pub(crate) fn body(root: &Path, folder: &Path) -> Option<ResultType> {
+    let mut files: Vec<_> = project_dir::list(root, folder)
         .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
+        .into_iter()
+        .filter(|entry| matches!(entry.kind, Ok(EntryKind::File(_))))
+        .map(|entry| folder.join(entry.name))
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .collect();
     files.sort();
-    let bodies = files.iter().take(MOST).filter_map(|path| data(path));
+    let bodies = files.iter().take(MOST).filter_map(|path| data(root, path));
     let schema = bodies.map(|body| schema(&body, MOST_DEPTH)).reduce(merged)?;
     Some(JsonSchema::compile(schema).ok()?.result_type())
 }
 
 /// The body of a payload that was saved.
-fn data(path: &Path) -> Option<Value> {
-    if fs::metadata(path).ok()?.len() > MOST_BYTES {
-        return None;
-    }
-    let payload: Payload = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+fn data(root: &Path, path: &Path) -> Option<Value> {
+    let payload: Payload = serde_json::from_slice(&read_project_file(root, path, MOST_BYTES).ok()?).ok()?;
     let is_request = matches!(payload, Payload::Webhook(_));
     trigger::results(&payload).ok().filter(|_| is_request)?.get("body")?.get("data")
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use rquickjs::function::{FuncArg, This};
 use rquickjs::object::Property;
-use rquickjs::{Array, Ctx, Function, Object, Result, Undefined, Value};
+use rquickjs::{Array, Ctx, Function, Object, Result, Type, Undefined, Value};
 
 use super::super::desk::Desk;
 
@@ -37,8 +37,13 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, desk: &Rc<Desk>
     native.set("noteError", Function::new(ctx.clone(), note)?)
 }
 
-/// Whether memory was refused. Where there is none even for an error, null is thrown.
+/// Whether memory was refused. Where there is none even for an error, null is thrown. A few built-in functions
+/// (`normalize`) fail without an error of their own where memory is refused: what is thrown then is the engine's mark for
+/// no value at all, which no code can make.
 fn is_refusal<'js>(ctx: &Ctx<'js>, desk: &Desk, function: &Function<'js>, thrown: &Value<'js>) -> bool {
+    if thrown.type_of() == Type::Uninitialized {
+        return true;
+    }
     let Some(error) = thrown.as_object() else { return thrown.is_null() && desk.has_used_much() };
     // What else is thrown may answer with code of its own.
     if !error.is_error() {

@@ -1,0 +1,108 @@
+//! The check that the folder of files reaches nothing that Automations must not touch.
+
+use std::path::{Path, PathBuf};
+
+use super::Config;
+
+/// Checks that `filesDir` is not, does not hold and is not inside the data folder, the folder of secrets or
+/// `automations/`: `files.read` would give a caller the admin token, and `files.write` would let one write Automations.
+///
+/// # Errors
+/// It is or does; says what to write instead.
+pub(super) fn check(config: &Config) -> Result<(), String> {
+    let Some(files) = &config.files_dir else { return Ok(()) };
+    let resolved = resolve(files);
+    let store = config.store.as_deref().map(|store| if store.is_dir() { store } else { parent(store) });
+    let kept = [
+        Some((config.data_dir.as_path(), "the data folder")),
+        store.map(|store| (store, "the folder of the store")),
+        Some((config.secrets_dir.as_path(), "the folder of secrets")),
+        Some((&*config.dir.join("automations"), "the folder of automations")),
+    ]
+    .into_iter()
+    .flatten()
+    .find_map(|(folder, words)| {
+        let folder = resolve(folder);
+        let relation = match () {
+            () if resolved == folder => "is",
+            () if folder.starts_with(&resolved) => "holds",
+            () if resolved.starts_with(&folder) => "is inside",
+            () => return None,
+        };
+        Some(format!("{relation} {words}"))
+    });
+    match kept {
+        None => Ok(()),
+        Some(kept) => Err(format!(
+            "filesDir: `{}` {kept}, which automations may not read or write; name a folder of its own, such as `files`",
+            files.display()
+        )),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The path with the links in it resolved, as far as it is there. The rest of it is made later, without links.
+fn resolve(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for there in path.ancestors() {
+        if let (Ok(found), Ok(rest)) = (there.canonicalize(), path.strip_prefix(there)) {
+            return if rest.as_os_str().is_empty() { found } else { found.join(rest) };
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn said(dir: &Path, files: &str) -> Result<(), String> {
+        let mut config = Config::new(dir);
+        config.files_dir = Some(dir.join(files));
+        check(&config)
+    }
+
+    #[test]
+    fn a_folder_of_files_that_reaches_data_secrets_or_automations_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("project");
+        for name in [".cogwork", "secrets", "automations", "files"] {
+            fs::create_dir_all(dir.join(name)).expect("folders");
+        }
+        std::os::unix::fs::symlink(&dir, folder.path().join("link")).expect("a link");
+        for (files, why) in [
+            (".", "holds the data folder"),
+            ("..", "holds the data folder"),
+            ("/", "holds the data folder"),
+            ("../link", "holds the data folder"),
+            ("files/..", "holds the data folder"),
+            (".cogwork", "is the data folder"),
+            (".cogwork/files", "is inside the data folder"),
+            ("secrets", "is the folder of secrets"),
+            ("secrets/new/deep", "is inside the folder of secrets"),
+            ("automations", "is the folder of automations"),
+            ("../link/automations", "is the folder of automations"),
+        ] {
+            let message = said(&dir, files).expect_err(files);
+            assert!(message.contains(why), "{files}: {message}");
+            assert!(message.contains("such as `files`"), "{files}: {message}");
+        }
+        for files in ["files", "new", "../beside", "files/deep", "automations2", "/srv/files"] {
+            assert_eq!(said(&dir, files), Ok(()), "{files}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_files_that_holds_a_store_elsewhere_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::new(&folder.path().join("project"));
+        config.store = Some(folder.path().join("store/own.db"));
+        config.files_dir = Some(folder.path().join("store"));
+        assert!(check(&config).expect_err("refused").contains("is the folder of the store"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Links in a project folder: none leads out of it, wherever it stands, and nothing of its target is read or shown.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::trial::{Stage, find};
+use pretty_assertions::assert_eq;
+
+use crate::common::{Project, stop};
+
+const AUTOMATION: &str = "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n";
+/// A line outside of the project, of which nothing may be shown.
+const OUTSIDE: &str = "hunter2: [outside of the project";
+
+/// A folder beside the project with `line`, `folder/line.yaml` and `pipe`.
+fn outside() -> tempfile::TempDir {
+    let outside = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(outside.path().join("folder")).expect("a folder");
+    for path in ["line", "folder/line.yaml"] {
+        std::fs::write(outside.path().join(path), OUTSIDE).expect("written");
+    }
+    outside
+}
+
+fn link(project: &Project, target: impl AsRef<Path>, path: &str) {
+    let path = project.path(path);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    symlink(target, path).expect("a link");
+}
+
+fn pipe(path: &Path) {
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo");
+    assert!(made.success());
+}
+
+/// Every report of a check as text.
+fn reports(project: &Project) -> Vec<String> {
+    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    checked.reports.iter().map(|report| report.render(false)).collect()
+}
+
+#[test]
+fn a_link_that_leads_out_is_reported_by_its_name_and_nothing_of_its_target_is_shown() {
+    let outside = outside();
+    let line = outside.path().join("line");
+    for path in [
+        "automations/k.yaml",
+        "automations/k.js",
+        "automations/k.test.yaml",
+        "automations/notes",
+        "connections/k.yaml",
+        "connectors/k.yaml",
+    ] {
+        let project = Project::with(AUTOMATION);
+        link(&project, &line, path);
+        let reports = reports(&project);
+        assert_eq!(reports.len(), 1, "{path}: {reports:#?}");
+        let named = format!("the link `{path}` leads out of the project folder");
+        assert!(reports[0].contains(&named), "{path}: {}", reports[0]);
+        assert!(!reports[0].contains("hunter2"), "{path}: {}", reports[0]);
+    }
+}
+
+#[test]
+fn a_folder_that_is_a_link_out_is_reported_and_not_looked_into() {
+    let outside = outside();
+    for path in ["automations/sub", "connections", "connectors"] {
+        let project = Project::with(AUTOMATION);
+        let _ = std::fs::remove_dir(project.path(path));
+        link(&project, outside.path().join("folder"), path);
+        let reports = reports(&project);
+        assert_eq!(reports.len(), 1, "{path}: {reports:#?}");
+        assert!(reports[0].contains(&format!("the link `{path}` leads out")), "{path}: {}", reports[0]);
+        assert!(!reports[0].contains("hunter2"), "{path}: {}", reports[0]);
+    }
+}
+
+#[test]
+fn a_link_inside_the_project_and_a_folder_of_links_as_orchestrators_mount_them_are_followed() {
+    let project = Project::new();
+    std::fs::create_dir(project.path("automations/..2026_01")).expect("a folder");
+    project.write("automations/..2026_01/mounted.yaml", AUTOMATION);
+    link(&project, "..2026_01", "automations/..data");
+    link(&project, "..data/mounted.yaml", "automations/mounted.yaml");
+    assert_eq!(reports(&project), Vec::<String>::new());
+    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    assert!(checked.catalog.find("mounted").is_ok());
+}
+
+#[tokio::test]
+async fn a_file_that_becomes_a_link_out_keeps_its_last_good_version_and_a_mended_one_is_taken() {
+    let outside = outside();
+    let project = Project::with(AUTOMATION);
+    let engine = project.start().await;
+    std::fs::remove_file(project.path("automations/test.yaml")).expect("removed");
+    link(&project, outside.path().join("line"), "automations/test.yaml");
+    link(&project, outside.path().join("folder"), "automations/sub");
+    let reload = engine.reload().await;
+    let told: Vec<String> = reload.reports.iter().map(|report| report.render(false)).collect();
+    assert_eq!(told.len(), 2, "{told:#?}");
+    assert!(!told.concat().contains("hunter2"), "{told:#?}");
+    assert_eq!(engine.catalog().find("test").expect("in force").state(), "stale");
+    for path in ["automations/test.yaml", "automations/sub"] {
+        std::fs::remove_file(project.path(path)).expect("removed");
+    }
+    // Without a text too, it is another file than one that cannot be read.
+    project.write("automations/test.yaml", "");
+    let reload = engine.reload().await;
+    assert!(!reload.reports[0].render(false).contains("link"), "{}", reload.reports[0].render(false));
+    project.write("automations/test.yaml", AUTOMATION);
+    engine.reload().await;
+    assert_eq!(engine.catalog().reports().len(), 0);
+    assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_saved_payload_that_is_a_link_out_or_a_pipe_is_never_opened() {
+    let outside = outside();
+    let project = Project::with(AUTOMATION);
+    link(&project, outside.path().join("line"), "payloads/test/out.json");
+    pipe(&project.path("payloads/test/pipe.json"));
+    let engine = project.start().await;
+    let id = model::AutomationId::parse("test").expect("an id");
+    let told = |name: &'static str| {
+        let (engine, id) = (engine.clone(), id.clone());
+        async move { engine.saved_payload(&id, name).await.expect_err("refused").to_string() }
+    };
+    assert!(told("out").await.contains("the link `payloads/test/out.json` leads out"));
+    assert!(told("pipe").await.contains("it is not a regular file"));
+    assert!(engine.saved_payloads(&id).await.expect("a list").is_empty());
+    let payload = model::payload::Payload::manual(model::value::Map::new());
+    assert!(engine.save_payload(&id, "out", payload).await.is_err());
+    assert_eq!(std::fs::read_to_string(outside.path().join("line")).expect("read"), OUTSIDE);
+    stop(engine).await;
+}
+
+#[test]
+fn a_file_that_a_test_sends_and_its_recording_are_no_links_out() {
+    let outside = outside();
+    let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
+    let test = "tests:\n  - {name: one, payload: {bodyFile: body.bin}, cassette: c.yaml}\n";
+    project.write("automations/test.test.yaml", test);
+    link(&project, outside.path().join("line"), "automations/body.bin");
+    link(&project, outside.path().join("line"), "automations/cassettes/c.yaml");
+    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let told: String = checked.reports.iter().map(|report| report.render(false)).collect();
+    assert!(told.contains("the link `automations/cassettes/c.yaml` leads out"), "{told}");
+    std::fs::remove_file(project.path("automations/cassettes/c.yaml")).expect("removed");
+    project.write("automations/test.test.yaml", &test.replace(", cassette: c.yaml", ""));
+    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
+    let told = stage.play(suite, &suite.cases[0], None).report.render(false);
+    assert!(told.contains("the link `automations/body.bin` leads out"), "{told}");
+}
