@@ -9,6 +9,7 @@ mod clock;
 mod doubles;
 mod error;
 mod failpoint;
+mod isolation;
 mod lasting;
 mod locks;
 mod settings;

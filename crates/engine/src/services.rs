@@ -18,6 +18,7 @@ use crate::connections::Connections;
 use crate::doubles::Doubles;
 use crate::hooks::Desk;
 use crate::intake::Intake;
+use crate::isolation::Isolation;
 use crate::listen::Listeners;
 use crate::locks::KeyedLocks;
 use crate::poll::Polls;
@@ -54,6 +55,7 @@ pub(crate) struct Services {
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
+    pub(crate) isolation: Arc<Isolation>,
     pub(crate) hooks: Desk,
     pub(crate) refusals: Refusals,
     pub(crate) listeners: Listeners,
@@ -84,6 +86,7 @@ pub(crate) struct Foundation {
     pub(crate) http: connector::Http,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) loader: Loader,
+    pub(crate) isolation: Arc<Isolation>,
     pub(crate) vault: Option<Arc<Vault>>,
     pub(crate) doubles: Option<Arc<dyn Doubles>>,
 }
@@ -108,13 +111,23 @@ impl Services {
         let secret = Secret::new(store.put_secret(random()).await?);
         let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
         let catalog = Arc::new(Catalog::empty(builtin));
+        // A command that runs one execution and ends takes up none of another process.
+        let isolation = if settings.background {
+            Isolation::in_folder(&settings.data_dir)
+                .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
+        } else {
+            Isolation::none()
+        };
         let (vault, doubles) = (Some(vault), None);
-        Ok(Self::on(Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles }))
+        let foundation =
+            Foundation { settings, store, secret, clock, http, catalog, loader, isolation, vault, doubles };
+        Ok(Self::on(foundation))
     }
 
     /// Services in which nothing runs yet.
     pub(crate) fn on(foundation: Foundation) -> Arc<Self> {
-        let Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles } = foundation;
+        let Foundation { settings, store, secret, clock, http, catalog, loader, isolation, vault, doubles } =
+            foundation;
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
@@ -135,6 +148,7 @@ impl Services {
             catalog: ArcSwap::new(catalog),
             notices,
             intake: Intake::new(settings.limits.in_flight, clock.ahead()),
+            isolation,
             hooks: Desk::default(),
             refusals: Refusals::default(),
             listeners: Listeners::default(),
