@@ -188,6 +188,16 @@ impl Services {
         !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
     }
 
+    /// Takes note once the store cannot be trusted any more, whoever found out: a read that finds the file damaged stops
+    /// the engine as a failed commit does.
+    pub(crate) async fn watch_store(self: Arc<Self>) {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {}
+            error = self.store.failure() => self.lost(&error),
+        }
+    }
+
     /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
     /// is for the next start to read (guarantee G21).
     pub(crate) fn lost(&self, error: &store::Error) {

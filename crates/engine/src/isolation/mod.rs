@@ -9,7 +9,8 @@
 //! neighbour. Nobody holds anything across a wait: suspects that wait, pause, call or end let the others compute, and
 //! there is nothing that could deadlock.
 //!
-//! An execution that no crash has interrupted costs one load of an atomic number each time it is polled.
+//! An execution that no crash has interrupted costs one load of an atomic number, and a flag of the thread, each time it
+//! is polled.
 
 mod record;
 

@@ -262,6 +262,19 @@ async fn a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck() 
 }
 
 #[tokio::test]
+async fn damage_that_a_read_finds_stops_the_engine_as_a_failed_commit_does() {
+    let project = Project::with(&manual("  - set: {x: 1}\n"));
+    let damaged = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(damaged.clone()).await;
+    assert!(engine.status().accepting);
+    damaged.damaged.notify_one();
+    let reason = soon(engine.store_lost()).await;
+    assert!(reason.contains("damaged"), "{reason}");
+    assert!(!engine.status().accepting, "no write had to fail for that");
+    soon(engine.shutdown(Duration::ZERO)).await;
+}
+
+#[tokio::test]
 async fn an_execution_of_pure_steps_is_one_write() {
     let steps: String = (0..40).map(|n| format!("  - set: {{v{n}: \"${{{{ {n} + 1 }}}}\"}}\n")).collect();
     let project = Project::with(&manual(&steps));
