@@ -66,6 +66,7 @@ impl Engine {
         let services = &engine.services;
         services.tracker.spawn(services.clone().watch_store());
         if services.settings.background {
+            crate::secrets::warn_of_open_files(&services.settings.secrets_dir);
             let unfinished = services.read_back().await?;
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions go on where they stopped");

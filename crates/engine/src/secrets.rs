@@ -252,6 +252,34 @@ pub fn secret_files(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Warns of secrets in a folder that others than their owner may read.
+pub(crate) fn warn_of_open_files(folder: &Path) {
+    let open = open_files(folder);
+    if !open.is_empty() {
+        tracing::warn!(
+            folder = %folder.display(),
+            files = open.join(", "),
+            "others than their owner may read these secrets; take that away with `chmod 600`"
+        );
+    }
+}
+
+/// The names of the secrets in a folder that their group or others may read.
+#[cfg(unix)]
+fn open_files(folder: &Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut names = secret_files(folder);
+    names.retain(|name| {
+        std::fs::metadata(folder.join(name)).is_ok_and(|file| file.permissions().mode() & 0o044 != 0)
+    });
+    names
+}
+
+#[cfg(not(unix))]
+fn open_files(_: &Path) -> Vec<String> {
+    Vec::new()
+}
+
 fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {
     ActionError::new(ErrorKind::Connection, format!("{place}: the secret `{name}` cannot be read: {error}"))
 }
@@ -284,6 +312,20 @@ mod tests {
         ] {
             assert_eq!(variable(name), expected);
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn secrets_that_others_may_read_are_named() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, mode) in [("own", 0o600), ("group", 0o640), ("all", 0o666), ("no-name!", 0o666)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "s3cret").expect("written");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("it is set");
+        }
+        assert_eq!(open_files(folder.path()), ["all", "group"]);
+        assert!(open_files(&folder.path().join("none")).is_empty());
     }
 
     #[test]
