@@ -77,7 +77,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
             return Exit::Usage;
         }
         if let Some(error) = cause.downcast_ref::<store::Error>() {
-            return if is_untrusted(error) { Exit::StoreLost } else { Exit::Failed };
+            return if error.is_untrusted() { Exit::StoreLost } else { Exit::Failed };
         }
     }
     Exit::Failed
@@ -91,10 +91,6 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     };
     error.chain().any(broken)
-}
-
-fn is_untrusted(error: &store::Error) -> bool {
-    error.outcome_unknown() || matches!(error, store::Error::Corrupt { .. })
 }
 
 /// The message with those of its causes that it does not repeat already.
@@ -117,6 +113,15 @@ mod tests {
     fn a_store_in_doubt_has_a_code_of_its_own() {
         let lost = store::Error::Commit { reason: "disk I/O error".into() };
         assert_eq!(exit_of(&engine::Error::Store(lost).into()), Exit::StoreLost);
+        for error in [
+            store::Error::Damaged { what: "page 7".into() },
+            store::Error::Emptied { path: "x.db".into(), is_missing: true, traces: Vec::new() },
+        ] {
+            assert_eq!(
+                exit_of(&anyhow::Error::from(error).context("cannot open the store")),
+                Exit::StoreLost
+            );
+        }
         let locked = store::Error::Locked { path: "x.lock".into(), pid: None };
         assert_eq!(exit_of(&locked.into()), Exit::Failed);
         assert_eq!(exit_of(&Fault::usage("no").context("in vain")), Exit::Usage);

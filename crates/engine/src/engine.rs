@@ -64,6 +64,7 @@ impl Engine {
             "loaded the project"
         );
         let services = &engine.services;
+        services.tracker.spawn(services.clone().watch_store());
         if services.settings.background {
             let unfinished = services.read_back().await?;
             if unfinished > 0 {

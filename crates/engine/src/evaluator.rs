@@ -102,12 +102,17 @@ pub(crate) fn inline<T>(moment: Option<&Arc<dyn Moment>>, work: impl FnOnce(&Bud
     Inline::TooShort
 }
 
-/// The result of `work` under a whole budget, where nothing can be awaited. The runtime moves its other tasks away from
-/// this thread, where it has more than one.
+/// The result of `work` where nothing can be awaited: under an inline budget, or where that is too short [in place](in_place).
 pub(crate) fn blocking<T>(work: impl Fn(&Budget) -> T) -> T {
     if let Inline::Done(result, _) = inline(None, &work) {
         return result;
     }
+    in_place(work)
+}
+
+/// The result of `work` under a whole budget, on this thread. The runtime moves its other tasks away from it, where it has
+/// more than one.
+pub(crate) fn in_place<T>(work: impl FnOnce(&Budget) -> T) -> T {
     let whole = || work(&Budget::default());
     match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(whole),

@@ -10,6 +10,7 @@ mod doubles;
 mod error;
 mod evaluator;
 mod failpoint;
+mod isolation;
 mod lasting;
 mod locks;
 mod project_dir;

@@ -297,6 +297,23 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn secrets_that_others_may_read_are_named() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, mode) in [("own", 0o600), ("group", 0o640), ("all", 0o666), ("no-name!", 0o666)] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "s3cret").expect("written");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("it is set");
+        }
+        let names = exposed_secret_files(folder.path())
+            .into_iter()
+            .map(|path| path.file_name().map(ToOwned::to_owned));
+        assert_eq!(names.flatten().collect::<Vec<_>>(), ["all", "group"]);
+        assert!(exposed_secret_files(&folder.path().join("none")).is_empty());
+    }
+
     #[test]
     fn a_file_holds_a_secret_without_its_last_line_break_and_a_path_never_leaves_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");

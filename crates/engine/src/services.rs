@@ -19,6 +19,7 @@ use crate::doubles::Doubles;
 use crate::evaluator::Evaluator;
 use crate::hooks::Desk;
 use crate::intake::Intake;
+use crate::isolation::Isolation;
 use crate::listen::Listeners;
 use crate::locks::KeyedLocks;
 use crate::poll::Polls;
@@ -56,6 +57,7 @@ pub(crate) struct Services {
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) evaluator: Evaluator,
+    pub(crate) isolation: Arc<Isolation>,
     pub(crate) hooks: Desk,
     pub(crate) refusals: Refusals,
     pub(crate) listeners: Listeners,
@@ -86,6 +88,7 @@ pub(crate) struct Foundation {
     pub(crate) http: connector::Http,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) loader: Loader,
+    pub(crate) isolation: Arc<Isolation>,
     pub(crate) vault: Option<Arc<Vault>>,
     pub(crate) doubles: Option<Arc<dyn Doubles>>,
 }
@@ -110,13 +113,23 @@ impl Services {
         let secret = Secret::new(store.put_secret(random()).await?);
         let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
         let catalog = Arc::new(Catalog::empty(builtin));
+        // A command that runs one execution and ends takes up none of another process.
+        let isolation = if settings.background {
+            Isolation::in_folder(&settings.data_dir)
+                .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
+        } else {
+            Isolation::none()
+        };
         let (vault, doubles) = (Some(vault), None);
-        Ok(Self::on(Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles }))
+        let foundation =
+            Foundation { settings, store, secret, clock, http, catalog, loader, isolation, vault, doubles };
+        Ok(Self::on(foundation))
     }
 
     /// Services in which nothing runs yet.
     pub(crate) fn on(foundation: Foundation) -> Arc<Self> {
-        let Foundation { settings, store, secret, clock, http, catalog, loader, vault, doubles } = foundation;
+        let Foundation { settings, store, secret, clock, http, catalog, loader, isolation, vault, doubles } =
+            foundation;
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
@@ -138,6 +151,7 @@ impl Services {
             notices,
             intake: Intake::new(settings.limits.in_flight, clock.ahead()),
             evaluator: Evaluator::new(),
+            isolation,
             hooks: Desk::default(),
             refusals: Refusals::default(),
             listeners: Listeners::default(),
@@ -175,6 +189,16 @@ impl Services {
     /// Whether starts are accepted.
     pub(crate) fn accepting(&self) -> bool {
         !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
+    }
+
+    /// Takes note once the store cannot be trusted any more, whoever found out: a read that finds the file damaged stops
+    /// the engine as a failed commit does.
+    pub(crate) async fn watch_store(self: Arc<Self>) {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {}
+            error = self.store.failure() => self.lost(&error),
+        }
     }
 
     /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened

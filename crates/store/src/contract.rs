@@ -181,6 +181,12 @@ pub trait Store: Send + Sync + 'static {
     /// What the store has done since it was opened.
     fn metrics(&self) -> Metrics;
 
+    /// Comes back once the store cannot be trusted any more, whoever found out: a write whose outcome is unknown, or a
+    /// file that a read finds damaged. Every write fails from then on. It never comes back where that does not happen.
+    async fn failure(&self) -> Error {
+        std::future::pending().await
+    }
+
     /// Finishes what is queued, then lets go of the files: reads and writes after it give [`Error::Closed`].
     ///
     /// # Errors

@@ -128,8 +128,8 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
-    /// An earlier commit failed: this write did not happen, nor will any other until the store is opened anew.
-    #[error("the store takes no more writes since one failed: {reason}; restart")]
+    /// An earlier commit failed, or the file is damaged: this write did not happen, nor will any other until the store is opened anew.
+    #[error("the store takes no more writes: {reason}; restart")]
     Poisoned {
         /// What the system said then.
         reason: String,
@@ -145,6 +145,24 @@ pub enum Error {
     Corrupt {
         /// What is wrong where.
         what: String,
+    },
+    /// The database file is damaged: nothing that is read from it, or written to it, can be relied on.
+    #[error("the database file of the store is damaged: {what}; restore it from a backup")]
+    Damaged {
+        /// What is wrong.
+        what: String,
+    },
+    /// The file is missing or empty, and what lies beside it belongs to a store.
+    #[error("`{}` {}, but {} beside it belong to a store, so no new one is made; restore the file from a backup, \
+        or, to begin anew without what was stored, move them to another place",
+        .path.display(), if *.is_missing { "is missing" } else { "is empty" }, .traces.join(", "))]
+    Emptied {
+        /// The file.
+        path: PathBuf,
+        /// Whether there is no file at all.
+        is_missing: bool,
+        /// What lies beside it.
+        traces: Vec<String>,
     },
     /// A copy of the store could not be made.
     #[error("cannot write the backup `{}`: {reason}", .path.display())]
@@ -167,7 +185,13 @@ impl Error {
     /// accepting and ends the process; a write refused for an earlier such error says so too.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, Self::Commit { .. } | Self::Poisoned { .. })
+        matches!(self, Self::Commit { .. } | Self::Poisoned { .. } | Self::Damaged { .. })
+    }
+
+    /// Whether the store, or a part of it, cannot be trusted: it has to be opened anew, or restored.
+    #[must_use]
+    pub fn is_untrusted(&self) -> bool {
+        self.outcome_unknown() || matches!(self, Self::Corrupt { .. } | Self::Emptied { .. })
     }
 }
 
@@ -183,9 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn only_failed_commits_leave_the_outcome_unknown() {
+    fn only_failed_commits_and_damage_leave_the_outcome_unknown() {
         assert!(Error::Commit { reason: "disk I/O error".into() }.outcome_unknown());
         assert!(Error::Poisoned { reason: "disk I/O error".into() }.outcome_unknown());
+        assert!(Error::Damaged { what: "page 7".into() }.outcome_unknown());
+        assert!(!Error::Corrupt { what: "one execution".into() }.outcome_unknown());
         assert!(!Error::Full.outcome_unknown());
         assert!(!Error::StateChanged { scope: "orders".into(), key: "cursor".into() }.outcome_unknown());
         assert!(!Error::Closed.outcome_unknown());

@@ -35,7 +35,7 @@ impl Daemon {
     }
 
     /// The first word of the banner that holds this.
-    fn word(&self, part: &str) -> &str {
+    pub(crate) fn word(&self, part: &str) -> &str {
         let mut words = self.banner.split_whitespace();
         words.find(|word| word.contains(part)).unwrap_or_else(|| panic!("no `{part}` in:\n{}", self.banner))
     }
@@ -47,6 +47,25 @@ impl Daemon {
         let answer = post_with(&url, &format!("authorization: Bearer {}\r\n", token.trim()), "{}");
         let (_, id) = answer.split_once("executionId\":\"").unwrap_or_else(|| panic!("{answer}"));
         id.split('"').next().expect("an id").to_owned()
+    }
+
+    /// What its API answers to `GET path`, once it has closed the connection; nothing where it ends over that.
+    pub(crate) fn get(&self, project: &Project, path: &str) -> String {
+        let token = project.read(".cogwork/admin-token");
+        let authority = self.word_after("admin").strip_prefix("http://").expect("an address");
+        let mut answer = String::new();
+        let Ok(mut stream) = TcpStream::connect(authority) else { return answer };
+        let fields = format!("authorization: Bearer {}\r\nconnection: close\r\n", token.trim());
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\n{fields}\r\n");
+        // It may end before it has answered.
+        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+        answer
+    }
+
+    /// Waits until it ends by itself; gives its exit code and its log.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        self.talk.read_to_string(&mut self.log).expect("its log");
+        (self.child.wait().expect("it ends").code(), std::mem::take(&mut self.log))
     }
 
     /// The word of the banner that follows this one.
@@ -92,7 +111,7 @@ fn signal(child: &Child, signal: &str) {
 }
 
 /// Sends a POST with a JSON body and gives the whole answer.
-fn post(url: &str, body: &str) -> String {
+pub(crate) fn post(url: &str, body: &str) -> String {
     post_with(url, "", body)
 }
 

@@ -6,6 +6,7 @@ mod support;
 
 mod connectors;
 mod daemon;
+mod damage;
 mod diagnostics;
 mod generated;
 mod help;

@@ -341,6 +341,8 @@ impl Services {
             // Decided before it was read back.
             progress.send_if_modified(|progress| progress.response.replace(response).is_none());
         }
+        let observation =
+            live.journal.resumed().then(|| self.isolation.observe(id, live.journal.interruptions()));
         let run = Arc::new(Run {
             deployed: live.deployed,
             services: self.clone(),
@@ -354,6 +356,7 @@ impl Services {
             cancelled: Cancellation::default(),
             activity: Activity::default(),
             stretch: AtomicU64::new(0),
+            observation,
         });
         if let Some(reason) = end {
             run.cancelled.cancel(&reason);
@@ -384,15 +387,19 @@ impl Services {
         // For those who look closely: what is logged above that level names the execution itself.
         let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
         // Here and not in the task: who comes first has the place.
-        let mut place = Place::new(self.clone(), run);
+        let mut place = Place::new(self.clone(), run.clone());
         let enters = place.enter();
         async move {
-            if enters {
-                place.carry_on().await;
-            }
-            // The slot is free before anybody who waits for it is woken.
-            drop(permit);
-            drop(place);
+            let carried = async move {
+                if enters {
+                    place.carry_on().await;
+                }
+                // The slot is free before anybody who waits for it is woken.
+                drop(permit);
+                drop(place);
+            };
+            let has_passed = || run.journal.has_passed();
+            run.services.isolation.run(run.observation.as_ref(), has_passed, carried).await;
         }
         .instrument(span)
     }

@@ -37,9 +37,13 @@ impl Services {
                 }
                 self.spawn(self.live(live), permit);
             }
-            Ok(None) => self.intake.give_up_place(id),
+            Ok(None) => {
+                self.intake.give_up_place(id);
+                self.isolation.acquit(id);
+            }
             Err(message) => {
                 self.intake.give_up_place(id);
+                self.isolation.acquit(id);
                 tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
             }
         }
@@ -58,7 +62,11 @@ impl Services {
 
     /// Reads an execution back; nothing if it has ended.
     pub(super) async fn load(&self, queued: Queued) -> Result<Option<Live>, String> {
-        let Queued { id, came_from, ahead, .. } = queued;
+        let Queued { id, mut came_from, ahead, .. } = queued;
+        if came_from == CameFrom::ThisProcess && self.isolation.is_suspect(id) {
+            // It has waited for its turn here, and not gone on since it was interrupted.
+            came_from = CameFrom::AnotherProcess;
+        }
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
         let Some(events) = events else { return Ok(None) };
         let execution = crate::run::folded(id, &events)?;
@@ -120,6 +128,8 @@ impl Services {
         let mut count = 0;
         // Those that had begun go on first: one of them may have a place that another waits for.
         let mut begun = Vec::new();
+        // Those that may end the process come after them, so that the others are on their way by then.
+        let mut suspects = Vec::new();
         loop {
             let page = self.store.unfinished(after, PAGE).await?;
             let Some(last) = page.last() else { break };
@@ -140,9 +150,17 @@ impl Services {
                     _ => CameFrom::AnotherProcess,
                 };
                 let queued = Queued { came_from, ..Queued::new(row.id, self.intake.first_ahead) };
-                if row.events > 1 { begun.push(queued) } else { state.backlog.push_back(queued) }
+                if came_from == CameFrom::AnotherProcess && self.isolation.is_suspect(row.id) {
+                    suspects.push(queued);
+                } else if row.events > 1 {
+                    begun.push(queued);
+                } else {
+                    state.backlog.push_back(queued);
+                }
             }
         }
+        self.isolation.acquit_all_but(|id| suspects.iter().any(|queued| queued.id == id));
+        begun.append(&mut suspects);
         begun.into_iter().rev().for_each(|queued| self.intake.state().backlog.push_front(queued));
         count += self.read_back_resting().await?;
         if count > 0 {

@@ -7,7 +7,7 @@ mod retries;
 mod transit;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -55,6 +55,8 @@ pub(crate) struct Journal {
     reads_secrets: AtomicBool,
     /// Whether nothing of it is in the store yet.
     unaccepted: AtomicBool,
+    /// Whether the end of a step, or of a try, was committed since it was read back after a crash.
+    passed: AtomicBool,
     state: Mutex<State>,
     /// One append at a time, in order. Holds the append that is under way, so that a branch that is dropped while
     /// it waits does not leave its outcome unknown: the next one waits for it first.
@@ -144,6 +146,7 @@ impl Journal {
             redactor: around.redactor,
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
+            passed: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, ahead, ..State::default() }),
             transit: tokio::sync::Mutex::new(Transit::after(1)),
         }
@@ -175,6 +178,11 @@ impl Journal {
 
     pub(crate) fn resumed(&self) -> bool {
         self.resumed
+    }
+
+    /// Whether the step that a crash interrupted is behind it.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
     }
 
     /// When it was accepted.

@@ -44,6 +44,7 @@ use step::Context;
 use undo::Undo;
 
 use crate::catalog::Deployed;
+use crate::isolation::Observation;
 use crate::services::Services;
 
 /// The most time that the closing steps (`onError`, `finally`) of an execution that ran out of time have.
@@ -69,6 +70,8 @@ pub(crate) struct Run {
     pub(crate) activity: Activity,
     /// The work since the others last had their turn, in the units of a [`model::Budget`].
     pub(crate) stretch: AtomicU64,
+    /// Where a crash interrupted the execution.
+    pub(crate) observation: Option<Observation>,
 }
 
 /// How far an execution has come, for whoever waits.
@@ -264,21 +267,26 @@ impl Run {
         Ok(value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text())
     }
 
-    /// Counts the interruption, so that a step that kills the process cannot do so for ever.
+    /// Records the interruption. It counts where the execution computed when the process died, so that a step that kills
+    /// the process cannot do so for ever.
     async fn take_up_again(&self) -> Result<(), Exit> {
-        if self.journal.waits_beyond(self.services.clock.steady_now()) {
-            return Ok(());
+        let (id, isolation) = (self.journal.id(), &self.services.isolation);
+        if !self.journal.waits_beyond(self.services.clock.steady_now()) {
+            let waited = !isolation.is_suspect(id);
+            let limit = self.services.settings.limits.interruptions;
+            if !waited && self.journal.interruptions() + 1 >= limit {
+                let message = format!(
+                    "the daemon died {limit} times while the same step ran in it; the execution is set aside for a person to look at"
+                );
+                let error = ActionError::new(ErrorKind::Interrupted, message);
+                self.finish(Outcome::Stuck { error }).await?;
+            } else {
+                self.journal.push(Event::Resumed { at: self.services.clock.now(), waited });
+                self.journal.commit().await?;
+            }
         }
-        let limit = self.services.settings.limits.interruptions;
-        if self.journal.interruptions() >= limit {
-            let message = format!(
-                "the daemon stopped {limit} times while the same step ran; the execution is set aside for a person to look at"
-            );
-            let error = ActionError::new(ErrorKind::Interrupted, message);
-            return self.finish(Outcome::Stuck { error }).await;
-        }
-        self.journal.push(Event::Resumed { at: self.services.clock.now() });
-        self.journal.commit().await
+        isolation.acquit(id);
+        Ok(())
     }
 
     async fn scope_or_fail(&self) -> Result<Option<Scope>, Exit> {

@@ -19,6 +19,7 @@ use super::program::{self, Program};
 use super::world::World;
 use crate::clock::{Clock as _, ManualClock};
 use crate::engine::Engine;
+use crate::isolation::Isolation;
 use crate::reload::Loader;
 use crate::run::Secret;
 use crate::scheduler;
@@ -93,6 +94,8 @@ pub(super) struct Story {
     /// What is yet to happen, the next last.
     pub(super) happenings: Vec<Happening>,
     pub(super) in_flight: usize,
+    /// How often a crash may interrupt the same step.
+    pub(super) interruptions: u32,
 }
 
 /// Lives the life of one engine on a thread that runs nothing else.
@@ -140,8 +143,8 @@ impl Drop for Caller {
 
 impl<'a> Life<'a> {
     async fn begin(story: &'a mut Story, idle: Arc<Notify>) -> Self {
-        let Story { world, program, clock, version, in_flight, .. } = &*story;
-        let limits = Limits { in_flight: *in_flight, interruptions: 1000, ..Limits::default() };
+        let Story { world, program, clock, version, in_flight, interruptions, .. } = &*story;
+        let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
         let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
         let desk = Desk { world: world.clone(), clock: clock.clone(), program: program.clone() };
         let services = Services::on(Foundation {
@@ -149,6 +152,7 @@ impl<'a> Life<'a> {
             settings,
             store: Arc::new(world.memory.open_with(world.clone())),
             secret: Secret::new([7; 32]),
+            isolation: Isolation::in_memory(&world.record),
             clock: Arc::new(clock.clone()),
             http: program::nowhere(),
             catalog: Arc::new(crate::catalog::Catalog::empty(program::BUILTIN.clone())),

@@ -21,6 +21,7 @@ mod chance;
 mod desk;
 mod judge;
 mod life;
+mod poison;
 mod program;
 mod world;
 mod writing;
@@ -74,6 +75,7 @@ fn simulate(seed: u64) -> Vec<String> {
         happenings: (0..count).map(|_| Happening::any(program.start, &mut chance)).collect(),
         in_flight: 1 + chance.below(3) as usize,
         program: program.clone(),
+        interruptions: 1000,
     };
     let crashes = chance.below(MOST_CRASHES + 1);
     let result = catch_unwind(AssertUnwindSafe(|| {

@@ -86,6 +86,7 @@ impl Program {
         let mut files = BTreeMap::from([
             ("main", writing::main(start, &mut chance)),
             ("child", writing::child(&mut chance)),
+            ("poison", writing::poison()),
         ]);
         let has_schedule = chance.one_in(3);
         if has_schedule {

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::chance::Chance;
 use super::judge::Keys;
 use super::program::Limit;
+use crate::isolation::RecordMemory;
 
 /// How often the engine may touch the outside before a simulation counts as one that never comes to rest.
 const MOST_TOUCHES: u32 = 20_000;
@@ -23,6 +24,8 @@ const MOST_TOUCHES: u32 = 20_000;
 pub(super) struct World {
     pub(super) memory: Memory,
     pub(super) crash: Notify,
+    /// The crash record, from one engine to the next.
+    pub(super) record: Arc<RecordMemory>,
     state: Mutex<State>,
 }
 
@@ -111,7 +114,12 @@ impl World {
             numbers: BTreeMap::new(),
             trace: Vec::new(),
         };
-        Arc::new(Self { memory: Memory::default(), crash: Notify::new(), state: Mutex::new(state) })
+        Arc::new(Self {
+            memory: Memory::default(),
+            crash: Notify::new(),
+            record: Arc::default(),
+            state: Mutex::new(state),
+        })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -162,6 +170,11 @@ impl World {
             3 if state.chance.one_in(4) => Answer::GivesUp,
             _ => Answer::Result(result),
         })
+    }
+
+    /// The process dies while an execution computes.
+    pub(super) fn dies(&self) {
+        self.state().crash(self);
     }
 
     /// Something was seen that must not be: the engine goes no further.
@@ -313,14 +326,19 @@ impl State {
         }
         if let Some(left) = &mut self.until_crash {
             if *left == 0 {
-                self.crashed = true;
-                self.trace.push("crash".to_owned());
-                world.crash.notify_one();
+                self.crash(world);
                 return None;
             }
             *left -= 1;
         }
         Some(())
+    }
+
+    fn crash(&mut self, world: &World) {
+        self.crashed = true;
+        world.record.freeze();
+        self.trace.push("crash".to_owned());
+        world.crash.notify_one();
     }
 
     /// The number of an execution, the same whatever its id is.

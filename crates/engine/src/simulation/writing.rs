@@ -69,6 +69,13 @@ pub(super) fn clock(chance: &mut Chance) -> Value {
     json!({"trigger": trigger, "steps": [writer.act(None)], "timeout": "1m"})
 }
 
+/// The one that ends the process whenever its step begins.
+pub(super) fn poison() -> Value {
+    let step = json!({"id": "kill", "action": "http.request",
+        "with": {"method": "POST", "url": "http://sim/${{ execution.id }}/kill/poison"}});
+    json!({"trigger": {"manual": {}}, "steps": [step]})
+}
+
 impl Writer<'_> {
     fn id(&mut self) -> String {
         self.count += 1;

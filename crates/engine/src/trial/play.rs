@@ -143,6 +143,7 @@ impl<'a> Scene<'a> {
             Settings { watch: false, background: false, files_dir, ..Settings::new(folder.path()) };
         let http = http(props, &clock)?;
         let services = Services::on(Foundation {
+            isolation: crate::isolation::Isolation::none(),
             settings,
             store: Arc::new(Noticed { store, still: still.clone() }),
             // Whoever guesses an address of this engine reaches nobody.

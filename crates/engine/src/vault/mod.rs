@@ -188,7 +188,7 @@ impl Vault {
         let ring = KeyRing::read(&self.source)?;
         let mut ring = match ring {
             Some(ring) => ring,
-            None => KeyRing::make(&self.source)?,
+            None => self.make_key()?,
         };
         if !given {
             // The new key is in the file before anything is sealed with it, and the old ones are until nothing is
@@ -290,10 +290,23 @@ impl Vault {
         if ring.is_none() {
             *ring = Some(match KeyRing::read(&self.source)? {
                 Some(found) => found,
-                None => KeyRing::make(&self.source)?,
+                None => self.make_key()?,
             });
         }
         Ok(())
+    }
+
+    /// Makes the first key of the store. Where the store holds what another key has sealed, that one is missing, and it is
+    /// for a person to say that it is lost.
+    fn make_key(&self) -> Result<KeyRing, Error> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(row) = rows.values().next() else { return KeyRing::make(&self.source) };
+        let file = self.source.file.display();
+        Err(Error::Vault(format!(
+            "`{file}` is missing, and the store holds {} values sealed with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
+            rows.len(),
+            row.sealed.key
+        )))
     }
 
     async fn read_rows(&self) -> Result<(), Error> {

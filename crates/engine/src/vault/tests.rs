@@ -24,6 +24,13 @@ fn key_file(dir: &TempDir) -> std::path::PathBuf {
     dir.path().join("master.key")
 }
 
+#[cfg(unix)]
+fn write_key(dir: &TempDir, bytes: &[u8]) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(key_file(dir), bytes).expect("it is written");
+    std::fs::set_permissions(key_file(dir), std::fs::Permissions::from_mode(0o600)).expect("it is set");
+}
+
 #[tokio::test]
 async fn what_is_kept_is_there_after_a_restart_and_counts_its_versions() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -167,4 +174,29 @@ async fn names_and_values_that_cannot_be_are_refused() {
     assert!(vault.set_secret("a", "", NOW).await.is_err());
     assert!(vault.set_secret("a", &"x".repeat(MOST_BYTES + 1), NOW).await.is_err());
     assert!(!key_file(&dir).exists(), "a key was made for nothing");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn no_second_key_is_made_while_the_store_holds_what_a_missing_one_has_sealed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store = store(&dir);
+    vault(&store, dir.path()).await.set_secret("wikiToken", "one", NOW).await.expect("kept");
+    let key = std::fs::read(key_file(&dir)).expect("the key");
+    std::fs::remove_file(key_file(&dir)).expect("it goes");
+    let without = vault(&store, dir.path()).await;
+    for refused in [without.set_secret("other", "two", NOW).await.map(drop), without.rotate().await.map(drop)]
+    {
+        let message = refused.expect_err("there is no key").to_string();
+        assert!(message.contains("master.key` is missing") && message.contains("umask 077"), "{message}");
+    }
+    assert!(!key_file(&dir).exists(), "none is made");
+    // With the file back in its place nothing is lost, and a key that a person makes is taken.
+    write_key(&dir, &key);
+    let with = vault(&store, dir.path()).await;
+    assert_eq!(value(&with, "wikiToken").as_deref(), Some("one"));
+    write_key(&dir, format!("{}=\n", "A".repeat(43)).as_bytes());
+    let anew = vault(&store, dir.path()).await;
+    anew.set_secret("other", "two", NOW).await.expect("it is a person's decision");
+    assert_eq!(value(&anew, "other").as_deref(), Some("two"));
 }

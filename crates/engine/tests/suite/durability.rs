@@ -221,30 +221,57 @@ async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the
 }
 
 #[tokio::test]
-async fn a_step_that_ends_the_process_again_and_again_is_set_aside_as_stuck() {
+async fn a_step_that_waits_for_the_network_whenever_the_process_ends_is_not_set_aside() {
+    let mut peer = Peer::new().await;
+    let mut project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    project.settings.limits.interruptions = 1;
+    let mut engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    for _ in 0..6 {
+        let held = peer.asked().await;
+        crash(engine).await;
+        drop(held);
+        engine = project.start().await;
+    }
+    peer.asked().await.answer(200, "7").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains(r#""body":7"#), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck() {
     let mut peer = Peer::new().await;
     let mut project = Project::with(&manual(&call("a", &peer.base, "/a")));
     project.settings.limits.interruptions = 2;
-    let engine = project.start().await;
+    let mut engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let mut held = vec![peer.asked().await];
-    // A crash before anything but *started* is stored leaves it queued, which is no interruption of a step.
-    crash(engine).await;
-    let mut outcome = None;
-    for _ in 0..5 {
-        let engine = project.start().await;
-        tokio::select! {
-            ended = engine.wait(id) => outcome = Some(ended.expect("it ends")),
-            asked = peer.asked() => held.push(asked),
-        }
+    for _ in 0..2 {
+        let held = peer.asked().await;
         crash(engine).await;
-        if outcome.is_some() {
-            break;
-        }
+        drop(held);
+        // What a process leaves that dies while the execution computes.
+        project.write(".cogwork/crash-record", &format!("{id}\n"));
+        engine = project.start().await;
     }
-    let outcome = show(&outcome.expect("it is given up"));
-    assert!(outcome.starts_with("stuck:"), "{outcome}");
-    assert!(held.len() >= 2);
+    let outcome = show(&soon(engine.wait(id)).await.expect("it is given up"));
+    assert!(outcome.starts_with("stuck: the daemon died 2 times"), "{outcome}");
+    stop(engine).await;
+    let record = std::fs::read_to_string(project.path(".cogwork/crash-record")).expect("it is read");
+    assert_eq!(record.trim(), "", "nobody computes any more");
+}
+
+#[tokio::test]
+async fn damage_that_a_read_finds_stops_the_engine_as_a_failed_commit_does() {
+    let project = Project::with(&manual("  - set: {x: 1}\n"));
+    let damaged = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(damaged.clone()).await;
+    assert!(engine.status().accepting);
+    damaged.damaged.notify_one();
+    let reason = soon(engine.store_lost()).await;
+    assert!(reason.contains("damaged"), "{reason}");
+    assert!(!engine.status().accepting, "no write had to fail for that");
+    soon(engine.shutdown(Duration::ZERO)).await;
 }
 
 #[tokio::test]

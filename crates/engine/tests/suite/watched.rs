@@ -12,7 +12,7 @@ use store::{
     PollEntry, PollStanding, Prune, Resting, Room, Sent, StateEntry, StateRow, StateWrite, Store,
     Subscription, Wait, Watermark,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::common::soon;
 
@@ -32,6 +32,8 @@ pub(crate) struct Watched {
     pub(crate) gate: Semaphore,
     /// As `gate`, for the reads of logs.
     pub(crate) reading: Semaphore,
+    /// Told once a read finds the file damaged.
+    pub(crate) damaged: Notify,
     /// An execution that is not found.
     pub(crate) hidden: Mutex<Option<ExecutionId>>,
 }
@@ -51,6 +53,7 @@ impl Watched {
             full: zero(),
             gate,
             reading,
+            damaged: Notify::new(),
             hidden: Mutex::new(None),
         }
     }
@@ -242,6 +245,13 @@ impl Store for Watched {
     fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
+    async fn failure(&self) -> Error {
+        tokio::select! {
+            error = self.inner.failure() => error,
+            () = self.damaged.notified() => Error::Damaged { what: "a page".to_owned() },
+        }
+    }
+
     async fn close(&self) -> Result<(), Error> {
         self.inner.close().await
     }

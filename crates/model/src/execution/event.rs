@@ -32,6 +32,9 @@ pub enum Event {
     Resumed {
         /// When.
         at: Timestamp,
+        /// Whether it waited when the other one stopped, so that the stop does not count as an interruption.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        waited: bool,
     },
     /// A step began a try. Committed beforehand only where the step may not run twice.
     StepStarted {
@@ -165,7 +168,7 @@ impl Event {
     pub fn at(&self) -> Timestamp {
         match self {
             Self::Started { at, .. }
-            | Self::Resumed { at }
+            | Self::Resumed { at, .. }
             | Self::StepStarted { at, .. }
             | Self::StepRetry { at, .. }
             | Self::StepFailed { at, .. }

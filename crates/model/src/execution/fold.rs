@@ -128,7 +128,7 @@ impl Execution {
         }
         match event {
             Event::Started { .. } => return Err(illegal("it has started already")),
-            Event::Resumed { .. } => self.interruptions += 1,
+            Event::Resumed { waited, .. } => self.interruptions += u32::from(!waited),
             Event::Cancelling { .. } | Event::ClockSet { .. } => {}
             Event::StepStarted { step, .. } => {
                 let state = open(&mut self.steps, step).map_err(illegal)?;

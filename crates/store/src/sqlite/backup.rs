@@ -107,7 +107,7 @@ fn copy_all(place: &Place, source: &Connection, copy: &Place) -> Result<Backup, 
 
 fn check(copy: &Connection) -> Result<(), Error> {
     let found: String = copy.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(read_error)?;
-    if found == "ok" { Ok(()) } else { Err(Error::Corrupt { what: found }) }
+    if found == "ok" { Ok(()) } else { Err(Error::Damaged { what: found }) }
 }
 
 fn above(path: &Path) -> &Path {

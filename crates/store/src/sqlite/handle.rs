@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{Files, InMemory};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use rusqlite::Connection;
 use tokio::sync::Mutex;
 
 use super::backup::{self, Backup};
@@ -23,7 +24,7 @@ use super::queue::{Queue, queue};
 use super::readahead::Readahead;
 use super::settings::{self, Durability, Options};
 use super::writer::Writer;
-use super::{forget, polls, pool, read, schema, sendings, state, waits};
+use super::{check, forget, polls, pool, read, schema, sendings, state, waits};
 use crate::Error;
 use crate::contract::{
     Accept, Accepted, Address, Append, Definition, ExecutionFilter, ExecutionRow, Info, Metrics, Page,
@@ -68,14 +69,14 @@ impl SqliteStore {
             weakened.push("durability is relaxed: a loss of power may take the last writes along".to_owned());
         }
         let lock = place.lock()?;
+        place.check_before_opening()?;
         place.make_file()?;
-        let mut connection = settings::open_writer(&place.file, &options)?;
-        schema::migrate(&mut connection, &place.file)?;
+        let connection = open_file(&place, &options).map_err(|error| place.judge(error))?;
         let (poison, counters) = (Poison::default(), Counters::default());
         let checkpointer = Checkpointer::start(&place.file, &options, poison.clone())?;
         let gauge = Gauge::new(options.max_bytes);
         let opened = |reason: String| Error::Open { path: place.file.clone(), reason };
-        gauge.measure(&connection).map_err(|error| opened(error.to_string()))?;
+        gauge.measure(&connection).map_err(|error| settings::open_error(&place.file, &error))?;
         let folder = Arc::new(Folder::of(&place, gauge.clone()));
         folder.take_over().map_err(|error| opened(error.to_string()))?;
         let cutter = Cutter::new(folder.clone(), options.blob_bytes);
@@ -95,7 +96,7 @@ impl SqliteStore {
         let thread = writer
             .start()
             .map_err(|error| Error::Open { path: place.file.clone(), reason: error.to_string() })?;
-        let (pool, thread) = (Pool::new(place.file.clone()), Mutex::new(Some(thread)));
+        let (pool, thread) = (Pool::new(place.file.clone(), poison.clone()), Mutex::new(Some(thread)));
         Ok(Self(Arc::new(Inner {
             file: place.file,
             weakened,
@@ -120,11 +121,11 @@ impl SqliteStore {
         let place = Place::of(path.as_ref());
         let weakened = place.judge_file_system()?.into_iter().collect();
         let connection = settings::open_reader(&place.file)?;
-        schema::check(&connection, &place.file)?;
-        let folder = Arc::new(Folder::of(&place, Gauge::default()));
+        schema::check(&connection, &place.file).map_err(|error| place.judge(error))?;
+        let (folder, poison) = (Arc::new(Folder::of(&place, Gauge::default())), Poison::default());
         Ok(Self(Arc::new(Inner {
             weakened,
-            pool: Pool::new(place.file.clone()),
+            pool: Pool::new(place.file.clone(), poison.clone()),
             cutter: Cutter::new(folder.clone(), usize::MAX),
             folder,
             gauge: Gauge::default(),
@@ -132,7 +133,7 @@ impl SqliteStore {
             queue: None,
             thread: Mutex::new(None),
             counters: Counters::default(),
-            poison: Poison::default(),
+            poison,
         })))
     }
 
@@ -370,6 +371,10 @@ impl Store for SqliteStore {
         self.0.counters.read(self.0.queue.as_ref().map_or(0, Queue::len))
     }
 
+    async fn failure(&self) -> Error {
+        Error::Poisoned { reason: self.0.poison.wait().await }
+    }
+
     async fn close(&self) -> Result<(), Error> {
         // Held until the end, so that a second caller waits for the first.
         let mut thread = self.0.thread.lock().await;
@@ -396,6 +401,19 @@ impl Drop for Inner {
             join(thread);
         }
     }
+}
+
+/// Opens the file to write it, checks it, and brings its tables up to date.
+fn open_file(place: &Place, options: &Options) -> Result<Connection, Error> {
+    let mut connection = settings::open_writer(&place.file, options)?;
+    if schema::is_new(&connection, &place.file)? {
+        // It may be a store whose log is gone, and with it all it held.
+        place.check_not_emptied(false, false)?;
+    } else {
+        check::at_start(&connection, &place.file)?;
+    }
+    schema::migrate(&mut connection, &place.file)?;
+    Ok(connection)
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -11,6 +11,7 @@ mod schema;
 mod sendings;
 
 mod blobs;
+mod check;
 mod encode;
 mod gauge;
 mod queue;

@@ -9,6 +9,9 @@ use crate::Error;
 /// The file's name where only a directory is given.
 const FILE_NAME: &str = "cogwork.db";
 
+/// The key in the same directory with which secrets of the store are sealed. It is made once there is a store.
+const KEY_FILE: &str = "master.key";
+
 /// The paths of a store.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -101,6 +104,50 @@ impl Place {
         .map_err(|error| self.error(&self.file, &error))
     }
 
+    /// Refuses to make a new store where what lies beside it belongs to one. `is_missing` says whether there is no file.
+    pub(super) fn check_not_emptied(&self, is_missing: bool, with_log: bool) -> Result<(), Error> {
+        let mut traces = Vec::new();
+        let log = self.beside("-wal");
+        if with_log && log.metadata().is_ok_and(|log| log.len() > 0) {
+            traces.push(log);
+        }
+        if holds_blobs(&self.blobs()) {
+            traces.push(self.blobs());
+        }
+        let key = self.directory.join(KEY_FILE);
+        if self.own_directory && key.is_file() {
+            traces.push(key);
+        }
+        if traces.is_empty() {
+            return Ok(());
+        }
+        let name =
+            |path: &PathBuf| format!("`{}`", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
+        let traces = traces.iter().map(name).collect();
+        Err(Error::Emptied { path: self.file.clone(), is_missing, traces })
+    }
+
+    /// Refuses to take a file that is missing or empty for a new store, where there was one.
+    pub(super) fn check_before_opening(&self) -> Result<(), Error> {
+        match std::fs::metadata(&self.file) {
+            Ok(found) if found.len() > 0 => Ok(()),
+            Ok(_) => self.check_not_emptied(false, true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.check_not_emptied(true, true),
+            Err(error) => Err(self.error(&self.file, &error)),
+        }
+    }
+
+    /// Says of an error on opening what it means here: in a directory of its own there is no other database than the
+    /// store's, so that a file that is none is a damaged one.
+    pub(super) fn judge(&self, error: Error) -> Error {
+        match error {
+            Error::NotAStore { path } if self.own_directory => {
+                Error::Damaged { what: format!("`{}` is no database of Cogwork any more", path.display()) }
+            }
+            error => error,
+        }
+    }
+
     /// The folder of the blobs: `blobs` beside a `cogwork.db`, else one named after the file.
     pub(super) fn blobs(&self) -> PathBuf {
         if self.file.file_name().is_some_and(|name| name == FILE_NAME) {
@@ -136,6 +183,13 @@ impl Place {
     fn error(&self, path: &Path, error: &std::io::Error) -> Error {
         Error::Open { path: path.to_owned(), reason: error.to_string() }
     }
+}
+
+/// Whether a folder of blobs has any; what is half written there does not count.
+fn holds_blobs(folder: &Path) -> bool {
+    let parts = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut parts = parts.filter(|part| part.file_name().len() == 2);
+    parts.any(|part| std::fs::read_dir(part.path()).is_ok_and(|mut files| files.next().is_some()))
 }
 
 /// Takes from group and others what `mode` does not give them.

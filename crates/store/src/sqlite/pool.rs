@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::Semaphore;
 
+use super::poison::Poison;
 use super::settings;
 use crate::Error;
 
@@ -19,13 +20,15 @@ pub(super) struct Pool {
     turns: Arc<Semaphore>,
     /// Those not in use; opened when first needed.
     idle: Mutex<Vec<Connection>>,
+    /// Set where a read finds the file damaged.
+    poison: Poison,
 }
 
 impl Pool {
     /// A pool over this file.
-    pub(super) fn new(file: PathBuf) -> Arc<Self> {
+    pub(super) fn new(file: PathBuf, poison: Poison) -> Arc<Self> {
         let turns = Arc::new(Semaphore::new(READERS as usize));
-        Arc::new(Self { file, turns, idle: Mutex::default() })
+        Arc::new(Self { file, turns, idle: Mutex::default(), poison })
     }
 
     /// Waits for a turn, and runs `query` on a thread where it may block.
@@ -46,7 +49,12 @@ impl Pool {
             drop(turn);
             result
         });
-        reading.await.map_err(|error| Error::Read { reason: error.to_string() })?
+        let read = reading.await.map_err(|error| Error::Read { reason: error.to_string() })?;
+        read.inspect_err(|error| {
+            if let Error::Damaged { what } = error {
+                self.poison.set(&format!("the database file is damaged: {what}"));
+            }
+        })
     }
 
     /// Waits for the reads under way, and closes all connections: later reads give [`Error::Closed`].
@@ -75,7 +83,7 @@ impl Pool {
 pub(super) fn read_error(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            Error::Corrupt { what: error.to_string() }
+            Error::Damaged { what: error.to_string() }
         }
         Some(_) => Error::Read { reason: error.to_string() },
         // A column that does not hold what it should.

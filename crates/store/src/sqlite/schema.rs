@@ -39,12 +39,35 @@ pub(super) fn migrate(connection: &mut Connection, file: &Path) -> Result<(), Er
         Some(CURRENT) => return Ok(()),
         _ => {}
     }
-    let failed = |error: refinery::Error| Error::Open { path: file.to_owned(), reason: error.to_string() };
+    let failed = |error: refinery::Error| migration_error(file, &error);
     let migrations = MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
     let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     // One by one, a crash could leave a migration done but not noted.
     Runner::new(&migrations).set_grouped(true).run(connection).map_err(failed)?;
     Ok(())
+}
+
+/// What a failed migration says, by the error of SQLite where that is what failed.
+fn migration_error(file: &Path, error: &refinery::Error) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<rusqlite::Error>() {
+            return open_error(file, error);
+        }
+        cause = error.source();
+    }
+    Error::Open { path: file.to_owned(), reason: error.to_string() }
+}
+
+/// Whether a file has no tables at all.
+pub(super) fn is_new(connection: &Connection, file: &Path) -> Result<bool, Error> {
+    Ok(version(connection, file)?.is_none())
+}
+
+/// When the tables were made, in the words of the file; `None` where it does not say.
+pub(super) fn made_at(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let sql = format!("SELECT applied_on FROM {HISTORY} ORDER BY version LIMIT 1");
+    connection.query_row(&sql, [], |row| row.get(0)).optional()
 }
 
 /// Refuses tables that this release cannot read; for whoever may not change them.

@@ -173,6 +173,7 @@ fn refused(file: &Path, pragma: &str, found: &str) -> Error {
 pub(super) fn open_error(file: &Path, error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => Error::NotAStore { path: file.to_owned() },
+        Some(rusqlite::ErrorCode::DatabaseCorrupt) => Error::Damaged { what: error.to_string() },
         _ => Error::Open { path: file.to_owned(), reason: error.to_string() },
     }
 }

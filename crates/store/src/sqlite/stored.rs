@@ -173,7 +173,7 @@ pub(super) mod tests {
                 Event::StepFinished { at, step: "a".to_owned(), took_us: 1, outcome }
             }),
             (time(), "[a-z]{1,5}").prop_map(|(at, step)| Event::StepStarted { at, step, attempt: 1 }),
-            time().prop_map(|at| Event::Resumed { at }),
+            (time(), any::<bool>()).prop_map(|(at, waited)| Event::Resumed { at, waited }),
         ]
     }
 

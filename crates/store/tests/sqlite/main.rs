@@ -7,6 +7,7 @@ mod blobs;
 mod budget;
 mod common;
 mod crash;
+mod damage;
 // What a release build has nothing of.
 #[cfg(debug_assertions)]
 mod faults;

@@ -134,7 +134,7 @@ impl Replay<'_> {
     fn event(&mut self, state: &mut State, event: &Event, scale: &Scale) {
         match event {
             Event::Started { .. } | Event::ClockSet { .. } => {}
-            Event::Resumed { .. } => state.interruptions += 1,
+            Event::Resumed { waited, .. } => state.interruptions += u32::from(!waited),
             Event::StepStarted { step, .. } => {
                 state.interrupted.insert(step.clone());
             }

@@ -46,6 +46,8 @@ struct UnderWay {
     events: u32,
     effects: u64,
     status: Status,
+    /// Whether a step ends with it that a crash may have interrupted.
+    passes: bool,
     /// What whoever watches is told; copied only where somebody does.
     told: Option<(Vec<Event>, Vec<LogLine>)>,
     /// Held until what was written under them is there to read.
@@ -57,6 +59,18 @@ struct UnderWay {
 enum Written {
     Appended,
     Accepted(Accepted),
+}
+
+/// Whether an event ends a try of a step or of the execution, so that crashes before it no longer count.
+fn ends_a_try(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::StepFinished { .. }
+            | Event::StepFailed { .. }
+            | Event::StepRetry { .. }
+            | Event::Retried { .. }
+            | Event::Finished { .. }
+    )
 }
 
 /// Appends as soon as the store has room. What happened outside has happened: it is kept here, and nothing that
@@ -147,12 +161,14 @@ impl Journal {
         };
         self.hide(&mut append);
         let told = self.is_watched().then(|| (append.events.clone(), append.logs.clone()));
+        let passes = self.resumed && append.events.iter().any(ends_a_try);
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
         let (store, clock, closing) = (self.store.clone(), self.clock.clone(), self.closing.clone());
         let write = Box::pin(async move {
             once_there_is_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
         });
-        transit.under_way = Some(UnderWay { events: count, effects, status, told, _locks: locks, write });
+        transit.under_way =
+            Some(UnderWay { events: count, effects, status, passes, told, _locks: locks, write });
         transit.arrive(self).await
     }
 
@@ -193,7 +209,8 @@ impl Transit {
             let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
             let accepting = accepting(already);
             let write = Box::pin(async move { accepting.await.map(Written::Accepted) });
-            self.under_way = Some(UnderWay { events, effects, status, told, _locks: Vec::new(), write });
+            let (passes, _locks) = (false, Vec::new());
+            self.under_way = Some(UnderWay { events, effects, status, passes, told, _locks, write });
         }
         self.arrive(journal).await
     }
@@ -218,6 +235,9 @@ impl Transit {
                 }
                 self.next += under_way.events;
                 journal.state().committed = under_way.effects;
+                if under_way.passes {
+                    journal.passed.store(true, Ordering::Relaxed);
+                }
                 // Who came to watch while the commit was under way has read the store without it, and is told at
                 // least that something happened.
                 let (events, logs) = under_way.told.unwrap_or_default();

@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error as IoError, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
@@ -23,6 +24,9 @@ pub(in super::super) type Hash = [u8; 32];
 
 /// Where files are written before they get their names; what a crash left there is nobody's.
 const UNNAMED: &str = "unnamed";
+
+/// How far the clock of the file system may be behind that of the process.
+const CLOCKS_APART: Duration = Duration::from_secs(2);
 
 /// Pins that are gone are forgotten when there are as many as this.
 const PINS: usize = 1024;
@@ -256,6 +260,12 @@ impl Folder {
         make_directory(&self.path, self.path.parent())?;
         make_directory(&unnamed, None)?;
         Ok(unnamed)
+    }
+
+    /// Whether a file is older than this, by the clock of the file system, which may be a moment behind.
+    pub(super) fn is_older(&self, hash: &Hash, than: SystemTime) -> bool {
+        let written = std::fs::metadata(self.file(hash)).and_then(|file| file.modified());
+        written.is_ok_and(|written| written + CLOCKS_APART < than)
     }
 
     /// The file of a blob: `ab/cdef…`.

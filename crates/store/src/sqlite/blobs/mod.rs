@@ -8,7 +8,9 @@ mod pack;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use jiff::Timestamp;
 use model::ExecutionId;
 use model::value::Content;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -19,6 +21,7 @@ use super::pool::{Pool, read_error};
 use super::queue::{QUEUE_BYTES, Queue};
 use super::read::corrupt;
 use super::write::Fault;
+use super::{check, schema};
 use crate::Error;
 
 pub(super) use file::Contents;
@@ -274,29 +277,61 @@ pub(super) async fn sweep(queue: &Queue, pool: &Arc<Pool>, folder: &Arc<Folder>)
     }
 }
 
-/// Deletes files that no row names, which a crash between a blob and its row leaves, and gives how many went.
+/// Deletes files that no row names, which a crash between a blob and its row leaves, and gives how many went. Before the
+/// first of them goes, the table that would name them is checked as a whole. A file that is older than the store is not
+/// its own, and stays.
 pub(super) async fn sweep_strays(pool: &Arc<Pool>, folder: &Arc<Folder>) -> Result<u64, Error> {
     let Some(right) = folder.deleting().map_err(|error| write_error(&error))? else { return Ok(0) };
     let mut right = right;
-    let mut gone = 0;
+    let (mut gone, mut foreign, mut made_at) = (0, 0, None);
     for index in 0..=u8::MAX {
         let folder = folder.clone();
         // One part at a time, so that other reads have their turns.
-        let (strays, back) = pool
-            .read(move |connection| {
-                let mut strays = 0;
-                for hash in folder.part(index).map_err(|error| write_error(&error))? {
-                    if !is_named(connection, &hash)? {
-                        let deleted = folder.delete_unless(&hash, || is_named(connection, &hash), &right)?;
-                        strays += u64::from(deleted);
-                    }
+        let part = pool.read(move |connection| {
+            let mut strays = 0;
+            for hash in folder.part(index).map_err(|error| write_error(&error))? {
+                if is_named(connection, &hash)? {
+                    continue;
                 }
-                Ok((strays, right))
-            })
-            .await?;
-        (gone, right) = (gone + strays, back);
+                let made_at = match made_at {
+                    Some(made_at) => made_at,
+                    None => *made_at.insert(intact_since(connection)?),
+                };
+                if folder.is_older(&hash, made_at) {
+                    foreign += 1;
+                    continue;
+                }
+                let deleted = folder.delete_unless(&hash, || is_named(connection, &hash), &right)?;
+                strays += u64::from(deleted);
+            }
+            Ok((strays, foreign, made_at, right))
+        });
+        let strays;
+        (strays, foreign, made_at, right) = part.await?;
+        gone += strays;
+    }
+    if foreign > 0 {
+        tracing::warn!(
+            files = foreign,
+            "large values in the folder of blobs are older than the store and named by nothing in it; they are kept, since another store may have written them"
+        );
     }
     Ok(gone)
+}
+
+/// When the store was made, once what it says of its blobs is checked as a whole.
+fn intact_since(connection: &Connection) -> Result<SystemTime, Error> {
+    check::of_table(connection, "blobs")?;
+    for table in ["cuts", "kept"] {
+        let sql = format!("SELECT 1 FROM {table} WHERE blob NOT IN (SELECT hash FROM blobs) LIMIT 1");
+        if connection.query_row(&sql, [], |_| Ok(())).optional().map_err(read_error)?.is_some() {
+            return Err(corrupt(format!("rows of `blobs` that `{table}` names are missing")));
+        }
+    }
+    let made_at = schema::made_at(connection).map_err(read_error)?;
+    let made_at = made_at.and_then(|made_at| made_at.parse::<Timestamp>().ok());
+    // Where it does not say, every file is older.
+    Ok(made_at.map_or_else(|| Timestamp::MAX.into(), SystemTime::from))
 }
 
 fn is_named(connection: &Connection, hash: &Hash) -> Result<bool, Error> {
