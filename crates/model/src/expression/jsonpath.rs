@@ -58,7 +58,7 @@ impl Query {
 
     pub(super) fn evaluate(&self, scope: &Value, budget: &Budget) -> Result<Value, Failure> {
         if let Some(steps) = &self.singular {
-            return Ok(path::walk(scope, steps.iter().map(Step::as_ref))?);
+            return Ok(path::walk(scope, steps.iter().map(Step::as_ref), path::item)?);
         }
         let nodes = evaluation::Evaluation::new(scope, budget).nodes(&self.query.segments)?;
         budget.list(nodes.len())?;

@@ -66,7 +66,7 @@ impl Path {
     }
 
     pub(super) fn walk(&self, text: &str, scope: &Value) -> Result<Value, String> {
-        walk(scope, self.segments(text))
+        walk(scope, self.segments(text), item_or_character)
     }
 
     fn segments<'p>(&'p self, text: &'p str) -> impl Iterator<Item = Segment<&'p str>> + Clone {
@@ -103,12 +103,25 @@ impl<Name: AsRef<str>> Segment<Name> {
     }
 }
 
+/// The item of a list.
+pub(super) fn item(value: &Value, index: i64) -> Option<Value> {
+    value.at(index).cloned()
+}
+
+/// The item of a list, or the character of a text.
+fn item_or_character(value: &Value, index: i64) -> Option<Value> {
+    match value {
+        Value::String(text) => super::text::character(text, index),
+        other => item(other, index),
+    }
+}
+
 /// Follows names alone.
 pub(super) fn walk_names<'p>(
     names: impl Iterator<Item = &'p Key> + Clone,
     scope: &Value,
 ) -> Result<Value, String> {
-    walk(scope, names.map(|name| Segment::Name(name.as_str())))
+    walk(scope, names.map(|name| Segment::Name(name.as_str())), item)
 }
 
 fn identifier(text: &str) -> Option<&str> {
@@ -117,19 +130,18 @@ fn identifier(text: &str) -> Option<&str> {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_').then_some(name)
 }
 
-/// Follows `path` from `root`; a missing step is an error that names it and says what there is instead.
+/// Follows `path` from `root`; a missing step is an error that names it and says what there is instead. `item` gives the
+/// item at an index.
 pub(super) fn walk<'p>(
     root: &Value,
     path: impl Iterator<Item = Segment<&'p str>> + Clone,
+    item: fn(&Value, i64) -> Option<Value>,
 ) -> Result<Value, String> {
     let mut value = root.clone();
     for (depth, segment) in path.clone().enumerate() {
         let next = match segment {
             Segment::Name(name) => value.get(name),
-            Segment::Index(index) => match &value {
-                Value::String(text) => super::text::character(text, index),
-                value => value.at(index).cloned(),
-            },
+            Segment::Index(index) => item(&value, index),
         };
         let Some(next) = next else { return Err(missing(&value, &path.collect::<Vec<_>>(), depth)) };
         value = next;

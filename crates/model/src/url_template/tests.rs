@@ -101,7 +101,6 @@ fn a_value_that_makes_a_dot_segment_is_an_error() {
         ("/items/${{ x }}/edit", ".."),
         ("/items/.${{ x }}", "."),
         ("/items/${{ x }}%2e?a=b", "."),
-        ("/items/${{ x | urlencode }}", "../admin"),
         ("${{ base }}/${{ x }}", ".."),
     ] {
         let message = address_of(text, value).expect_err(text);
@@ -113,7 +112,8 @@ fn a_value_that_makes_a_dot_segment_is_an_error() {
 
 #[test]
 fn a_value_that_urlencode_has_encoded_is_not_encoded_twice() {
-    check("/files/${{ x | urlencode }}", "a b/c?", "/files/a%20b/c%3F");
+    check("/files/${{ x | urlencode }}", "a b/c?", "/files/a%20b%2Fc%3F");
+    check("/items/${{ x | urlencode }}", "../admin", "/items/..%2Fadmin");
     check("/files?name=${{ x | urlencode }}", "a&b", "/files?name=a%26b");
 }
 
