@@ -1,5 +1,6 @@
 //! Where the log goes: stderr, as text or as JSON.
 
+use std::borrow::Cow;
 use std::io;
 
 use model::redact::Redactor;
@@ -42,8 +43,15 @@ struct Hiding(Redactor);
 
 impl io::Write for Hiding {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let hidden = self.0.bytes(line);
-        io::stderr().lock().write_all(hidden.as_deref().unwrap_or(line))?;
+        // A line is UTF-8, and may name a text that was cut.
+        let hidden = match std::str::from_utf8(line) {
+            Ok(text) => match self.0.message(text) {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+            Err(_) => self.0.bytes(line).map_or(Cow::Borrowed(line), Cow::Owned),
+        };
+        io::stderr().lock().write_all(&hidden)?;
         Ok(line.len())
     }
 

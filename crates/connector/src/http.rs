@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use model::redact::Redactor;
 use model::{ActionError, LogLevel};
 
 use crate::connection::ResolvedConnection;
@@ -81,6 +82,8 @@ pub struct HttpOptions {
     pub per_host: usize,
     /// Whether Debug Request of a raw GraphQL request shows credentials, as its specification has it.
     pub allow_credential_debug: bool,
+    /// Hides secrets where a text of the other side is cut.
+    pub redactor: Redactor,
     /// How names become addresses.
     pub lookup: Arc<dyn Lookup>,
     /// The clock, and how retries inside an action wait.
@@ -124,6 +127,7 @@ impl Default for HttpOptions {
             max_response: 10 << 20,
             per_host: 16,
             allow_credential_debug: false,
+            redactor: Redactor::default(),
             lookup: Arc::new(SystemLookup),
             timer: Arc::new(SystemTimer),
             transport: Transport::Wire,

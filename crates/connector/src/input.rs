@@ -230,7 +230,7 @@ fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems
     if options.iter().any(|option| **option == *found) {
         return Some(Value::String(found));
     }
-    let shown: String = found.chars().take(40).collect();
+    let shown = model::redact::cut(&found, 40);
     let meant = nearest(&found, options.iter().map(String::as_str));
     let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().words()))

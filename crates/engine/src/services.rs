@@ -107,6 +107,7 @@ impl Services {
                 .map_err(|error| Error::Connectors(error.to_string()))?,
             blocked_own: settings.own_addresses.clone(),
             allow_credential_debug: settings.allow_credential_debug,
+            redactor: settings.redactor.clone(),
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;

@@ -1,44 +1,80 @@
 //! Keeps secrets out of what is stored, logged and answered: by value, wherever they stand, and by the names of fields.
+//!
+//! A text that is cut loses the end of a secret, and the rest of it is no secret that anybody knows. So texts are cut by
+//! [`Redactor::excerpt`], which hides first; and [`Redactor::message`] hides the beginning of a secret before the mark [`CUT`],
+//! for the texts that others have cut.
+
+mod names;
 
 use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode_byte, utf8_percent_encode};
+
+pub use names::{is_credential_name, query_without_credentials};
 
 use crate::action::ActionError;
 use crate::connection::Secret;
+use crate::execution::LogLine;
 use crate::value::{File, List, Map, Value};
 
 /// What stands in the place of a secret.
 pub const MASK: &str = "***";
 
+/// The mark at the end of a text that was cut. Whoever cuts a text that may hold a secret has to set it.
+pub const CUT: char = '…';
+
 /// Shorter secrets are hidden by field alone: they would mask half of every text (threat model 4.7).
 const SHORTEST: usize = 8;
 
-/// The most secrets that are known at one time; the one that was not read for longest goes first.
+/// The most secrets that are known at one time; one more displaces the secret that was read least recently.
 const MOST: usize = 1000;
 
 /// What a query leaves as it is.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Headers whose values are credentials, in lower case. A signature is good for its own body alone, but whoever keeps
-/// many of them keeps what a brute force on the secret needs.
-const CREDENTIAL_HEADERS: [&str; 6] =
-    ["authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key"];
+/// The length at which [`Redactor::excerpt`] cuts a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many characters.
+    Chars(usize),
+    /// So many bytes, or up to 3 fewer: no character is cut in two.
+    Bytes(usize),
+}
 
-/// Finds what the names of other such headers contain.
-static TELLING: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::new(["signature", "hmac", "token", "secret"]).ok());
+impl Limit {
+    /// The beginning of the text that is within the limit.
+    fn head(self, text: &str) -> &str {
+        let end = match self {
+            // Fewer bytes than that are no more characters.
+            Self::Chars(most) if text.len() <= most => text.len(),
+            Self::Chars(most) => text.char_indices().nth(most).map_or(text.len(), |(at, _)| at),
+            Self::Bytes(most) => text.floor_char_boundary(most),
+        };
+        text.get(..end).unwrap_or_default()
+    }
 
-/// Whether the header of this name, in lower case, carries a credential or a signature.
+    /// The limit for what follows `text`, which is within it.
+    fn after(self, text: &str) -> Self {
+        match self {
+            Self::Chars(most) => Self::Chars(most.saturating_sub(text.chars().count())),
+            Self::Bytes(most) => Self::Bytes(most.saturating_sub(text.len())),
+        }
+    }
+}
+
+/// The text, cut at so many characters with the mark [`CUT`]. It hides nothing: [`Redactor::message`] has to come after it
+/// where the text may hold a secret.
 #[must_use]
-pub fn is_credential_header(name: &str) -> bool {
-    // Where it cannot be told, none is shown.
-    CREDENTIAL_HEADERS.contains(&name) || TELLING.as_ref().is_none_or(|telling| telling.is_match(name))
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    let head = Limit::Chars(most).head(text);
+    if head.len() == text.len() { Cow::Borrowed(text) } else { Cow::Owned(format!("{head}{CUT}")) }
 }
 
 /// The secrets that were read, and a search for all of them at once. Cheap to clone; all clones are one.
@@ -47,20 +83,32 @@ pub struct Redactor(Arc<RwLock<Known>>);
 
 #[derive(Default)]
 struct Known {
-    secrets: VecDeque<Secret>,
-    texts: HashSet<Secret>,
+    /// Every secret with the turn of its last read. There are at most [`MOST`].
+    secrets: HashMap<Secret, AtomicU64>,
+    /// The turn of the next read.
+    turn: AtomicU64,
     /// Finds every form of every secret; `None` while there is none. Made when it is first needed: secrets come in groups.
-    search: OnceLock<Option<Arc<AhoCorasick>>>,
+    search: OnceLock<Option<Arc<Search>>>,
 }
 
 impl Known {
-    fn make_search(&self) -> Option<Arc<AhoCorasick>> {
-        let forms: Vec<String> = self.secrets.iter().flat_map(|secret| forms(secret.expose())).collect();
+    fn make_search(&self) -> Option<Arc<Search>> {
+        let mut forms: Vec<String> = self.secrets.keys().flat_map(|secret| forms(secret.expose())).collect();
+        forms.sort_unstable();
+        forms.dedup();
         if forms.is_empty() {
             return None;
         }
         // It can only fail for more patterns than there are.
-        AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms).ok().map(Arc::new)
+        let whole = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&forms).ok()?;
+        Some(Arc::new(Search { whole, forms, starts: OnceLock::new() }))
+    }
+
+    /// Notes a read of the secret; false where it is not known.
+    fn touch(&self, secret: &Secret) -> bool {
+        let Some(last) = self.secrets.get(secret) else { return false };
+        let _ = last;
+        true
     }
 }
 
@@ -77,19 +125,20 @@ impl Redactor {
             return;
         }
         let secret = Secret::new(secret);
-        if self.0.read().unwrap_or_else(PoisonError::into_inner).texts.contains(&secret) {
+        if self.0.read().unwrap_or_else(PoisonError::into_inner).touch(&secret) {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if !known.texts.insert(secret.clone()) {
+        if known.touch(&secret) {
             return;
         }
-        known.secrets.push_back(secret);
-        if known.secrets.len() > MOST
-            && let Some(oldest) = known.secrets.pop_front()
-        {
-            known.texts.remove(&oldest);
+        if known.secrets.len() >= MOST {
+            let last = |(_, last): &(&Secret, &AtomicU64)| last.load(Ordering::Relaxed);
+            let oldest = known.secrets.iter().min_by_key(last).map(|(secret, _)| secret.clone());
+            oldest.and_then(|oldest| known.secrets.remove(&oldest));
         }
+        let turn = known.turn.fetch_add(1, Ordering::Relaxed);
+        known.secrets.insert(secret, AtomicU64::new(turn));
         known.search = OnceLock::new();
     }
 
@@ -103,134 +152,253 @@ impl Redactor {
     #[must_use]
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.search() {
-            Some(search) if search.is_match(text) => Cow::Owned(masked(&search, text)),
+            Some(search) if search.is_match(text) => Cow::Owned(search.masked(text)),
             _ => Cow::Borrowed(text),
         }
+    }
+
+    /// The text of a message or a log line without secrets, and without the beginning of one that was cut off at the mark [`CUT`].
+    #[must_use]
+    pub fn message<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.search().and_then(|search| search.masked_message(text)).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    /// The text, cut with the mark [`CUT`] where it goes over the limit, secrets hidden first.
+    ///
+    /// A text within the limit is not searched: it is whole, and hidden where it is stored.
+    #[must_use]
+    pub fn excerpt<'t>(&self, text: &'t str, limit: Limit) -> Cow<'t, str> {
+        if limit.head(text).len() == text.len() {
+            return Cow::Borrowed(text);
+        }
+        let mut out = Excerpt { text: String::new(), limit, is_full: false };
+        let mut done = 0;
+        if let Some(search) = None::<Arc<Search>> {
+            for found in search.whole.find_iter(text) {
+                out.push(text.get(done..found.start()).unwrap_or_default());
+                if out.is_full {
+                    break;
+                }
+                out.push(MASK);
+                done = found.end();
+            }
+        }
+        out.push(text.get(done..).unwrap_or_default());
+        Cow::Owned(out.text)
     }
 
     /// The bytes without secrets; `None` where they hold none.
     #[must_use]
     pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let search = self.search()?;
-        search.is_match(bytes).then(|| masked_bytes(&search, bytes))
+        search.whole.is_match(bytes).then(|| search.masked_bytes(bytes))
     }
 
     /// The value without secrets: in texts, in the keys of maps, and in files.
     #[must_use]
     pub fn value(&self, value: Value) -> Value {
         let Some(search) = self.search() else { return value };
-        masked_value(&search, &value).unwrap_or(value)
+        search.masked_value(&value).unwrap_or(value)
     }
 
     /// The failure without secrets.
     #[must_use]
     pub fn error(&self, mut error: ActionError) -> ActionError {
         let Some(search) = self.search() else { return error };
-        if search.is_match(&error.message) {
-            error.message = masked(&search, &error.message);
+        if let Some(masked) = search.masked_message(&error.message) {
+            error.message = masked;
         }
         let known = &mut *error;
         for text in [&mut known.code, &mut known.request_id].into_iter().flatten() {
-            if search.is_match(text.as_str()) {
-                *text = masked(&search, text);
+            if let Some(masked) = search.masked_message(text) {
+                *text = masked;
             }
         }
         if let Some(body) = &error.body
-            && let Some(masked) = masked_value(&search, body)
+            && let Some(masked) = search.masked_value(body)
         {
             error.body = Some(masked);
         }
         error
     }
 
-    fn search(&self) -> Option<Arc<AhoCorasick>> {
+    fn search(&self) -> Option<Arc<Search>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.search.get_or_init(|| known.make_search()).clone()
     }
 }
 
-fn masked(search: &AhoCorasick, text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    search.replace_all_with(text, &mut out, |_, _, out| {
-        out.push_str(MASK);
-        true
-    });
-    out
+/// A text that grows up to a limit.
+struct Excerpt {
+    text: String,
+    /// The room that is left.
+    limit: Limit,
+    is_full: bool,
 }
 
-fn masked_bytes(search: &AhoCorasick, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    search.replace_all_with_bytes(bytes, &mut out, |_, _, out| {
-        out.extend_from_slice(MASK.as_bytes());
-        true
-    });
-    out
-}
-
-/// The value without secrets; `None` where it holds none, so that nothing is copied.
-fn masked_value(search: &AhoCorasick, value: &Value) -> Option<Value> {
-    match value {
-        Value::Null | Value::Bool(_) => None,
-        Value::Number(number) => {
-            let text = number.to_string();
-            (text.len() >= SHORTEST && search.is_match(&text)).then(|| Value::from(masked(search, &text)))
+impl Excerpt {
+    fn push(&mut self, text: &str) {
+        if self.is_full {
+            return;
         }
-        Value::String(text) => search.is_match(&**text).then(|| Value::from(masked(search, text))),
-        Value::List(list) => {
-            let changed: Vec<Option<Value>> = list.0.iter().map(|item| masked_value(search, item)).collect();
-            changed.iter().any(Option::is_some).then(|| {
-                let items = list.0.iter().zip(changed);
-                let items = items.map(|(item, changed)| changed.unwrap_or_else(|| item.clone()));
-                Value::List(Arc::new(List(items.collect())))
-            })
-        }
-        Value::Map(map) => masked_map(search, map).map(|map| Value::Map(Arc::new(map))),
-        Value::File(file) => {
-            let filename = file.filename.as_deref().filter(|name| search.is_match(*name));
-            // What is kept outside stays as it came, as the body of a request does.
-            let data = file.data.here().filter(|bytes| search.is_match(&bytes[..]));
-            let data = data.map(|bytes| masked_bytes(search, bytes));
-            (filename.is_some() || data.is_some()).then(|| {
-                Value::File(Arc::new(File {
-                    content_type: file.content_type.clone(),
-                    filename: match filename {
-                        Some(name) => Some(masked(search, name).into()),
-                        None => file.filename.clone(),
-                    },
-                    data: data.map_or_else(|| file.data.clone(), Into::into),
-                }))
-            })
+        let head = self.limit.head(text);
+        self.text.push_str(head);
+        self.limit = self.limit.after(head);
+        if head.len() < text.len() {
+            self.text.push(CUT);
+            self.is_full = true;
         }
     }
 }
 
-fn masked_map(search: &AhoCorasick, map: &Map) -> Option<Map> {
-    let changed: Vec<(bool, Option<Value>)> =
-        map.iter().map(|(key, value)| (search.is_match(&**key), masked_value(search, value))).collect();
-    if !changed.iter().any(|(key, value)| *key || value.is_some()) {
-        return None;
+/// A search for every form of every secret.
+struct Search {
+    whole: AhoCorasick,
+    forms: Vec<String>,
+    /// Finds what the forms begin with, each pattern by the place of its form. Made for the first text that was cut.
+    starts: OnceLock<Option<AhoCorasick>>,
+}
+
+impl Search {
+    fn is_match(&self, text: &str) -> bool {
+        self.whole.is_match(text)
     }
-    let mut masked_map = map.clone();
-    for ((key, old), (key_changed, value)) in map.iter().zip(changed) {
-        let value = value.unwrap_or_else(|| old.clone());
-        if key_changed {
-            masked_map.remove(key);
-            masked_map.insert(masked(search, key), value);
-        } else if let Some(place) = masked_map.get_mut(key) {
-            *place = value;
+
+    /// The message without secrets and without the beginnings of some before [`CUT`]; `None` where it holds none.
+    fn masked_message(&self, text: &str) -> Option<String> {
+        let cut_off = self.cut_off(text);
+        if cut_off.is_empty() {
+            return self.is_match(text).then(|| self.masked(text));
+        }
+        let mut hidden: Vec<Range<usize>> = self.whole.find_iter(text).map(|found| found.range()).collect();
+        hidden.extend(cut_off);
+        hidden.sort_unstable_by_key(|range| range.start);
+        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+        for range in hidden {
+            // One that begins within the one before it continues its mask.
+            if range.start >= done {
+                out.push_str(text.get(done..range.start).unwrap_or_default());
+                out.push_str(MASK);
+            }
+            done = done.max(range.end);
+        }
+        out.push_str(text.get(done..).unwrap_or_default());
+        Some(out)
+    }
+
+    /// The places of beginnings of forms that end at a mark [`CUT`].
+    fn cut_off(&self, text: &str) -> Vec<Range<usize>> {
+        if !text.contains(CUT) {
+            return Vec::new();
+        }
+        let starts = self.starts.get_or_init(|| {
+            let starts = self.forms.iter().map(|form| &form.as_bytes()[..telling(form)]);
+            AhoCorasick::builder().build(starts).ok()
+        });
+        let Some(starts) = starts else { return Vec::new() };
+        let found = starts.find_overlapping_iter(text).filter_map(|found| {
+            let form = self.forms.get(found.pattern().as_usize())?;
+            let rest = text.get(found.start()..)?;
+            let alike = form.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
+            let alike = form.floor_char_boundary(alike);
+            rest.get(alike..)?.starts_with(CUT).then(|| found.start()..found.start() + alike)
+        });
+        found.collect()
+    }
+
+    fn masked(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        self.whole.replace_all_with(text, &mut out, |_, _, out| {
+            out.push_str(MASK);
+            true
+        });
+        out
+    }
+
+    fn masked_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        self.whole.replace_all_with_bytes(bytes, &mut out, |_, _, out| {
+            out.extend_from_slice(MASK.as_bytes());
+            true
+        });
+        out
+    }
+
+    /// The value without secrets; `None` where it holds none, so that nothing is copied.
+    fn masked_value(&self, value: &Value) -> Option<Value> {
+        match value {
+            Value::Null | Value::Bool(_) => None,
+            Value::Number(number) => {
+                let text = number.to_string();
+                (text.len() >= SHORTEST && self.is_match(&text)).then(|| Value::from(self.masked(&text)))
+            }
+            Value::String(text) => self.is_match(text).then(|| Value::from(self.masked(text))),
+            Value::List(list) => {
+                let changed: Vec<Option<Value>> = list.0.iter().map(|item| self.masked_value(item)).collect();
+                changed.iter().any(Option::is_some).then(|| {
+                    let items = list.0.iter().zip(changed);
+                    let items = items.map(|(item, changed)| changed.unwrap_or_else(|| item.clone()));
+                    Value::List(Arc::new(List(items.collect())))
+                })
+            }
+            Value::Map(map) => self.masked_map(map).map(|map| Value::Map(Arc::new(map))),
+            Value::File(file) => {
+                let filename = file.filename.as_deref().filter(|name| self.is_match(name));
+                // What is kept outside stays as it came, as the body of a request does.
+                let data = file.data.here().filter(|bytes| self.whole.is_match(&bytes[..]));
+                let data = data.map(|bytes| self.masked_bytes(bytes));
+                (filename.is_some() || data.is_some()).then(|| {
+                    Value::File(Arc::new(File {
+                        content_type: file.content_type.clone(),
+                        filename: match filename {
+                            Some(name) => Some(self.masked(name).into()),
+                            None => file.filename.clone(),
+                        },
+                        data: data.map_or_else(|| file.data.clone(), Into::into),
+                    }))
+                })
+            }
         }
     }
-    Some(masked_map)
+
+    fn masked_map(&self, map: &Map) -> Option<Map> {
+        let changed: Vec<(bool, Option<Value>)> =
+            map.iter().map(|(key, value)| (self.is_match(key), self.masked_value(value))).collect();
+        if !changed.iter().any(|(key, value)| *key || value.is_some()) {
+            return None;
+        }
+        let mut masked_map = map.clone();
+        for ((key, old), (key_changed, value)) in map.iter().zip(changed) {
+            let value = value.unwrap_or_else(|| old.clone());
+            if key_changed {
+                masked_map.remove(key);
+                masked_map.insert(self.masked(key), value);
+            } else if let Some(place) = masked_map.get_mut(key) {
+                *place = value;
+            }
+        }
+        Some(masked_map)
+    }
+}
+
+/// The length in bytes from which the beginning of a form tells a secret: 8, or half of a form that is shorter than 16.
+fn telling(form: &str) -> usize {
+    form.len().div_ceil(2).min(SHORTEST)
 }
 
 /// Every form in which a secret is usually sent.
 fn forms(secret: &str) -> Vec<String> {
     let escaped = serde_json::Value::from(secret).to_string();
+    let escaped = &escaped[1..escaped.len() - 1];
     let encoded = utf8_percent_encode(secret, ENCODED).to_string();
+    let every_byte: String = secret.bytes().map(percent_encode_byte).collect();
     let mut forms = vec![
         secret.to_owned(),
-        escaped[1..escaped.len() - 1].to_owned(),
+        escaped.to_owned(),
+        // Some escape the slash in JSON.
+        escaped.replace('/', "\\/"),
         encoded.to_ascii_lowercase(),
+        encoded.to_ascii_lowercase().replace("%20", "+"),
         encoded.replace("%20", "+"),
         encoded,
         hex::encode(secret),
@@ -247,6 +415,24 @@ fn forms(secret: &str) -> Vec<String> {
     forms.sort_unstable();
     forms.dedup();
     forms
+}
+
+/// The text with the digits of its `%XX` in lower case, and its own letters as they are.
+fn lower_escapes(encoded: &str) -> String {
+    let mut left = 0_u8;
+    let lower = |character: char| {
+        let is_digit = left > 0;
+        left = if character == '%' { 2 } else { left.saturating_sub(1) };
+        if is_digit { character.to_ascii_lowercase() } else { character }
+    };
+    encoded.chars().map(lower).collect()
+}
+
+/// The text as a log line shows it: control characters escaped.
+fn escape_controls(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    text.chars().for_each(|character| LogLine::push_escaped(&mut out, character));
+    out
 }
 
 /// How the secret looks inside base64 of a longer text, with so many bytes (modulo 3) before it: the characters that
@@ -290,11 +476,35 @@ mod tests {
             STANDARD.encode(format!("u:{SECRET}more")),
             URL_SAFE.encode(SECRET),
             hex::encode(SECRET),
+            hex::encode_upper(SECRET),
+            SECRET.bytes().map(percent_encode_byte).collect(),
+            SECRET.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+            SECRET.replace('/', "\\/").replace('"', "\\\""),
         ] {
             let hidden = redactor.text(&text);
             assert!(hidden.contains(MASK), "{text}");
         }
         assert_eq!(redactor.text("nothing here"), "nothing here");
+    }
+
+    #[test]
+    fn the_letters_of_a_secret_keep_their_case_where_its_escapes_are_in_lower_case() {
+        let redactor = Redactor::default();
+        redactor.hide("Key/With/Capitals");
+        assert_eq!(redactor.text("k=Key%2fWith%2fCapitals&"), "k=***&");
+    }
+
+    #[test]
+    fn a_secret_with_control_characters_is_hidden_in_log_lines() {
+        let redactor = Redactor::default();
+        redactor.hide("-----KEY-----\r\nabc\u{1b}");
+        let line = LogLine::new(
+            jiff::Timestamp::UNIX_EPOCH,
+            crate::LogLevel::Info,
+            None,
+            "-----KEY-----\r\nabc\u{1b}",
+        );
+        assert_eq!(redactor.text(&line.message), MASK);
     }
 
     #[test]
@@ -335,25 +545,88 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_secrets_are_forgotten_first() {
+    fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
         let redactor = redactor();
+        redactor.hide("never-read-again");
         for number in 0..MOST {
-            redactor.hide(&format!("secret-number-{number}"));
+            redactor.hide(&format!("rotated-token-{number}"));
+            redactor.hide(SECRET);
         }
-        assert_eq!(redactor.text(SECRET), SECRET);
-        assert_eq!(redactor.text("secret-number-0"), MASK);
+        assert_eq!(redactor.text(SECRET), MASK);
+        assert_eq!(redactor.text("never-read-again"), "never-read-again");
+        assert_eq!(redactor.text("rotated-token-999"), MASK);
     }
 
     #[test]
-    fn fields_that_carry_credentials_are_known_by_name() {
-        for name in
-            ["authorization", "cookie", "x-api-key", "x-hub-signature-256", "x-hmac-hash", "x-gitlab-token"]
-        {
-            assert!(is_credential_header(name), "{name}");
+    fn a_text_is_cut_after_its_secrets_are_hidden_wherever_the_cut_falls() {
+        let redactor = redactor();
+        for form in forms(SECRET) {
+            for before in 0..40 {
+                let text = format!("{}{form}{}", "ö".repeat(before), "z".repeat(40));
+                let hidden = redactor.text(&text).into_owned();
+                let by_chars = redactor.excerpt(&text, Limit::Chars(32));
+                let by_bytes = redactor.excerpt(&text, Limit::Bytes(32));
+                let expected: String = hidden.chars().take(32).collect();
+                if hidden.chars().count() > 32 {
+                    assert_eq!(by_chars, format!("{expected}{CUT}"));
+                } else {
+                    assert_eq!(by_chars, hidden);
+                }
+                let cut = by_bytes.strip_suffix(CUT).unwrap_or(&by_bytes);
+                assert!(cut.len() <= 32 && hidden.starts_with(cut), "{by_bytes}");
+            }
         }
-        for name in ["content-type", "host", "accept", "x-request-id"] {
-            assert!(!is_credential_header(name), "{name}");
+    }
+
+    #[test]
+    fn what_slides_into_a_cut_text_since_secrets_before_it_are_hidden_is_searched_too() {
+        let redactor = redactor();
+        let text = SECRET.repeat(100);
+        assert_eq!(redactor.excerpt(&text, Limit::Chars(31)), format!("{}*{CUT}", MASK.repeat(10)));
+        assert_eq!(redactor.excerpt(&text, Limit::Chars(301)), MASK.repeat(100));
+    }
+
+    #[test]
+    fn a_text_within_the_limit_is_not_copied() {
+        let redactor = redactor();
+        assert!(matches!(redactor.excerpt("größe", Limit::Chars(5)), Cow::Borrowed("größe")));
+        assert!(matches!(redactor.excerpt("größe", Limit::Bytes(7)), Cow::Borrowed("größe")));
+        assert!(matches!(redactor.message("nothing here…"), Cow::Borrowed("nothing here…")));
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_before_the_mark_of_a_cut_is_hidden_in_messages() {
+        let redactor = redactor();
+        for form in forms(SECRET) {
+            for length in telling(&form)..form.len() {
+                let Some(beginning) = form.get(..length) else { continue };
+                let text = format!("must be a number, found `{beginning}…`, and more");
+                let hidden = redactor.message(&text);
+                assert!(!hidden.contains(beginning), "{text} gave {hidden}");
+                assert!(hidden.ends_with("***…`, and more"), "{text} gave {hidden}");
+            }
         }
+        assert_eq!(redactor.message("a p@ss b…"), "a p@ss b…");
+        assert_eq!(redactor.message("p@ss…"), "p@ss…", "less than half of it");
+        assert_eq!(redactor.message("a p@ss/w\"rd"), "a p@ss/w\"rd", "nothing is cut");
+        let error = ActionError::new(crate::ErrorKind::Input, "found `p@ss/w\"r…`");
+        assert_eq!(redactor.error(error).message, "found `***…`");
+    }
+
+    #[test]
+    fn a_whole_secret_inside_the_beginning_of_another_leaves_nothing_of_that() {
+        let redactor = Redactor::default();
+        redactor.hide("inner-secret");
+        redactor.hide("ab-inner-secret-cdefghijkl");
+        assert_eq!(redactor.message("x ab-inner-secret-cd… y"), "x ***… y");
+        redactor.hide("secret-0123456789");
+        assert_eq!(redactor.message("x inner-secret-01234…"), "x ***…");
+    }
+
+    #[test]
+    fn what_is_cut_is_marked() {
+        assert_eq!(cut("größe", 5), "größe");
+        assert_eq!(cut("größer", 5), "größe…");
     }
 
     proptest! {

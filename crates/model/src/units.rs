@@ -126,7 +126,7 @@ fn split_at_first(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// The text for a message, shortened: it may be anything.
 fn quote(text: &str) -> String {
-    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(39).chain(['…']).collect() }
+    crate::redact::cut(text, 40).into_owned()
 }
 
 #[cfg(test)]

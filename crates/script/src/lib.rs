@@ -21,4 +21,5 @@ pub use error::{Error, Failure, Frame};
 pub use facts::{Export, Facts, Reference, StateKey, SyntaxError};
 pub use module::{Digest, Module, Origin, Position};
 pub use pool::{Pool, PoolSettings, Sequence};
+pub use protocol::MAX_TEXT;
 pub use work::work;

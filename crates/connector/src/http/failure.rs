@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use model::redact::{Limit, Redactor};
 use model::{ActionError, ErrorKind, RetryPolicy, Value};
 use url::Url;
 
 use super::guard::Refused;
 use super::response::Response;
 
-/// The most characters of an answer's own words in a message.
-const MAX_WORDS: usize = 400;
+/// The length at which an answer's own words in a message are cut.
+const MAX_WORDS: Limit = Limit::Bytes(400);
 /// The most bytes of an answer's body that an error carries on.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
@@ -109,7 +110,7 @@ impl ErrorShape {
         }
         let body = match response.json() {
             Ok(value) if response.body.len() <= MAX_ERROR_BODY => value,
-            _ => Value::from(cut(&response.text(), MAX_ERROR_BODY)),
+            _ => Value::from(&*response.redactor.excerpt(&response.text(), Limit::Bytes(MAX_ERROR_BODY))),
         };
         error.with_body(body)
     }
@@ -123,12 +124,13 @@ impl ErrorShape {
             let text = response.text();
             let text = text.trim();
             let readable = !text.is_empty() && std::str::from_utf8(&response.body).is_ok();
-            return readable.then(|| format!(": {}", one_line(text)));
+            return readable.then(|| format!(": {}", one_line(text, &response.redactor)));
         };
         let message = first_text(body, &self.message)?;
         let detail = first_text(body, &self.detail).filter(|detail| *detail != message);
-        let detail = detail.map(|detail| format!(" ({})", one_line(&detail))).unwrap_or_default();
-        Some(format!(": {}{detail}", one_line(&message)))
+        let detail =
+            detail.map(|detail| format!(" ({})", one_line(&detail, &response.redactor))).unwrap_or_default();
+        Some(format!(": {}{detail}", one_line(&message, &response.redactor)))
     }
 }
 
@@ -153,17 +155,11 @@ fn is_html(response: &Response) -> bool {
     response.media_type() == "text/html" || response.body.trim_ascii_start().starts_with(b"<!")
 }
 
-fn one_line(text: &str) -> String {
+/// The text on one line, cut. Secrets are hidden before its white space is joined, which may be in one of them.
+fn one_line(text: &str, redactor: &Redactor) -> String {
+    let text = redactor.text(text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(&line, MAX_WORDS)
-}
-
-fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        text.to_owned()
-    } else {
-        format!("{}…", &text[..text.floor_char_boundary(most)])
-    }
+    redactor.excerpt(&line, MAX_WORDS).into_owned()
 }
 
 /// How long the answer asks to wait (RFC 9110, 10.2.3): whole seconds, or a date, which counts from the answer's own
@@ -277,6 +273,7 @@ mod tests {
             headers: map,
             body: Bytes::from_static(body.as_bytes()),
             url: Url::parse("https://x.example/").expect("a URL"),
+            redactor: Redactor::default(),
         }
     }
 
@@ -316,6 +313,64 @@ mod tests {
         let html = &[("content-type", "text/html")];
         check(502, html, "<html>", "the wiki answered 502 Bad Gateway with an HTML page");
         check(599, &[], "", "the wiki answered 599");
+    }
+
+    const SECRET: &str = "canary-0042-lantern";
+
+    /// Asserts that nothing is left of the secret in what `cut` makes of a text with it, wherever the cut at `limit` falls.
+    fn check_cut(limit: usize, cut: impl Fn(&str, &Redactor) -> String) {
+        let redactor = Redactor::default();
+        redactor.hide(SECRET);
+        for before in limit - SECRET.len() - 2..=limit + 2 {
+            let text = format!("{}{SECRET}{}", "q".repeat(before), "z".repeat(40));
+            let cut = cut(&text, &redactor);
+            assert!(!cut.contains("can"), "{before}: …{}", &cut[cut.len() - 60..]);
+        }
+    }
+
+    fn answer(body: &str, redactor: &Redactor) -> Response {
+        Response {
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            redactor: redactor.clone(),
+            ..response(500, &[], "")
+        }
+    }
+
+    #[test]
+    fn the_words_of_an_answer_are_cut_after_secrets_are_hidden_in_them() {
+        let error = |body: &str, redactor: &Redactor| {
+            let error =
+                ErrorShape::default().status_error("it", &answer(body, redactor), Timestamp::UNIX_EPOCH);
+            error.message.clone()
+        };
+        check_cut(400, error);
+        check_cut(400, |text, redactor| error(&format!(r#"{{"message": "{text}"}}"#), redactor));
+        check_cut(400, |text, redactor| {
+            error(&format!(r#"{{"errors": [{{"title": "no", "detail": "{text}"}}]}}"#), redactor)
+        });
+    }
+
+    #[test]
+    fn the_body_of_an_error_is_cut_after_secrets_are_hidden_in_it() {
+        check_cut(MAX_ERROR_BODY, |text, redactor| {
+            let error =
+                ErrorShape::default().about(ErrorKind::Status, String::new(), &answer(text, redactor));
+            let body = error.body.as_ref().map(Value::to_text).expect("a body");
+            assert!(body.len() < MAX_ERROR_BODY + 10);
+            body.to_string()
+        });
+    }
+
+    #[test]
+    fn a_secret_with_white_space_is_hidden_before_words_are_joined_to_one_line() {
+        let redactor = Redactor::default();
+        redactor.hide("two  words\nand more");
+        let error = ErrorShape::default().status_error(
+            "it",
+            &answer("not with two  words\nand more", &redactor),
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(error.message, "it answered 500 Internal Server Error: not with ***");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ::http::HeaderMap;
 use jiff::Timestamp;
+use model::redact::Limit;
 use model::{ActionError, ErrorKind};
 use serde::Serialize;
 use url::Url;
@@ -32,8 +32,8 @@ const WAITED_FOR: Duration = Duration::from_secs(5);
 const LEFT_ALONE: Duration = Duration::from_secs(1);
 /// The longest such time.
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(30);
-/// The most characters that are kept of a header.
-const MAX_WORDS: usize = 80;
+/// The length at which a header that is kept is cut.
+const MAX_WORDS: Limit = Limit::Chars(80);
 
 /// How a host that is called does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -166,7 +166,7 @@ impl Host {
     fn answered(&mut self, response: &Response, now: Timestamp) {
         let status = response.status.as_u16();
         self.health.status = Some(status);
-        self.health.rate_limit = RateLimit::of(&response.headers).or(self.health.rate_limit.take());
+        self.health.rate_limit = RateLimit::of(response).or(self.health.rate_limit.take());
         let asked = failure::retry_after(response, now);
         let wait = match (status, asked) {
             (429 | 503, Some(wait)) => Some(wait),
@@ -205,10 +205,10 @@ impl Host {
 }
 
 impl RateLimit {
-    fn of(headers: &HeaderMap) -> Option<Self> {
+    fn of(response: &Response) -> Option<Self> {
         let first = |names: &[&str]| {
-            let text = names.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
-            Some(text.chars().take(MAX_WORDS).collect::<String>())
+            let text = names.iter().find_map(|name| response.header(name))?;
+            Some(response.redactor.excerpt(text, MAX_WORDS).into_owned())
         };
         let found = Self {
             limit: first(&["x-ratelimit-limit", "ratelimit-limit"]),
@@ -264,7 +264,13 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value)));
         let status = StatusCode::from_u16(status).expect("a status");
-        Response { status, headers: headers.collect(), body: Bytes::new(), url: url() }
+        Response {
+            status,
+            headers: headers.collect(),
+            body: Bytes::new(),
+            url: url(),
+            redactor: model::redact::Redactor::default(),
+        }
     }
 
     fn note(hosts: &Hosts, seconds: i64, response: &Response) {
@@ -350,5 +356,22 @@ mod tests {
             hosts.note(&url, None, &Outcome::Failure, at(number));
         }
         assert_eq!(hosts.health().len(), MAX_HOSTS);
+    }
+
+    #[test]
+    fn what_a_host_says_of_its_limits_is_cut_after_secrets_are_hidden_in_it() {
+        let redactor = model::redact::Redactor::default();
+        redactor.hide("canary-0042-lantern");
+        for before in 58..=82 {
+            let mut response = answer(200, &[]);
+            response.redactor = redactor.clone();
+            let text = format!("{}canary-0042-lantern{}", "q".repeat(before), "z".repeat(40));
+            response.headers.insert("ratelimit-reason", text.parse().expect("a value"));
+            let hosts = Hosts::default();
+            note(&hosts, 0, &response);
+            let limit = hosts.health()[0].rate_limit.clone().expect("it says some");
+            let reason = limit.reason.expect("a reason");
+            assert!(!reason.contains("can") && reason.ends_with('…'), "{before}: {reason}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::http::header::{CONTENT_TYPE, SET_COOKIE};
 use ::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
+use model::redact::Redactor;
 use model::value::JsonLimits;
 use model::{File, Map, Value};
 use url::Url;
@@ -26,6 +27,8 @@ pub struct Response {
     pub body: Bytes,
     /// Where it came from, after redirects.
     pub url: Url,
+    /// Hides secrets where a text of the answer is cut.
+    pub(crate) redactor: Redactor,
 }
 
 /// How a body is read.
@@ -180,7 +183,13 @@ mod tests {
             map.append(*name, HeaderValue::from_static(value));
         }
         let url = Url::parse("https://x.example/").expect("a URL");
-        Response { status: StatusCode::OK, headers: map, body: Bytes::from_static(body), url }
+        Response {
+            status: StatusCode::OK,
+            headers: map,
+            body: Bytes::from_static(body),
+            url,
+            redactor: Redactor::default(),
+        }
     }
 
     #[test]

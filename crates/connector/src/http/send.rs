@@ -163,7 +163,7 @@ impl Http {
         } else {
             self.body(answer, url, context).await?
         };
-        Ok(Response { status, headers, body, url: url.clone() })
+        Ok(Response { status, headers, body, url: url.clone(), redactor: self.options.redactor.clone() })
     }
 
     /// The whole body, inflated, up to the limit. What is announced to be larger is not even begun.

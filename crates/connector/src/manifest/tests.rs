@@ -5,6 +5,7 @@ mod types;
 use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
 use model::diagnostic::Source;
+use model::redact::Redactor;
 use model::{ActionError, Map};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
@@ -367,8 +368,13 @@ fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String 
         map.append(*name, HeaderValue::from_static(value));
     }
     let url = url::Url::parse("https://shop.example/v1/items").expect("a URL");
-    let response =
-        Response { status: StatusCode::OK, headers: map, body: Bytes::from_static(body.as_bytes()), url };
+    let response = Response {
+        status: StatusCode::OK,
+        headers: map,
+        body: Bytes::from_static(body.as_bytes()),
+        url,
+        redactor: Redactor::default(),
+    };
     let body = response.json().unwrap_or_default();
     let paging = head.paging.as_ref().expect("it has pages");
     match page::next_cursor(paging, &head, &base, &Map::new(), &response, &body) {

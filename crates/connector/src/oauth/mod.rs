@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ::http::{HeaderValue, Method, StatusCode};
 use async_trait::async_trait;
+use model::redact::{Limit, Redactor};
 use model::{ActionError, ErrorKind, LogLevel, Secret, Value};
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
 use oauth2::{
@@ -193,7 +194,7 @@ impl OAuthClient {
             .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))
             .request_async(&wire)
             .await;
-        self.issued(answer)
+        self.issued(answer, &http.options().redactor)
     }
 
     /// New tokens for a refresh token.
@@ -204,7 +205,7 @@ impl OAuthClient {
         let wire = Wire { client: self, http };
         let token = RefreshToken::new(refresh.expose().to_owned());
         let answer = self.client().exchange_refresh_token(&token).request_async(&wire).await;
-        let mut issued = self.issued(answer)?;
+        let mut issued = self.issued(answer, &http.options().redactor)?;
         // A provider that does not rotate gives none: the old one stays good (RFC 6749, section 6).
         issued.refresh.get_or_insert_with(|| refresh.clone());
         Ok(issued)
@@ -222,7 +223,7 @@ impl OAuthClient {
             .add_scopes(self.scopes.iter().cloned().map(Scope::new))
             .request_async(&wire)
             .await;
-        self.issued(answer)
+        self.issued(answer, &http.options().redactor)
     }
 
     fn client(
@@ -277,8 +278,9 @@ impl OAuthClient {
     fn issued(
         &self,
         answer: Result<BasicTokenResponse, RequestTokenError<ActionError, BasicErrorResponse>>,
+        redactor: &Redactor,
     ) -> Result<Issued, TokenError> {
-        let answer = answer.map_err(|error| self.token_error(error))?;
+        let answer = answer.map_err(|error| self.token_error(error, redactor))?;
         Ok(Issued {
             access: Secret::new(answer.access_token().secret().as_str()),
             refresh: answer.refresh_token().map(|token| Secret::new(token.secret().as_str())),
@@ -289,7 +291,11 @@ impl OAuthClient {
         })
     }
 
-    fn token_error(&self, error: RequestTokenError<ActionError, BasicErrorResponse>) -> TokenError {
+    fn token_error(
+        &self,
+        error: RequestTokenError<ActionError, BasicErrorResponse>,
+        redactor: &Redactor,
+    ) -> TokenError {
         match error {
             RequestTokenError::ServerResponse(answer) => {
                 let code = answer.error().to_string();
@@ -298,15 +304,17 @@ impl OAuthClient {
                     answer.error(),
                     BasicErrorResponseType::InvalidGrant | BasicErrorResponseType::UnauthorizedClient
                 );
-                let said =
-                    answer.error_description().map_or_else(String::new, |said| format!(" ({})", plain(said)));
+                let said = answer
+                    .error_description()
+                    .map_or_else(String::new, |said| format!(" ({})", plain(said, redactor)));
                 let way_out = if consent_needed {
                     self.way_out()
                 } else {
                     "look at the client's id and secret, and at its set-up at the provider".to_owned()
                 };
-                let message = format!("the identity provider refuses: {}{said}; {way_out}", plain(&code));
-                TokenError { consent_needed, error: self.refuse(message).with_code(plain(&code)) }
+                let message =
+                    format!("the identity provider refuses: {}{said}; {way_out}", plain(&code, redactor));
+                TokenError { consent_needed, error: self.refuse(message).with_code(plain(&code, redactor)) }
             }
             RequestTokenError::Request(error) => TokenError::passing(error),
             RequestTokenError::Parse(..) => {
@@ -354,9 +362,10 @@ pub(crate) fn refuses_token(response: &Response) -> bool {
     !in_headers && !about_scope(&String::from_utf8_lossy(start))
 }
 
-/// A short text of the other side, for a message: control characters out, cut.
-fn plain(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).take(200).collect()
+/// A short text of the other side, for a message: secrets hidden, control characters out, cut.
+fn plain(text: &str, redactor: &Redactor) -> String {
+    let text: String = redactor.text(text).chars().filter(|character| !character.is_control()).collect();
+    redactor.excerpt(&text, Limit::Chars(200)).into_owned()
 }
 
 /// The way out, as the `oauth2` crate asks for one.

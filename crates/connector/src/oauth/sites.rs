@@ -1,6 +1,7 @@
 //! The sites that a token opens, where a provider has many behind one gateway.
 
 use ::http::{HeaderValue, Method};
+use model::redact::Redactor;
 use model::{ActionError, ErrorKind, Secret, Value};
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +58,7 @@ impl OAuthClient {
             return Err(ActionError::new(ErrorKind::Connection, message).with_status(status));
         }
         let listed = response.json().map_err(|_| self.refuse("the list of sites is not JSON".to_owned()))?;
-        self.choose(sites, listed.as_list().unwrap_or_default()).map(Some)
+        self.choose(sites, listed.as_list().unwrap_or_default(), &http.options().redactor).map(Some)
     }
 
     /// The address of a site behind the gateway.
@@ -78,7 +79,7 @@ impl OAuthClient {
         self.sites.as_ref().map_or_else(String::new, |sites| format!("{} {}", sites.gateway, sites.choice))
     }
 
-    fn choose(&self, sites: &Sites, listed: &[Value]) -> Result<Site, ActionError> {
+    fn choose(&self, sites: &Sites, listed: &[Value], redactor: &Redactor) -> Result<Site, ActionError> {
         // One site may be listed once for each product, under the same id.
         let ours = listed.iter().filter(|entry| is_of_product(entry, &sites.product));
         let candidates: Vec<Site> = ours.filter_map(site).collect();
@@ -97,7 +98,7 @@ impl OAuthClient {
             let mut names: Vec<String> = candidates
                 .iter()
                 .take(MOST_SHOWN)
-                .map(|site| format!("`{}` ({})", plain(&site.name), plain(&site.url)))
+                .map(|site| format!("`{}` ({})", plain(&site.name, redactor), plain(&site.url, redactor)))
                 .collect();
             names.dedup();
             self.refuse(format!(

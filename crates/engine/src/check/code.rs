@@ -139,9 +139,5 @@ impl Place<'_> {
 fn shown(line: &str) -> String {
     const MOST: usize = 80;
     let line = line.trim();
-    if line.chars().count() <= MOST {
-        line.to_owned()
-    } else {
-        line.chars().take(MOST).chain(['…']).collect()
-    }
+    model::redact::cut(line, MOST).into_owned()
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
+use model::redact;
 use serde::Serialize;
 
 use super::ConnectionState;
@@ -41,6 +42,9 @@ impl Health {
     }
 }
 
+/// The most characters that are kept of an error, whose secrets are hidden before.
+const MAX_ERROR: usize = 500;
+
 /// The health of all connections.
 #[derive(Default)]
 pub(super) struct Book(Mutex<BTreeMap<String, Health>>);
@@ -66,7 +70,7 @@ impl Book {
             Some(error) => {
                 health.failed += 1;
                 health.last_failure_at = Some(now);
-                health.last_error = Some(error.message.chars().take(500).collect());
+                health.last_error = Some(redact::cut(&error.message, MAX_ERROR).into_owned());
             }
         }
     }

@@ -155,12 +155,20 @@ impl Engine {
         names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
     }
 
-    /// How the hosts do that were called. No secret is in their names, wherever an author has put one.
+    /// How the hosts do that were called. No secret is in their names or in what they say of
+    /// their limits.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostHealth> {
         let services = self.services();
         let hidden = |mut host: HostHealth| {
-            host.host = services.settings.redactor.text(&host.host).into_owned();
+            let redactor = &services.settings.redactor;
+            let limits = host.rate_limit.iter_mut();
+            let limits = limits.flat_map(|limit| {
+                [&mut limit.limit, &mut limit.remaining, &mut limit.reset, &mut limit.reason]
+            });
+            for text in limits.flatten().chain([&mut host.host]) {
+                *text = redactor.message(text).into_owned();
+            }
             host
         };
         services.http.health().into_iter().map(hidden).collect()

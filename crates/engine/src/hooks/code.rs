@@ -7,6 +7,7 @@ use model::action::ActionError;
 use model::automation::{Trigger, WebhookMode};
 use model::execution::ExecutionId;
 use model::payload::{Decided, DecidedLine, HttpResponse, WebhookPayload};
+use model::redact::Limit;
 use model::value::Value;
 use script::{Call, Context, Kind, LogLine};
 use trigger::Rejection;
@@ -62,14 +63,17 @@ impl Services {
         let outcome = match run {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
-                let message = to_action_error(&error, code, automation).in_full();
-                return Err(redactor.text(&message).into_owned());
+                let message = to_action_error(&error, code, automation, redactor).in_full();
+                return Err(redactor.message(&message).into_owned());
             }
             Err(_) => return Err("no code worker became free in time".to_owned()),
         };
         // What is stored and answered has no secrets that the code was given.
         let logs = outcome.logs.into_iter();
-        let logs = logs.map(|line| LogLine { message: redactor.text(&line.message).into_owned(), ..line });
+        let logs = logs.map(|line| {
+            let message = redactor.excerpt(&line.message, Limit::Chars(script::MAX_TEXT));
+            LogLine { message: redactor.message(&message).into_owned(), ..line }
+        });
         decided(&redactor.value(outcome.value), logs.collect(), &id).map(Some)
     }
 }

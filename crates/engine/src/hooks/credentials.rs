@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::automation::WebhookTrigger;
 use model::payload::WebhookPayload;
 use model::redact::{self, Redactor};
-use model::value::Value;
+use model::value::{Map, Value};
 use trigger::webhook::Received;
 
 /// What was received, without what its sender proved itself by: that has been checked, and no step needs it. What steps
@@ -15,7 +15,7 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
     let payload = &mut received.payload;
     let mut headers = Vec::new();
     for (name, value) in &mut payload.headers {
-        let masked = match redact::is_credential_header(name) {
+        let masked = match redact::is_credential_name(name) {
             true => redact::MASK.to_owned(),
             false => match redactor.text(value) {
                 Cow::Borrowed(_) => continue,
@@ -27,13 +27,11 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
             headers.push((name.clone(), masked));
         }
     }
-    // A token may have come in the query.
-    let in_query = webhook.verify.is_some() && !redactor.is_idle();
-    if in_query {
-        let query = std::mem::take(&mut payload.query_parameters);
-        payload.query_parameters =
-            query.into_iter().map(|(name, value)| (name, redactor.value(value))).collect();
-        payload.raw_query = redactor.text(&payload.raw_query).into_owned();
+    // A known secret is searched for where something verifies the request; a token may have come in the query.
+    let query = without_credentials(payload, webhook.verify.is_some().then_some(redactor));
+    if let Some((parameters, raw)) = &query {
+        payload.query_parameters.clone_from(parameters);
+        payload.raw_query.clone_from(raw);
     }
     if let Some(decided) = &mut payload.decided
         && let Some(results) = decided.results.take()
@@ -44,7 +42,7 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
         decided.results = Some(results);
         return received;
     }
-    if headers.is_empty() && !in_query {
+    if headers.is_empty() && query.is_none() {
         return received;
     }
     if let Value::Map(results) = &mut received.results {
@@ -55,27 +53,53 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
                 map.insert(name, masked);
             }
         }
-        if in_query {
-            results.insert("queryParameters", received.payload.query_parameters.clone());
-            results.insert("rawQuery", received.payload.raw_query.as_str());
+        if let Some((parameters, raw)) = query {
+            results.insert("queryParameters", parameters);
+            results.insert("rawQuery", raw);
         }
     }
     received
 }
 
-/// A request as people may look at it, save it and hand it on: without the headers that carry credentials or signatures,
-/// and without any secret that is known, wherever it stands.
+/// The query of a request, as parameters and as text, without the values of credentials and without the secrets that the redactor
+/// knows; `None` where it has neither.
+fn without_credentials(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
+    if payload.raw_query.is_empty() {
+        return None;
+    }
+    let redactor = redactor.filter(|redactor| !redactor.is_idle());
+    let raw = redact::query_without_credentials(&payload.raw_query);
+    if redactor.is_none() && matches!(raw, Cow::Borrowed(_)) {
+        return None;
+    }
+    let parameters = payload.query_parameters.iter().map(|(name, value)| {
+        let value = match (redact::is_credential_name(name), value, redactor) {
+            // One that stands there several times is a list.
+            (true, Value::List(list), _) => Value::from(vec![Value::from(redact::MASK); list.0.len()]),
+            (true, ..) => redact::MASK.into(),
+            (false, _, Some(redactor)) => redactor.value(value.clone()),
+            (false, _, None) => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    let parameters = parameters.collect();
+    let raw = redactor.map_or_else(|| raw.to_string(), |redactor| redactor.text(&raw).into_owned());
+    Some((parameters, raw))
+}
+
+/// A request as people may look at it, save it and hand it on: without the headers that carry credentials or signatures, with those
+/// of the query masked, and without any secret that is known, wherever it stands.
 pub(crate) fn dropped(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
-    payload.headers.retain(|name, _| !redact::is_credential_header(name));
+    payload.headers.retain(|name, _| !redact::is_credential_name(name));
+    if let Some((parameters, raw)) = without_credentials(&payload, Some(redactor)) {
+        (payload.query_parameters, payload.raw_query) = (parameters, raw);
+    }
     if redactor.is_idle() {
         return payload;
     }
     for value in payload.headers.values_mut() {
         *value = redactor.text(value).into_owned();
     }
-    let query = std::mem::take(&mut payload.query_parameters);
-    payload.query_parameters = query.into_iter().map(|(name, value)| (name, redactor.value(value))).collect();
-    payload.raw_query = redactor.text(&payload.raw_query).into_owned();
     payload.path_fragment = redactor.text(&payload.path_fragment).into_owned();
     if let Some(masked) = payload.body.data.here().and_then(|body| redactor.bytes(body)) {
         payload.body.data = masked.into();

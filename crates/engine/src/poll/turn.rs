@@ -53,7 +53,7 @@ impl Services {
         mut standing: PollStanding,
         error: String,
     ) -> Option<PollEntry> {
-        let error = self.settings.redactor.text(&error).into_owned();
+        let error = self.settings.redactor.message(&error).into_owned();
         let (automation, now) = (&deployed.automation.id, self.clock.now());
         let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
         standing.failures = standing.failures.saturating_add(1);

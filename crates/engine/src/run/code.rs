@@ -6,6 +6,7 @@ use model::action::{ActionError, CodePlace, ErrorKind};
 use model::automation::{Automation, Code, Step};
 use model::execution::LogLevel;
 use model::payload::HttpResponse;
+use model::redact::{Limit, Redactor};
 use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
 
@@ -88,7 +89,8 @@ impl Run {
             Ok(outcome) => outcome,
             Err(error) => {
                 self.code_log(key, error.logs());
-                return Err(failed(to_action_error(&error, code, &self.deployed.automation)));
+                let redactor = &self.services.settings.redactor;
+                return Err(failed(to_action_error(&error, code, &self.deployed.automation, redactor)));
             }
         };
         self.code_log(key, &outcome.logs);
@@ -132,8 +134,14 @@ pub(crate) fn level(level: Level) -> LogLevel {
     }
 }
 
-/// What failed, with its place in the author's file and the line that stands there.
-pub(crate) fn to_action_error(error: &script::Error, code: &Code, automation: &Automation) -> ActionError {
+/// What failed, with its place in the author's file and the line that stands there. Of a longer message the worker sends more
+/// than is kept, so that it is cut here, after secrets were hidden in it.
+pub(crate) fn to_action_error(
+    error: &script::Error,
+    code: &Code,
+    automation: &Automation,
+    redactor: &Redactor,
+) -> ActionError {
     let kind = match error {
         script::Error::Thrown(_) => ErrorKind::Failed,
         script::Error::Overrun { .. } | script::Error::Waited { .. } => ErrorKind::Timeout,
@@ -142,7 +150,9 @@ pub(crate) fn to_action_error(error: &script::Error, code: &Code, automation: &A
         }
         script::Error::Worker { .. } | script::Error::Start(_) => ErrorKind::Internal,
     };
-    let mut told = ActionError::new(kind, error.to_string());
+    let message = error.to_string();
+    let message = redactor.excerpt(&message, Limit::Chars(script::MAX_TEXT));
+    let mut told = ActionError::new(kind, message);
     let Some(at) = error.at() else { return told };
     let (line, column) = (at.line as usize, at.column as usize);
     let (source, span) = code.place(automation, line, column);
@@ -159,9 +169,5 @@ pub(crate) fn to_action_error(error: &script::Error, code: &Code, automation: &A
 
 fn shorten(line: &str) -> String {
     const MOST: usize = 120;
-    if line.chars().count() <= MOST {
-        line.to_owned()
-    } else {
-        line.chars().take(MOST).chain(['…']).collect()
-    }
+    model::redact::cut(line, MOST).into_owned()
 }

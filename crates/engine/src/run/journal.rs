@@ -6,6 +6,7 @@ mod restore;
 mod retries;
 mod transit;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use model::action::{ActionError, Effect};
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
-use model::redact::Redactor;
+use model::redact::{Limit, Redactor};
 use model::value::Value;
 use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
@@ -399,7 +400,12 @@ impl Journal {
     }
 
     fn leave(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
-        let line = LogLine::new(self.clock.now(), level, step.map(str::to_owned), message);
+        let message = if shows_credentials {
+            Cow::Borrowed(message)
+        } else {
+            self.redactor.excerpt(message, Limit::Chars(LogLine::MAX_CHARS))
+        };
+        let line = LogLine::new(self.clock.now(), level, step.map(str::to_owned), &message);
         self.state().logs.push(Line { line, shows_credentials });
     }
 

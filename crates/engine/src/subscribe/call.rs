@@ -19,7 +19,7 @@ impl Services {
     /// the error: none of them holds a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let made = self.make_subscription(wanted).await;
-        made.map_err(|error| self.settings.redactor.text(&error).into_owned())
+        made.map_err(|error| self.settings.redactor.message(&error).into_owned())
     }
 
     async fn make_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
@@ -70,7 +70,7 @@ impl Services {
     /// Takes a subscription back. One that is not there any more is taken back.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
         let gone = self.ask_to_stop(subscription).await;
-        gone.map_err(|error| self.settings.redactor.text(&error).into_owned())
+        gone.map_err(|error| self.settings.redactor.message(&error).into_owned())
     }
 
     async fn ask_to_stop(&self, subscription: &Subscription) -> Result<(), String> {

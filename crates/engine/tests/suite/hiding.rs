@@ -135,3 +135,116 @@ async fn a_debugged_graphql_request_shows_its_credentials_unless_the_settings_fo
         stop(engine).await;
     }
 }
+
+/// The offsets before the secret from which a cut at `limit` characters falls beside it or into it.
+fn offsets(limit: usize) -> std::ops::RangeInclusive<usize> {
+    limit - SECRET.len() - 2..=limit + 1
+}
+
+#[tokio::test]
+async fn log_lines_are_cut_after_secrets_are_hidden_in_them() {
+    let range = offsets(4096);
+    let items = format!("\"${{{{ range({}, {}) }}}}\"", range.start(), range.end() + 1);
+    let project = knowing(&format!(
+        "  - id: lines\n    forEach: {items}\n    steps:\n      \
+         - {{id: line, action: log.info, with: {{message: \"${{{{ 'q' * item }}}}${{{{ configVars.key }}}}zz\"}}}}\n"
+    ));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
+    assert_eq!(logs.len(), range.count(), "{}", show(&outcome));
+    for line in &logs {
+        assert!(!line.message.contains("can"), "{}", line.message.replace("qq", ""));
+    }
+    assert!(logs.iter().any(|line| line.message.ends_with("qq…")), "one is cut before the secret");
+    assert!(logs.iter().any(|line| line.message.ends_with("***…")), "one is cut behind it");
+    assert!(!everything(&engine, id).await.contains("can"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it() {
+    let project = knowing(
+        "  - {id: given, set: {at: \"${{ inputs.at }}\"}}\n  - id: code\n    code: |\n      export default (context, stepResults) => {\n        \
+         const text = 'q'.repeat(stepResults.given.results.at) + context.configVars.key + 'zz';\n        \
+         context.logger.info(text);\n        throw new Error(text);\n      };\n",
+    );
+    let file = std::fs::read_to_string(project.path("automations/test.yaml")).expect("it is there");
+    project.write("automations/test.yaml", &file.replace("steps:", "inputs: {at: {type: integer}}\nsteps:"));
+    let engine = project.start().await;
+    for at in offsets(4096) {
+        let id = start_with(&engine, &format!("{{\"at\": {at}}}")).await;
+        let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+        assert!(outcome.starts_with("failed: qqq") && !outcome.contains("can"), "{at}: {outcome}");
+        let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
+        assert!(logs[0].message.starts_with("qqq") && logs[0].message.chars().count() <= 4097, "{at}");
+        let everything = everything(&engine, id).await;
+        assert!(!everything.contains("can"), "{at}: {}", everything.replace("qq", ""));
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_the_code_of_a_trigger_logs_is_cut_after_secrets_are_hidden_in_it() {
+    let project = knowing("  - {id: a, set: {b: 1}}\n");
+    project.write(
+        "automations/test.yaml",
+        "trigger:\n  webhook:\n    verify: none\n    code: |\n      export default (context, payload) => {\n        \
+         context.logger.info('q'.repeat(payload.body.data.at) + context.configVars.key + 'zz');\n        \
+         return {payload: {}};\n      };\n\
+         configVars:\n  key: {value: \"${{ secrets.deskKey }}\", secret: true}\nsteps:\n  - {id: a, set: {b: 1}}\n",
+    );
+    let engine = project.start().await;
+    let (live, _) = crate::hooks::tokens(&engine);
+    for at in offsets(4096) {
+        let answer = soon(engine.receive(&live, crate::hooks::post(&format!("{{\"at\": {at}}}")))).await;
+        let id = answer.header("x-execution-id").expect("it starts").parse().expect("an id");
+        soon(engine.wait(id)).await.expect("it ends");
+        let everything = everything(&engine, id).await;
+        assert!(
+            everything.contains("qqq") && !everything.contains("can"),
+            "{at}: {}",
+            everything.replace("qq", "")
+        );
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn what_an_answer_says_of_its_failure_is_cut_after_secrets_are_hidden_in_it() {
+    let mut peer = Peer::new().await;
+    let steps = format!(
+        "  - id: ask\n    action: http.request\n    with:\n      method: POST\n      url: \"{}/\"\n      \
+         headers: {{x-key: \"${{{{ configVars.key }}}}\"}}\n",
+        peer.base
+    );
+    let project = knowing(&steps);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    // A beginning of 7 characters is too short to be found behind the cut.
+    let words = format!("{}{SECRET} {}", "q".repeat(400 - 7), "z".repeat(70_000));
+    peer.asked().await.answer(400, &format!("{{\"message\": \"{words}\"}}")).await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains("qqq*** zzz…"), "{outcome}");
+    assert!(!everything(&engine, id).await.contains("can"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_wrong_input_is_quoted_without_the_beginning_of_a_secret() {
+    for before in 0..40 {
+        let steps = format!(
+            "  - {{id: ask, action: http.request, with: {{method: \"{}${{{{ configVars.key }}}}{}\", url: \"http://a.example/\"}}}}\n",
+            "Q".repeat(before),
+            "Z".repeat(40)
+        );
+        let project = knowing(&steps);
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+        assert!(outcome.contains("…`") && !outcome.contains("canary-4"), "{before}: {outcome}");
+        assert!(!everything(&engine, id).await.contains("canary-4"));
+        stop(engine).await;
+    }
+}

@@ -361,3 +361,44 @@ fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
     assert_eq!(told("trigger.results.body.data.orderid"), r#"unknown-field Some("orderId")"#);
     assert_eq!(told("trigger.results.body.data.lines[0].skuu"), r#"unknown-field Some("sku")"#);
 }
+
+#[tokio::test]
+async fn credentials_in_headers_and_in_the_query_are_masked_by_their_names() {
+    let project = Project::with(
+        "trigger:\n  if: \"${{ trigger.results.queryParameters.token == 'raw-1' }}\"\n  webhook: {mode: sync, verify: none}\n\
+         steps:\n  - set: {query: \"${{ trigger.results.queryParameters }}\", raw: \"${{ trigger.results.rawQuery }}\", \
+         headers: \"${{ trigger.results.headers }}\"}\n",
+    );
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let mut request = post("{}");
+    request.raw_query = "page=1&token=raw-1&api_key=raw-2&api_key=raw-3&issueKey=A-1".to_owned();
+    for (name, value) in [
+        ("X-Auth", "raw-4"),
+        ("ApiKey", "raw-5"),
+        ("Php-Auth-Pw", "raw-6"),
+        ("X-Session-Id", "raw-7"),
+        ("Ocp-Apim-Subscription-Key", "raw-8"),
+        ("X-Amz-Credential", "raw-9"),
+        ("X-Password", "raw-0"),
+        ("Idempotency-Key", "kept-1"),
+        ("X-Event-Key", "kept-2"),
+        ("X-Request-Id", "kept-3"),
+    ] {
+        request.headers.push((name.to_owned(), value.as_bytes().to_vec()));
+    }
+    let answer = soon(engine.receive(&live, request)).await;
+    assert_eq!(answer.status, 200, "the trigger's `if` reads the query as it came");
+    let told: serde_json::Value = serde_json::from_slice(&answer.body.shown()).expect("JSON");
+    let query =
+        serde_json::json!({"page": "1", "token": "***", "api_key": ["***", "***"], "issueKey": "A-1"});
+    assert_eq!(told["query"], query);
+    assert_eq!(told["raw"], "page=1&token=***&api_key=***&api_key=***&issueKey=A-1");
+    assert_eq!(told["headers"]["x-auth"], "***");
+    assert_eq!(told["headers"]["idempotency-key"], "kept-1");
+    assert_eq!(told["headers"]["x-event-key"], "kept-2");
+    let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
+    let events = engine.store().events(id).await.expect("events").expect("it exists");
+    assert!(!format!("{events:?} {told}").contains("raw-"), "{events:?}");
+    stop(engine).await;
+}

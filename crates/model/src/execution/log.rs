@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::redact::CUT;
+
 /// How grave a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,20 +39,27 @@ impl LogLine {
     pub const MAX_CHARS: usize = 4096;
 
     /// A line, cut with a mark where it is too long, control characters escaped.
+    ///
+    /// It hides nothing: a message that may hold a secret comes out of [`Redactor::excerpt`](crate::redact::Redactor::excerpt).
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, step: Option<String>, message: &str) -> Self {
         let mut text = String::with_capacity(message.len().min(Self::MAX_CHARS));
         for (count, character) in message.chars().enumerate() {
             if count == Self::MAX_CHARS {
-                text.push('…');
+                text.push(CUT);
                 break;
             }
-            match character {
-                '\n' | '\t' => text.push(character),
-                control if control.is_control() => text.extend(control.escape_default()),
-                plain => text.push(plain),
-            }
+            Self::push_escaped(&mut text, character);
         }
         Self { at, level, step, message: text }
+    }
+
+    /// Appends the character as a line shows it: a control character other than a line break or a tab is escaped.
+    pub(crate) fn push_escaped(text: &mut String, character: char) {
+        match character {
+            '\n' | '\t' => text.push(character),
+            control if control.is_control() => text.extend(control.escape_default()),
+            plain => text.push(plain),
+        }
     }
 }

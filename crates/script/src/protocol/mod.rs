@@ -20,7 +20,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 pub(crate) use answer::{Answer, Done, Fault, FaultKind, Place, Write};
 pub(crate) use call::{Head, Request, encode_earlier};
-pub(crate) use line::{Lines, MAX_LINE, MAX_LINES, MAX_LOG, encode_line};
+pub use line::MAX_TEXT;
+pub(crate) use line::{Lines, MAX_LINES, MAX_LOG, encode_line, excerpt};
 pub(crate) use value::{Nonce, Sender, Unreadable, restore};
 
 /// The longest message, in bytes, each way (threat model, section 4.5).

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use super::memory::Memory;
 use super::wire::Outlet;
 use crate::call::Level;
-use crate::protocol::{FaultKind, MAX_LINE, MAX_LINES, MAX_LOG, MAX_MESSAGE, Nonce, Write, encode_line};
+use crate::protocol::{
+    FaultKind, MAX_LINES, MAX_LOG, MAX_MESSAGE, MAX_TEXT, Nonce, Write, encode_line, excerpt,
+};
 
 /// The most keys of the state that a run writes.
 const MAX_WRITES: usize = 1_000;
@@ -97,14 +99,11 @@ impl Desk {
         Left { writes: self.writes.take(), files: self.files.take(), has_marked: self.has_marked.take() }
     }
 
-    /// Takes a line into the log, cut to its length; nothing once the log is full.
+    /// Takes a line into the log, cut to what the daemon reads of it; nothing once the log is full.
     pub(super) fn log(&self, level: Level, text: &str) {
-        let mut message: String = text.chars().take(MAX_LINE).collect();
-        if message.len() < text.len() {
-            message.pop();
-            message.push('…');
-        }
-        let logged = self.logged.get() + message.len();
+        let message = excerpt(text);
+        let kept = text.char_indices().nth(MAX_TEXT).map_or(text.len(), |(at, _)| at);
+        let logged = self.logged.get() + kept;
         if self.lines.get() >= MAX_LINES || logged > MAX_LOG {
             self.left_out.set(self.left_out.get() + 1);
             return;

@@ -2,12 +2,10 @@
 
 use crate::facts::SyntaxError;
 use crate::module::Position;
-use crate::protocol::{Fault, FaultKind, Place};
+use crate::protocol::{Fault, FaultKind, Place, excerpt};
 
 /// What QuickJS calls a module's text in its stacks.
 pub(super) const CODE: &str = "code";
-/// The longest message that is handed on, in characters.
-const MAX_MESSAGE: usize = 4096;
 /// The most frames that are handed on.
 const MAX_FRAMES: usize = 16;
 
@@ -27,7 +25,7 @@ const HINTS: [(&str, &str); 10] = [
 
 /// A fault of its own making.
 pub(super) fn thrown(message: &str, stack: &str, lines_before: u32) -> Fault {
-    let mut message = cut(message);
+    let mut message = excerpt(message).into_owned();
     if let Some(hint) = hint(&message) {
         message = format!("{message}: {hint}");
     }
@@ -50,10 +48,6 @@ pub(super) fn syntax(error: SyntaxError) -> Fault {
     Fault { kind: FaultKind::Thrown, message: error.message, places: vec![place] }
 }
 
-fn cut(message: &str) -> String {
-    message.chars().take(MAX_MESSAGE).collect()
-}
-
 /// What there is in the place of a name that is not there: `'console' is not defined` and the like.
 fn hint(message: &str) -> Option<&'static str> {
     let name = message.strip_prefix("ReferenceError: ")?.strip_suffix(" is not defined")?.trim_matches('\'');
@@ -73,6 +67,6 @@ fn place(line: &str, lines_before: u32) -> Option<Place> {
     };
     let (line, column) = place.strip_prefix(CODE)?.strip_prefix(':')?.split_once(':')?;
     let line = line.parse::<u32>().ok()?.checked_sub(lines_before).filter(|line| *line > 0)?;
-    let function = function.filter(|name| *name != "<anonymous>").map(cut);
+    let function = function.filter(|name| *name != "<anonymous>").map(|name| excerpt(name).into_owned());
     Some(Place { function, at: Position { line, column: column.parse().ok()? } })
 }

@@ -148,12 +148,13 @@ async fn the_log_holds_what_was_said_in_order() {
 #[tokio::test]
 async fn the_log_is_cut_in_length_and_in_number() {
     let pool = pool();
-    let long = step("export default ({ logger }) => logger.info('ä'.repeat(5000))")
+    let long = step("export default ({ logger }) => logger.info('ä'.repeat(9000))")
         .on(&pool)
         .await
         .expect("it runs");
     let message = &long.logs[0].message;
-    assert_eq!((message.chars().count(), message.ends_with("ä…")), (4096, true));
+    // 4,096 characters, and 4,096 bytes for the end of a secret that may stand there.
+    assert_eq!((message.chars().count(), message.ends_with("ä…")), (4096 + 2048 + 1, true));
     let many = "export default ({ logger }) => { for (let n = 0; n < 1500; n++) logger.info(n) }";
     let many = step(many).on(&pool).await.expect("it runs");
     assert_eq!(many.logs.len(), 1001);
@@ -162,6 +163,10 @@ async fn the_log_is_cut_in_length_and_in_number() {
         "export default ({ logger }) => { for (let n = 0; n < 100; n++) logger.info('x'.repeat(4000)) }";
     let wide = step(wide).on(&pool).await.expect("it runs");
     assert!(wide.logs.iter().map(|line| line.message.len()).sum::<usize>() < 65 * 1024);
+    let cut =
+        "export default ({ logger }) => { for (let n = 0; n < 100; n++) logger.info('x'.repeat(9000)) }";
+    let cut = step(cut).on(&pool).await.expect("it runs");
+    assert_eq!(cut.logs.len(), 17, "16 lines of 4 KiB and one that says how many were left out");
 }
 
 #[tokio::test]

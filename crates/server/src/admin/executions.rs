@@ -364,7 +364,7 @@ pub(crate) async fn cancel(
 ) -> Result<Answer<Cancelled>, Problem> {
     let reason =
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
-    let reason: String = reason.chars().take(REASON).collect();
+    let reason = model::redact::cut(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), Api::row_id(&id)?);
     let cancelled = api.to_its_end(async move { engine.cancel(execution, &reason).await }).await??;
     Ok(Answer::ok(Cancelled { cancelled }))

@@ -5,18 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::execution::Leave;
+use model::redact::{self, MASK};
 use model::{ActionError, Event, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extract::outside;
-
-/// What takes the place of a header that may hold a credential.
-const MASK: &str = "***";
-
-/// A header whose name holds one of these may hold a credential.
-const SENSITIVE: [&str; 9] =
-    ["authorization", "cookie", "token", "secret", "signature", "api-key", "apikey", "hmac", "password"];
 
 /// One step of an execution, or one turn of a step in a loop.
 #[derive(Debug, Serialize, ToSchema)]
@@ -213,7 +207,7 @@ pub(crate) fn masked(payload: &Payload) -> serde_json::Value {
     let Payload::Webhook(webhook) = payload else { return outside(payload) };
     let mut webhook = webhook.clone();
     for (name, value) in &mut webhook.headers {
-        if SENSITIVE.iter().any(|word| name.contains(word)) {
+        if redact::is_credential_name(name) {
             MASK.clone_into(value);
         }
     }

@@ -32,7 +32,7 @@ const INERT: [&str; 12] = [
 /// Why an author may not set this header, if so.
 pub(super) fn refusal(name: &str, value: &str) -> Option<String> {
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-        let shown: String = name.chars().take(40).collect();
+        let shown = model::redact::cut(name, 40);
         return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
     };
     let name = parsed.as_str();

@@ -278,10 +278,5 @@ fn header_list(value: &Value) -> Result<Vec<(HeaderText, HeaderText)>, PartsErro
 
 /// A value in a message, shortened.
 fn shown(value: &Value) -> String {
-    let json = value.to_json();
-    if json.chars().count() <= 40 {
-        format!("`{json}`")
-    } else {
-        format!("`{}…`", json.chars().take(39).collect::<String>())
-    }
+    format!("`{}`", model::redact::cut(&value.to_json(), 40))
 }

@@ -75,5 +75,5 @@ impl ScheduleError {
 
 /// What was found, short enough for a message.
 pub(super) fn shown(text: &str) -> String {
-    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(39).chain(['…']).collect() }
+    model::redact::cut(text, 40).into_owned()
 }

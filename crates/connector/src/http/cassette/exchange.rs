@@ -7,6 +7,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use model::redact::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
@@ -231,7 +232,8 @@ impl RecordedResponse {
                 headers.append(header.clone(), value);
             }
         }
-        Ok(Response { status, headers, body: self.body.to_bytes()?, url: url.clone() })
+        let body = self.body.to_bytes()?;
+        Ok(Response { status, headers, body, url: url.clone(), redactor: Redactor::default() })
     }
 }
 

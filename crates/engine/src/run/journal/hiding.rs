@@ -52,7 +52,7 @@ impl Journal {
             Outcome::Failed { error } => Outcome::Failed { error: self.redactor.error(error) },
             Outcome::Stuck { error } => Outcome::Stuck { error: self.redactor.error(error) },
             Outcome::Cancelled { reason } => {
-                Outcome::Cancelled { reason: self.redactor.text(&reason).into_owned() }
+                Outcome::Cancelled { reason: self.redactor.message(&reason).into_owned() }
             }
         }
     }
@@ -94,7 +94,7 @@ impl Journal {
         let has_nothing_to_hide = self.has_nothing_to_hide();
         let hidden = lines.into_iter().map(|Line { mut line, shows_credentials }| {
             if !has_nothing_to_hide && !shows_credentials {
-                line.message = self.redactor.text(&line.message).into_owned();
+                line.message = self.redactor.message(&line.message).into_owned();
             }
             line
         });
@@ -105,7 +105,7 @@ impl Journal {
         let redactor = &self.redactor;
         let in_error = |error: &mut ActionError| *error = redactor.error(error.clone());
         let in_value = |value: &mut Value| *value = redactor.value(std::mem::take(value));
-        let in_text = |text: &mut String| *text = redactor.text(text).into_owned();
+        let in_text = |text: &mut String| *text = redactor.message(text).into_owned();
         match event {
             Event::StepRetry { error, .. }
             | Event::StepFailed { error, .. }
@@ -125,7 +125,10 @@ impl Journal {
                 in_text(message);
                 options.iter_mut().for_each(in_text);
             }
-            Event::Signalled { signal, .. } => in_value(&mut signal.data),
+            Event::Signalled { signal, .. } => {
+                in_value(&mut signal.data);
+                signal.by.iter_mut().for_each(in_text);
+            }
             Event::Cancelling { reason, .. } => in_text(reason),
             // The answer and the end are hidden when they are made: whoever waits gets them as they are stored.
             Event::Responded { .. }

@@ -78,18 +78,21 @@ const collect = (value) => {
 
 const { InternalError } = globalThis;
 
+// More than the host takes of a message, which hides secrets before it cuts: 4,096 characters of two units each, and a margin.
+const cut = (message) => wellFormed(message.slice(0, 16384));
+
 // The message, the stack, and whether there was no memory.
 const describe = (thrown) => {
   try {
     // The engine throws null where there is not even the memory for an error.
     if (thrown === null) return ["the code threw null: it did so itself, or ran out of memory", "", ""];
     const isError = typeof thrown === "object" && thrown !== null && typeof thrown.message === "string";
-    if (!isError) return [wellFormed(`the code threw ${show(thrown).slice(0, 8192)}`), "", ""];
+    if (!isError) return [`the code threw ${cut(show(thrown))}`, "", ""];
     const isMemory = thrown instanceof InternalError && thrown.message === "out of memory";
     const name = wellFormed(thrown.name ?? "Error");
     const message = wellFormed(thrown.message);
     const whole = name === "Error" ? message || name : message ? `${name}: ${message}` : name;
-    return [whole.slice(0, 8192), wellFormed(thrown.stack ?? "").slice(0, 16384), isMemory ? "memory" : ""];
+    return [cut(whole), wellFormed(thrown.stack ?? "").slice(0, 16384), isMemory ? "memory" : ""];
   } catch {
     return ["the code threw what cannot be described", "", ""];
   }
