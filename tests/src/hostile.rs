@@ -73,6 +73,11 @@ pub async fn run(bounds: Bounds, sizes: usize) -> Result<Findings, daemon::Error
     limit(pid)?;
     let client = reqwest::Client::builder().timeout(PATIENCE).build().map_err(io::Error::other)?;
     let addresses = addresses(&daemon, &client).await?;
+    let rows = corpus.values().map(BTreeMap::len).sum::<usize>();
+    if addresses.len() != rows + 1 {
+        let message = format!("{} of {rows} rows do not load", rows + 1 - addresses.len().min(rows + 1));
+        return Err(io::Error::other(message).into());
+    }
     let idle = memory(pid, "VmRSS:")?;
     let stop = Arc::new(AtomicBool::new(false));
     let others = tokio::spawn(observe(client.clone(), addresses["others"].clone(), stop.clone()));
@@ -118,8 +123,7 @@ pub async fn run(bounds: Bounds, sizes: usize) -> Result<Findings, daemon::Error
 fn write_automations(project: &Project, corpus: &Corpus) -> io::Result<()> {
     for (kind, rows) in corpus {
         for (at, row) in rows.values().enumerate() {
-            let mut webhook =
-                json!({"mode": "sync", "verify": "none", "timeout": "100s", "maxBody": "8 MiB"});
+            let mut webhook = json!({"mode": "sync", "verify": "none", "timeout": "100s", "maxBody": "8MiB"});
             let steps = if kind == "schema" {
                 webhook["schema"] = row.clone();
                 json!([{"set": {"a": 1}}])

@@ -1,8 +1,8 @@
 //! Evaluates expressions without holding a thread of the runtime.
 //!
 //! An evaluation begins where it is called, under an inline [`Budget`] of about a millisecond, which is enough for nearly
-//! all. One that needs more begins again on a blocking thread under a whole budget, as many at one time as there are
-//! processors. Evaluations are pure, so beginning again changes nothing. Dropping the future stops the thread.
+//! all. One that needs more begins again on a blocking thread under a whole budget, so many at one time that a processor is
+//! left for the others. Evaluations are pure, so beginning again changes nothing. Dropping the future stops the thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Evaluator {
 impl Evaluator {
     pub(crate) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-        Self { permits: Semaphore::new(processors) }
+        Self { permits: Semaphore::new(processors.saturating_sub(1).max(1)) }
     }
 
     /// The value of a template over `scope`. In an address, values are encoded by their position.
