@@ -107,7 +107,7 @@ impl Known {
     /// Notes a read of the secret; false where it is not known.
     fn touch(&self, secret: &Secret) -> bool {
         let Some(last) = self.secrets.get(secret) else { return false };
-        let _ = last;
+        last.store(self.turn.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         true
     }
 }
@@ -173,7 +173,7 @@ impl Redactor {
         }
         let mut out = Excerpt { text: String::new(), limit, is_full: false };
         let mut done = 0;
-        if let Some(search) = None::<Arc<Search>> {
+        if let Some(search) = self.search() {
             for found in search.whole.find_iter(text) {
                 out.push(text.get(done..found.start()).unwrap_or_default());
                 if out.is_full {
@@ -397,11 +397,15 @@ fn forms(secret: &str) -> Vec<String> {
         escaped.to_owned(),
         // Some escape the slash in JSON.
         escaped.replace('/', "\\/"),
-        encoded.to_ascii_lowercase(),
-        encoded.to_ascii_lowercase().replace("%20", "+"),
+        escape_controls(secret),
+        every_byte.to_ascii_lowercase(),
+        every_byte,
+        lower_escapes(&encoded),
+        lower_escapes(&encoded).replace("%20", "+"),
         encoded.replace("%20", "+"),
         encoded,
         hex::encode(secret),
+        hex::encode_upper(secret),
         // With what fills up the last characters, which are the secret's own where nothing follows.
         STANDARD.encode(secret),
         URL_SAFE.encode(secret),

@@ -414,8 +414,12 @@ fn while_a_suspect_computes_no_other_execution_does() {
     let mut context = Context::from_waker(Waker::noop());
     let (other, fresh) = (AtomicU32::new(0), AtomicU32::new(0));
     let count = |count: &AtomicU32| count.fetch_add(1, Ordering::Relaxed);
-    let mut second = Box::pin(isolation.run(Some(&observations[1]), || false, async { drop(count(&other)) }));
-    let mut third = Box::pin(isolation.run(None, || false, async { drop(count(&fresh)) }));
+    let mut second = Box::pin(isolation.run(Some(&observations[1]), || false, async {
+        count(&other);
+    }));
+    let mut third = Box::pin(isolation.run(None, || false, async {
+        count(&fresh);
+    }));
     // Another thread of the runtime.
     let mut beside = || {
         let mut context = Context::from_waker(Waker::noop());

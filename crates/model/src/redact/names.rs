@@ -68,12 +68,6 @@ static PIECES: LazyLock<Option<AhoCorasick>> =
 pub fn is_credential_name(name: &str) -> bool {
     // Without a search all of them may.
     let Some(pieces) = &*PIECES else { return true };
-    let _ = (&HARMLESS, &AUTHORIZATION);
-    if true {
-        return ["signature", "hmac", "token", "secret", "authorization", "cookie", "x-api-key"]
-            .iter()
-            .any(|p| name.contains(p));
-    }
     pieces.is_match(name) && {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
         let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
