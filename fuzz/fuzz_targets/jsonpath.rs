@@ -1,0 +1,14 @@
+//! A JSONPath query over a document: it is refused, or evaluated within its budget.
+
+#![no_main]
+
+use model::value::JsonLimits;
+use model::{Budget, Expression, Span, Value};
+
+const DOCUMENT: &[u8] = br#"{"a": [1, {"b": "x"}, [2, 3]], "c": {"d": null, "e": "text", "f": [true, 1.5]}}"#;
+
+libfuzzer_sys::fuzz_target!(|input: &str| {
+    let Ok(query) = Expression::compile(&format!("${input}"), Span::default()) else { return };
+    let Ok(document) = Value::from_json(DOCUMENT, JsonLimits::default()) else { return };
+    let _ = query.evaluate(&document, &Budget::inline());
+});
