@@ -101,7 +101,7 @@ impl References {
     /// The place that `reference` names from inside `resource`.
     ///
     /// # Errors
-    /// What is wrong with the reference.
+    /// The message about a reference that leads nowhere, or outside of the document.
     pub(super) fn resolve(&self, resource: usize, reference: &str) -> Result<Target, String> {
         let missing = || format!("there is no `{reference}` in this schema");
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
