@@ -27,7 +27,7 @@ fn flip(file: &Path, pages: impl Iterator<Item = usize>) {
 /// A project whose store has some executions, and its newest execution's id.
 fn project_with_history() -> (Project, String) {
     let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)]);
-    let daemon = Daemon::start(&project, &[], "/trigger/");
+    let daemon = Daemon::start(&project, &["--addresses"], "/trigger/");
     let url = daemon.word("/trigger/").to_owned();
     for number in 0..30 {
         let body = format!(r#"{{"id": {number}, "text": "{}"}}"#, "x".repeat(2000));
@@ -43,7 +43,7 @@ fn project_with_history() -> (Project, String) {
 fn damage_that_is_read_while_the_daemon_runs_ends_it_with_exit_3() {
     let (project, id) = project_with_history();
     let file = project.file(".cogwork/cogwork.db");
-    let daemon = Daemon::start(&project, &[], "/trigger/");
+    let daemon = Daemon::start(&project, &["--addresses"], "/trigger/");
     let url = daemon.word("/trigger/").to_owned();
     let pages = usize::try_from(file.metadata().expect("it is there").len()).expect("it fits") / PAGE;
     flip(&file, 1..pages);

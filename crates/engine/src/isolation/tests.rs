@@ -170,8 +170,9 @@ impl Stage {
             tokio::select! {
                 biased;
                 () = self.double.died.notified() => None,
-                done = what(engine) => Some(done),
-                () = tokio::time::sleep(std::time::Duration::from_secs(20)) => panic!("it does not come to its end"),
+                done = tokio::time::timeout(std::time::Duration::from_secs(20), what(engine)) => {
+                    Some(done.expect("it comes to its end"))
+                }
             }
         });
         self.deaths.fetch_add(u32::from(done.is_none()), Ordering::Relaxed);

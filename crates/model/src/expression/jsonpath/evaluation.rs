@@ -11,7 +11,7 @@ use jsonpath_rust::parser::model::{
     Comparable, Comparison, Filter, FilterAtom, FnArg, Literal, Segment, Selector, SingularQuery,
     SingularQuerySegment, Test, TestFunction,
 };
-use regex::{Regex, RegexBuilder};
+use regex_automata::meta::Regex;
 
 use crate::budget::{BYTES_PER_UNIT, Budget, Exceeded};
 use crate::expression::compare;
@@ -264,7 +264,7 @@ impl<'v> Evaluation<'v> {
         self.budget.work(text.len() / BYTES_PER_UNIT * (1 + pattern.len() / 16) + 1)?;
         let patterns = self.patterns.borrow();
         let compiled = patterns.get(&(pattern.to_string(), whole)).and_then(Option::as_ref);
-        Ok(compiled.is_some_and(|compiled| compiled.is_match(text)))
+        Ok(compiled.is_some_and(|compiled| compiled.is_match(text.as_str())))
     }
 
     fn compile(&self, pattern: &str, whole: bool) -> Charged<()> {
@@ -277,10 +277,9 @@ impl<'v> Evaluation<'v> {
             if patterns.len() >= MAX_PATTERNS {
                 patterns.clear();
             }
-            let compiled = RegexBuilder::new(&translate(pattern, whole))
-                .size_limit(PATTERN_MEMORY)
-                .dfa_size_limit(PATTERN_MEMORY)
-                .build();
+            let limits =
+                Regex::config().nfa_size_limit(Some(PATTERN_MEMORY)).hybrid_cache_capacity(PATTERN_MEMORY);
+            let compiled = Regex::builder().configure(limits).build(&translate(pattern, whole));
             patterns.insert(key, compiled.ok());
         }
         Ok(())
