@@ -46,10 +46,13 @@ struct Stage {
     deaths: AtomicU32,
 }
 
+/// The fate of a step, by its name and the number of the call.
+type FateOf = dyn Fn(&str, u32) -> Fate + Send + Sync;
+
 /// Answers `http.request`.
 struct Double {
     /// What becomes of a call of this Automation in the process of this number, from 1.
-    fate: Box<dyn Fn(&str, u32) -> Fate + Send + Sync>,
+    fate: Box<FateOf>,
     process: AtomicU32,
     record: Arc<RecordMemory>,
     died: Notify,
@@ -76,7 +79,7 @@ impl Doubles for Double {
         self.called.send_modify(|called| called.push(asked.automation.to_string()));
         match (self.fate)(asked.automation.as_str(), self.process.load(Ordering::Relaxed)) {
             Fate::Kills => {
-                let Some(double) = self.this.upgrade() else { return None };
+                let double = self.this.upgrade()?;
                 Some(
                     async move {
                         double.record.freeze();

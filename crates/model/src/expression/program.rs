@@ -3,7 +3,7 @@
 //! MiniJinja reads expressions. Its own evaluation bounds the number of operations, not the memory and the time that one
 //! of them takes, so the tree is evaluated by [`Evaluation`], which charges a [`Budget`](crate::Budget).
 
-use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
+use minijinja::machinery::ast::{BinOpKind, Call, CallArg, CompareOpKind, Expr, UnaryOpKind};
 
 use super::filters::{self, Filter};
 use super::functions::{self, Function};
@@ -111,82 +111,51 @@ pub(super) enum Argument {
 }
 
 impl Node {
-    /// The tree of what MiniJinja has read; `None` where a filter, test or function does not exist.
+    /// The tree of what MiniJinja has read; `None` where a filter, test or function does not exist, and for a whole number
+    /// of more than 64 bits.
     pub(super) fn build(expr: &Expr<'_>, optional: bool) -> Option<Self> {
-        let boxed = |expr: &Expr<'_>| Self::build(expr, false).map(Box::new);
-        let pair = |left: &Expr<'_>, right: &Expr<'_>| {
-            Some(Box::new([Self::build(left, false)?, Self::build(right, false)?]))
-        };
         Some(match expr {
             Expr::Var(var) => Self::path(var.id, Vec::new(), optional),
             Expr::Const(constant) => Self::Constant(literal(&constant.value)?),
             Expr::GetAttr(_) | Expr::GetItem(_) => Self::chain(expr, optional)?,
             Expr::Slice(slice) => {
-                let part = |part: &Option<Expr<'_>>| {
-                    part.as_ref().map_or(Some(Self::Constant(Value::Null)), |part| Self::build(part, false))
-                };
-                let parts = [part(&slice.start)?, part(&slice.stop)?, part(&slice.step)?];
-                let [start, stop, step] = parts;
-                Self::Slice(Box::new([Self::build(&slice.expr, optional)?, start, stop, step]))
+                let [start, stop, step] = [&slice.start, &slice.stop, &slice.step].map(|part| match part {
+                    Some(part) => Self::build(part, false),
+                    None => Some(Self::Constant(Value::Null)),
+                });
+                Self::Slice(Box::new([Self::build(&slice.expr, optional)?, start?, stop?, step?]))
             }
             Expr::UnaryOp(op) => match op.op {
-                UnaryOpKind::Not => Self::Not(Box::new(Self::build(&op.expr, optional)?)),
-                UnaryOpKind::Neg => Self::Negate(Box::new(Self::build(&op.expr, optional)?)),
+                UnaryOpKind::Not => Self::Not(Self::boxed(&op.expr, optional)?),
+                UnaryOpKind::Neg => Self::Negate(Self::boxed(&op.expr, optional)?),
             },
-            Expr::BinOp(op) => {
-                let sides = pair(&op.left, &op.right)?;
-                match operator(op.op) {
-                    Operator::And => Self::And(sides),
-                    Operator::Or => Self::Or(sides),
-                    Operator::Concatenate => Self::Concatenate(sides),
-                    Operator::Arithmetic(operator) => Self::Arithmetic(operator, sides),
-                    Operator::Compare(operator) => {
-                        let [left, right] = *sides;
-                        Self::Compare(Box::new(left), Box::new([(operator, right)]))
-                    }
-                }
-            }
+            Expr::BinOp(op) => Self::binary(op.op, &op.left, &op.right)?,
             Expr::Compare(compare) => {
                 let rest = compare
                     .ops
                     .iter()
                     .map(|operand| Some((comparison(operand.op), Self::build(&operand.expr, false)?)));
-                Self::Compare(boxed(&compare.expr)?, rest.collect::<Option<_>>()?)
+                Self::Compare(Self::boxed(&compare.expr, false)?, rest.collect::<Option<_>>()?)
             }
             Expr::IfExpr(choice) => Self::If {
-                condition: boxed(&choice.test_expr)?,
-                then: Box::new(Self::build(&choice.true_expr, optional)?),
+                condition: Self::boxed(&choice.test_expr, false)?,
+                then: Self::boxed(&choice.true_expr, optional)?,
                 otherwise: match &choice.false_expr {
-                    Some(other) => Some(Box::new(Self::build(other, optional)?)),
+                    Some(other) => Some(Self::boxed(other, optional)?),
                     None => None,
                 },
             },
-            Expr::Filter(filter) => {
-                let provides = matches!(filter.name, "default" | "d");
-                Self::Filter {
-                    filter: filters::find(filter.name)?,
-                    subject: Box::new(Self::build(filter.expr.as_ref()?, provides)?),
-                    arguments: Arguments::build(&filter.args)?,
-                }
-            }
-            Expr::Test(test) => {
-                let provides = matches!(test.name, "defined" | "undefined");
-                Self::Test {
-                    test: predicates::find(test.name)?,
-                    subject: Box::new(Self::build(&test.expr, provides)?),
-                    arguments: Arguments::build(&test.args)?,
-                }
-            }
-            Expr::Call(call) => match &call.expr {
-                Expr::Var(function) => Self::Call {
-                    function: functions::find(function.id)?,
-                    arguments: Arguments::build(&call.args)?,
-                },
-                Expr::GetAttr(method) => {
-                    Self::Method { subject: boxed(&method.expr)?, name: method.name.into() }
-                }
-                other => Self::Method { subject: boxed(other)?, name: "()".into() },
+            Expr::Filter(filter) => Self::Filter {
+                filter: filters::find(filter.name)?,
+                subject: Self::boxed(filter.expr.as_ref()?, matches!(filter.name, "default" | "d"))?,
+                arguments: Arguments::build(&filter.args)?,
             },
+            Expr::Test(test) => Self::Test {
+                test: predicates::find(test.name)?,
+                subject: Self::boxed(&test.expr, matches!(test.name, "defined" | "undefined"))?,
+                arguments: Arguments::build(&test.args)?,
+            },
+            Expr::Call(call) => Self::call(call)?,
             Expr::List(list) => Self::list(&list.items)?,
             Expr::Tuple(tuple) => Self::list(&tuple.items)?,
             Expr::Map(map) => {
@@ -195,6 +164,37 @@ impl Node {
                 };
                 Self::Map(map.keys.iter().zip(&map.values).map(entry).collect::<Option<_>>()?)
             }
+        })
+    }
+
+    fn boxed(expr: &Expr<'_>, optional: bool) -> Option<Box<Self>> {
+        Self::build(expr, optional).map(Box::new)
+    }
+
+    fn binary(kind: BinOpKind, left: &Expr<'_>, right: &Expr<'_>) -> Option<Self> {
+        let sides = Box::new([Self::build(left, false)?, Self::build(right, false)?]);
+        Some(match operator(kind) {
+            Operator::And => Self::And(sides),
+            Operator::Or => Self::Or(sides),
+            Operator::Concatenate => Self::Concatenate(sides),
+            Operator::Arithmetic(operator) => Self::Arithmetic(operator, sides),
+            Operator::Compare(operator) => {
+                let [left, right] = *sides;
+                Self::Compare(Box::new(left), Box::new([(operator, right)]))
+            }
+        })
+    }
+
+    fn call(call: &Call<'_>) -> Option<Self> {
+        Some(match &call.expr {
+            Expr::Var(function) => Self::Call {
+                function: functions::find(function.id)?,
+                arguments: Arguments::build(&call.args)?,
+            },
+            Expr::GetAttr(method) => {
+                Self::Method { subject: Self::boxed(&method.expr, false)?, name: method.name.into() }
+            }
+            other => Self::Method { subject: Self::boxed(other, false)?, name: "()".into() },
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rusqlite::Connection;
@@ -170,7 +170,8 @@ fn stray(directory: &Path, age: Duration) -> PathBuf {
     let path = part.join("0".repeat(62));
     fs::write(&path, "nobody's").expect("it is written");
     let file = File::options().write(true).open(&path).expect("it opens");
-    file.set_modified(SystemTime::now() - age).expect("it is set");
+    let modified = file.metadata().and_then(|known| known.modified()).expect("it has a time");
+    file.set_modified(modified - age).expect("it is set");
     path
 }
 
