@@ -13,7 +13,7 @@ OPENAPI_DOCUMENTS := $(TARGET)/openapi
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run test tools lint format-check clippy scripts-check build-tests unit-tests examples-check examples-test docs-check \
-	editor-check imports-check run-check hostile-check faults-check faults fuzz schemas reference format bench audit book clean
+	editor-check imports-check run-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,8 +78,12 @@ $(EDITOR_TOOLS)/node_modules $(OPENAPI_DOCUMENTS)/node_modules:
 run-check: # `make run` does what it tells people to do.
 	@scripts/check-run.sh $(TARGET)/debug
 
-hostile-check: # Every filter, function, query and schema keyword with hostile operands, in a daemon under a limit of memory.
-	$(TARGET)/debug/hostile $(ARGS)
+hostile-check: # No hostile operand ends the daemon. Its bounds are those of a debug build; `make hostile` has the real ones.
+	$(TARGET)/debug/hostile --memory 1024 --others 2000
+
+hostile: ## Send every filter, function, query and schema keyword with hostile operands to a released daemon (ARGS='--sizes 2', …)
+	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile
+	$(TARGET)/dist/hostile $(ARGS)
 
 faults-check: # Some seconds of each fault that needs no root; `make faults` does the rest.
 	@scripts/need.sh strace
