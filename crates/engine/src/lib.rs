@@ -13,6 +13,7 @@ mod failpoint;
 mod isolation;
 mod lasting;
 mod locks;
+mod memory;
 mod project_dir;
 mod settings;
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::intake::Intake;
 use crate::isolation::Isolation;
 use crate::listen::Listeners;
 use crate::locks::KeyedLocks;
+use crate::memory::Memory;
 use crate::poll::Polls;
 use crate::refusals::Refusals;
 use crate::reload::Loader;
@@ -57,6 +58,8 @@ pub(crate) struct Services {
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) evaluator: Evaluator,
+    /// The room for large values of executions.
+    pub(crate) memory: Memory,
     pub(crate) isolation: Arc<Isolation>,
     pub(crate) hooks: Desk,
     pub(crate) refusals: Refusals,
@@ -152,6 +155,7 @@ impl Services {
             notices,
             intake: Intake::new(settings.limits.in_flight, clock.ahead()),
             evaluator: Evaluator::new(),
+            memory: Memory::new(settings.limits.memory / 2),
             isolation,
             hooks: Desk::default(),
             refusals: Refusals::default(),

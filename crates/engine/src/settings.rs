@@ -54,6 +54,8 @@ pub struct Limits {
     pub queue: usize,
     /// Bytes of one step's result, as JSON.
     pub result_bytes: usize,
+    /// Bytes of the large bodies and values of all requests and executions together: half for bodies, half for values.
+    pub memory: usize,
     /// Turns of one loop.
     pub loop_turns: usize,
     /// How often a crash may interrupt the same step before the execution is set aside as stuck.
@@ -70,6 +72,7 @@ impl Default for Limits {
             in_flight: 1000,
             queue: 100_000,
             result_bytes: 16 << 20,
+            memory: 128 << 20,
             loop_turns: 1_000_000,
             interruptions: 5,
             code_workers: None,

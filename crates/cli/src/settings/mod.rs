@@ -166,6 +166,7 @@ impl Config {
     /// The options of the server.
     pub(crate) fn server(&self) -> server::ServerOptions {
         let mut options = server::ServerOptions::new(&self.data_dir);
+        options.body_budget = self.limits.memory / 2;
         options.hooks = self.hooks;
         options.admin = self.admin;
         options.admin_hosts.clone_from(&self.admin_hosts);

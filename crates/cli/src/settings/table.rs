@@ -246,6 +246,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::size(values).map(|value| config.limits.result_bytes = value),
     },
     Setting {
+        key: "limits.memory",
+        scope: Scope::Run,
+        value: "SIZE",
+        list: false,
+        about: "The memory of large bodies and large values, of all requests and executions together; beyond it they wait",
+        sample: Sample::Default("128MiB"),
+        set: |config, values| values::size(values).map(|value| config.limits.memory = value),
+    },
+    Setting {
         key: "limits.loopTurns",
         scope: Scope::Run,
         value: "N",

@@ -59,7 +59,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
     2 | limits: {queu: 5, inFlight: none}
       |          ^^^^ not a key of `limits`
       |
-      = note: allowed: `inFlight`, `queue`, `resultSize`, `loopTurns`, `interruptions`, `codeWorkers`, `codeMemory`, `storeSize`, `inlineSize`, `connections`, `connectionsPerAddress`
+      = note: allowed: `inFlight`, `queue`, `resultSize`, `memory`, `loopTurns`, `interruptions`, `codeWorkers`, `codeMemory`, `storeSize`, `inlineSize`, `connections`, `connectionsPerAddress`
     help: did you mean `queue`?
       |
     2 | limits: {queue: 5, inFlight: none}

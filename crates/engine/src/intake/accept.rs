@@ -19,6 +19,7 @@ use super::gate::Place;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::lasting::lasting;
+use crate::memory::Share;
 use crate::run::{Activity, Cancellation, Journal, Progress, Run, Surroundings};
 use crate::services::Services;
 use crate::told::Start;
@@ -356,6 +357,7 @@ impl Services {
             cancelled: Cancellation::default(),
             activity: Activity::default(),
             stretch: AtomicU64::new(0),
+            memory: Share::default(),
             observation,
         });
         if let Some(reason) = end {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use model::action::{ActionError, ActionSpec, ErrorKind};
 use model::automation::Named;
+use model::execution::Origin;
 use model::expression::{EvaluationError, Expression, Moment};
 use model::template::Template;
 use model::value::{Map, Value};
@@ -66,7 +67,7 @@ impl Run {
             Inline::TooShort => {
                 let (evaluated, root, moment) = (evaluated.clone(), root.clone(), moment.cloned());
                 let long = move |budget: &Budget| way(&evaluated, &root, moment.as_ref(), budget);
-                Box::pin(self.evaluate_long(context, long)).await
+                Box::pin(self.evaluate_long(context, scope.held(), long)).await
             }
         }
     }
@@ -103,13 +104,43 @@ impl Run {
     }
 
     /// The result of an evaluation on another thread. A deadline, a cancellation and the end of the daemon's grace end it.
-    async fn evaluate_long<T: Send + 'static>(
+    ///
+    /// Before it begins, the execution has room for the largest result, beside the `held` bytes of its variables.
+    async fn evaluate_long(
+        &self,
+        context: &Context,
+        held: usize,
+        work: impl FnOnce(&Budget) -> Result<Value, EvaluationError> + Send + 'static,
+    ) -> Result<Result<Value, EvaluationError>, Exit> {
+        // Committed before, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
+        self.journal.commit().await?;
+        let largest = self.services.settings.limits.result_bytes;
+        self.make_room(context, held.saturating_add(largest)).await?;
+        let value = self.evaluate_elsewhere(context, work).await?;
+        let bytes = value.as_ref().map_or(0, |value| value.weight(largest));
+        self.services.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
+        Ok(value)
+    }
+
+    /// Waits until the large values of the execution may take so many bytes. One that another waits for does not wait.
+    async fn make_room(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
+        let memory = &self.services.memory;
+        if matches!(self.origin, Origin::Call { .. }) {
+            memory.resize_at_once(&self.memory, bytes);
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = memory.resize(&self.memory, bytes) => Ok(()),
+            exit = self.interruption(context) => Err(exit),
+        }
+    }
+
+    async fn evaluate_elsewhere<T: Send + 'static>(
         &self,
         context: &Context,
         work: impl FnOnce(&Budget) -> Result<T, EvaluationError> + Send + 'static,
     ) -> Result<Result<T, EvaluationError>, Exit> {
-        // Committed before, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
-        self.journal.commit().await?;
         if self.observation.is_some() {
             // The crash record names an execution only while a thread polls it, so what a crash has interrupted computes here.
             return Ok(crate::evaluator::in_place(work));

@@ -45,6 +45,7 @@ use undo::Undo;
 
 use crate::catalog::Deployed;
 use crate::isolation::Observation;
+use crate::memory::Share;
 use crate::services::Services;
 
 /// The most time that the closing steps (`onError`, `finally`) of an execution that ran out of time have.
@@ -70,6 +71,8 @@ pub(crate) struct Run {
     pub(crate) activity: Activity,
     /// The work since the others last had their turn, in the units of a [`model::Budget`].
     pub(crate) stretch: AtomicU64,
+    /// The memory of its large values.
+    pub(crate) memory: Share,
     /// Where a crash interrupted the execution.
     pub(crate) observation: Option<Observation>,
 }

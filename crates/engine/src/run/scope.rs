@@ -127,6 +127,11 @@ impl Scope {
         self.put("steps", id.clone().into(), Value::from(entry));
     }
 
+    /// The bytes of all variables of the execution that expressions made.
+    pub(super) fn held(&self) -> usize {
+        self.held.total.load(Ordering::Relaxed)
+    }
+
     /// Notes the bytes that an expression made for a variable, and gives those of all variables of the execution.
     pub(super) fn hold(&mut self, name: &str, bytes: usize) -> usize {
         self.held.set(name, bytes)

@@ -23,7 +23,9 @@ const GOOD_PACE: f64 = (256 << 10) as f64;
 /// How much of a large body is looked at to see what it is.
 const START: usize = 1 << 10;
 /// How long a body that has arrived waits for room in memory.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many times its length a body takes that is read whole: once as it came, and about twice as the values in it.
+const WITH_VALUES: usize = 3;
 
 /// The bytes of bodies that may be in memory at one time, and where larger ones are meanwhile.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl Budget {
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Waits until there is room for so many bytes, which there never is for more than all.
+    /// Waits until there is room for so many bytes. False where there is none in time.
     async fn take_in_time(&self, bytes: usize) -> bool {
         let there = async {
             loop {
@@ -56,7 +58,7 @@ impl Budget {
                 given_back.await;
             }
         };
-        bytes <= self.all && timeout(PATIENCE, there).await.is_ok()
+        timeout(PATIENCE, there).await.is_ok()
     }
 
     fn give_back(&self, bytes: usize) {
@@ -111,10 +113,14 @@ impl Held {
             return Ok(self);
         }
         let length = self.data.len();
-        if !self.budget.take_in_time(length).await {
+        if length > self.budget.all {
             return Err(Refusal::out_of_memory());
         }
-        self.counted += length;
+        let counted = length.saturating_mul(WITH_VALUES).min(self.budget.all);
+        if !self.budget.take_in_time(counted).await {
+            return Err(Refusal::out_of_memory());
+        }
+        self.counted += counted;
         let data = self.data.clone();
         let read = tokio::task::spawn_blocking(move || data.whole(length));
         let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
@@ -377,7 +383,9 @@ mod tests {
         let held = body.whole().await.expect("it is there");
         assert_eq!((held.counted, held.is_on_disk(), held.start()), (0, true, vec![7; START]));
         let held = held.into_memory().await.expect("there is room");
-        assert_eq!((held.counted, held.bytes()), (2 * SMALL, Bytes::from(vec![7; 2 * SMALL])));
+        // With the values in it, it takes all that there is.
+        assert_eq!((held.counted, held.bytes()), (3 * SMALL, Bytes::from(vec![7; 2 * SMALL])));
+        drop(held);
         // One that says how large it is takes none from the start.
         let mut other = Arriving::new(&budget, Some(2 * SMALL as u64));
         other.take(part).await.expect("it is taken");
