@@ -19,6 +19,7 @@ mod code;
 mod code_ahead;
 mod corpus;
 mod durability;
+mod evaluations;
 mod events;
 mod executions;
 mod files;

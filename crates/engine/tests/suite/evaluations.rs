@@ -1,0 +1,182 @@
+//! Evaluations that take long, and values that take much memory.
+
+use std::time::Duration;
+
+use model::Status;
+
+use crate::common::{Peer, Project, call, end, manual, show, soon, start_with, stop};
+use crate::hooks::{post, text, tokens};
+
+/// An expression that computes for a good part of its budget.
+const LONG: &str = "('a' * 4000000) | replace('a', 'b') | replace('b', 'c') | replace('c', 'd') | length";
+
+/// So many steps that compute for long, and go on whatever comes of it.
+fn long(count: usize) -> String {
+    format!("  - onError: continue\n    set: {{x: \"${{{{ {LONG} }}}}\"}}\n").repeat(count)
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_step_ends_its_evaluation() {
+    let steps = format!("  - timeout: 5s\n    forEach: range(50)\n    steps:\n{}", indented(&long(1)));
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(5);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(5));
+    let outcome = end(&engine, id).await;
+    assert!(outcome.contains("longer than its timeout of 5s"), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_file_ends_an_evaluation() {
+    let project = Project::with(&manual(&long(50)).replace("steps:", "timeout: 1m\nsteps:"));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(60);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(60));
+    let outcome = end(&engine, id).await;
+    assert!(outcome.contains("longer than its timeout of 1m"), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_cancellation_ends_an_evaluation() {
+    let project = Project::with(&manual(&long(50)));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    assert!(engine.cancel(id, "enough").await.expect("it is known"));
+    assert_eq!(end(&engine, id).await, "cancelled: enough");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_daemons_grace_ends_an_evaluation_and_the_execution_goes_on_later() {
+    let project = Project::with(&manual(&long(50)));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    soon(engine.shutdown(Duration::ZERO)).await;
+    let status = engine.store().execution(id).await.expect("it is read").expect("it exists").status;
+    assert_eq!(status, Status::Running);
+    engine.store().close().await.expect("the store closes");
+}
+
+#[tokio::test]
+async fn a_request_is_answered_before_the_pure_work_that_it_starts_has_ended() {
+    let yaml = format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n{}", long(50));
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let answer = soon(engine.receive(&live, post("{}"))).await;
+    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    let status = engine.store().execution(id).await.expect("it is read").expect("it exists").status;
+    assert_eq!(status, Status::Running);
+    assert!(engine.cancel(id, "enough").await.expect("it is known"));
+    assert_eq!(end(&engine, id).await, "cancelled: enough");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn many_short_steps_let_others_have_their_turn() {
+    // The test and the engine share one thread: were the loop to hold it, nothing of this would come before its end.
+    let step = "  - set: {x: \"${{ item + 1 }}\"}\n";
+    let inner = format!("  - forEach: range(1000)\n    steps:\n{}", indented(step));
+    let steps = format!("  - forEach: range(1000)\n    steps:\n{}", indented(&inner));
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    assert!(engine.cancel(id, "enough").await.expect("it is known"));
+    assert_eq!(end(&engine, id).await, "cancelled: enough");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own() {
+    let yaml = "trigger:\n  webhook: {verify: none}\n  if: \"(trigger.results.body.data.t * 30000000) | replace('a', 'bb') == ''\"\nsteps:\n  - set: {x: 1}\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let answer = text(&soon(engine.receive(&live, post(r#"{"t": "a"}"#))).await);
+    assert!(answer.starts_with("400 ") && answer.contains(r#""code":"condition_too_costly""#), "{answer}");
+    assert_eq!(engine.status().refused.get("condition_too_costly"), Some(&1));
+    let answer = text(&soon(engine.receive(&live, post(r#"{"t": ""}"#))).await);
+    assert!(answer.starts_with("200 "), "{answer}");
+    stop(engine).await;
+}
+
+/// A text of so many bytes, made by an expression.
+fn made(bytes: usize) -> String {
+    format!("\"${{{{ 'a' * {bytes} }}}}\"")
+}
+
+#[tokio::test]
+async fn variables_that_together_take_more_than_four_results_fail_the_step() {
+    let set = |name: &str| format!("  - set: {{{name}: {}}}\n", made(90_000));
+    let mut project = Project::with(&manual(&["a", "b", "c", "d", "e"].map(set).concat()));
+    project.settings.limits.result_bytes = 100 << 10;
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let outcome = end(&engine, id).await;
+    assert_eq!(outcome, "failed: with `e` the variables of the execution take more than 400KiB");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_variable_that_takes_the_place_of_another_gives_its_memory_back() {
+    let steps = format!(
+        "  - forEach: range(20)\n    steps:\n      - set: {{a: {}}}\n      - set: {{done: true}}\n  - set: {{n: \"${{{{ vars.a | length }}}}\"}}\n",
+        made(90_000)
+    );
+    let mut project = Project::with(&manual(&steps));
+    project.settings.limits.result_bytes = 100 << 10;
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    assert_eq!(end(&engine, id).await, r#"{"n":90000}"#);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result() {
+    let steps = format!("  - forEach: range(20)\n    steps:\n      - set: {{a: {}}}\n", made(9_000));
+    let mut project = Project::with(&manual(&steps));
+    project.settings.limits.result_bytes = 100 << 10;
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let outcome = end(&engine, id).await;
+    assert!(outcome.starts_with("failed: ") && outcome.contains("100KiB"), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_waits_until_there_is_room_for_its_large_values() {
+    let mut peer = Peer::new().await;
+    let steps = "  - set: {big: \"${{ range(100000) | map('string') | list | join(',') }}\"}\n".to_owned()
+        + &call("a", &peer.base, "/a")
+        + "  - set: {n: \"${{ vars.big | length }}\"}\n";
+    let mut project = Project::with(&manual(&steps));
+    project.settings.limits.result_bytes = 1 << 20;
+    project.settings.limits.memory = 2 << 20;
+    let engine = project.start().await;
+    let first = start_with(&engine, "{}").await;
+    let asked = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    // It goes on without room, as one execution at a time may.
+    let other = peer.asked().await;
+    let third = start_with(&engine, "{}").await;
+    let ended = |id| engine.wait(id);
+    assert!(peer.asked_already().is_none());
+    asked.answer(200, "{}").await;
+    assert_eq!(show(&soon(ended(first)).await.expect("it ends")), r#"{"n":588889}"#);
+    peer.asked().await.answer(200, "{}").await;
+    assert_eq!(show(&soon(ended(third)).await.expect("it ends")), r#"{"n":588889}"#);
+    other.answer(200, "{}").await;
+    assert_eq!(show(&soon(ended(second)).await.expect("it ends")), r#"{"n":588889}"#);
+    stop(engine).await;
+}
+
+/// The lines four columns further to the right.
+fn indented(steps: &str) -> String {
+    steps.lines().map(|line| format!("    {line}\n")).collect()
+}
