@@ -21,7 +21,7 @@ pub(super) static STOP: VerbRow = VerbRow {
     keys: &[Key::required(
         "stop",
         Shape::Object(&STOP_KEYS),
-        "The end: `{result: …}`, or `{}` for no result.",
+        "The end: `{result: …}`, which takes the place of `outputs`, or `{}`.",
     )],
     lower: lower_stop,
 };
@@ -31,7 +31,11 @@ pub(super) static FAIL: VerbRow = VerbRow {
     what: "a `fail` step",
     about: "Fails with a message of the author's own.",
     marks: &["fail"],
-    keys: &[Key::required("fail", Shape::Name, "What the error says; may hold `${{ }}`.")],
+    keys: &[Key::required(
+        "fail",
+        Shape::Name,
+        "The error's message; may hold `${{ }}`. In `onError` it takes the place of the message of the error handled, whose kind, status and body stay; `${{ error }}` hands an error on as it is.",
+    )],
     lower: lower_fail,
 };
 
