@@ -33,7 +33,7 @@ enum What {
 
 /// Send an event to every execution that waits for one of this name
 ///
-/// Only those that wait already get it. It takes the daemon that has the executions.
+/// Executions that wait get it at once; it is kept for 7 days for those accepted before that wait for it later. A daemon has to run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Emit {

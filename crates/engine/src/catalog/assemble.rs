@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use connector::Registry;
 use model::automation::{Automation, AutomationId, Trigger};
@@ -41,7 +41,8 @@ type Paths = BTreeSet<Arc<str>>;
 /// Makes the next snapshot and says what it changes.
 pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
     let Parts { previous, folder, changed, builtin, address } = parts;
-    let mut next = Catalog { folder, generation: previous.generation + 1, ..previous.clone() };
+    let mut next =
+        Catalog { folder, generation: previous.generation + 1, awaited: OnceLock::new(), ..previous.clone() };
     let mut work = Work { previous, next: &mut next, address, checked: Paths::new(), known: BTreeMap::new() };
     let of_kind = |kind| -> Paths {
         changed.iter().filter(|path| FileKind::of(Path::new(&***path)) == Some(kind)).cloned().collect()

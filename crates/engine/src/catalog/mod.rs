@@ -10,7 +10,7 @@ mod relations;
 mod written;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use connector::Registry;
 use jiff::Timestamp;
@@ -21,6 +21,7 @@ use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
 use trigger::schedule::Schedule;
 
+use crate::intake::AwaitedEvents;
 use crate::plan::Plan;
 
 pub(crate) use assemble::{Parts, assemble};
@@ -51,6 +52,8 @@ pub struct Catalog {
     folder: Folder,
     relations: Relations,
     generation: u64,
+    /// The events that automations wait for; read from them when first asked for.
+    awaited: OnceLock<Arc<AwaitedEvents>>,
 }
 
 /// An address that is answered.
@@ -120,6 +123,11 @@ impl Reload {
 }
 
 impl Catalog {
+    /// The events that automations in force wait for.
+    pub(crate) fn awaited_events(&self) -> &AwaitedEvents {
+        self.awaited.get_or_init(|| Arc::new(AwaitedEvents::of(self)))
+    }
+
     /// A snapshot in which nothing is in force.
     #[must_use]
     pub fn empty(registry: Arc<Registry>) -> Self {
@@ -135,6 +143,7 @@ impl Catalog {
             folder: Folder::new(Path::new("")),
             relations: Relations::none(),
             generation: 0,
+            awaited: OnceLock::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::Surroundings;
 use crate::code::{Workers, module};
 
 /// What an entry of `stepResults` holds.
-const MEMBERS: [&str; 4] = ["results", "error", "currentItem", "index"];
+const MEMBERS: [&str; 5] = ["results", "error", "timedOut", "currentItem", "index"];
 
 /// Checks the code of the trigger and of every step.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {

@@ -342,15 +342,29 @@ impl<'a> Checker<'a> {
     /// `steps.<id>.<member>`
     fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
         let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
-        let member = read.path.get(2).filter(|member| !names::STEP.contains(&member.as_str()))?;
-        let message = format!("`steps.{id}` has no `{member}`, only `results` and `error`");
+        let mut waits = false;
+        self.automation
+            .walk(&mut |step| waits |= step.id.as_ref() == id && matches!(step.verb, Verb::WaitFor(_)));
+        let members: &[&str] = if waits { &names::WAITING_STEP } else { &names::STEP };
+        let member = read.path.get(2).filter(|member| !members.contains(&member.as_str()))?;
+        let message = match member.as_str() {
+            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is no `waitFor` step"),
+            _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
+        };
         let spot = read.spot(2);
         let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-        if model::diagnostic::nearest(member, names::STEP).is_some() {
-            return Some(spot.nearest(diagnostic, member, &names::STEP));
+        if member == "timedOut" {
+            return Some(diagnostic.allowed(members.iter().copied()));
+        }
+        if model::diagnostic::nearest(member, members.iter().copied()).is_some() {
+            return Some(spot.nearest(diagnostic, member, members));
         }
         let rest = read.path.get(2..).unwrap_or_default().join(".");
-        Some(diagnostic.allowed(names::STEP).help(format!("did you mean `steps.{id}.results.{rest}`?")))
+        Some(
+            diagnostic
+                .allowed(members.iter().copied())
+                .help(format!("did you mean `steps.{id}.results.{rest}`?")),
+        )
     }
 
     /// `vars.<name>`

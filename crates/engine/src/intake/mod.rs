@@ -3,6 +3,7 @@
 mod accept;
 mod definition;
 mod gate;
+mod kept;
 mod rest;
 mod resume;
 mod signal;
@@ -18,6 +19,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use accept::{Admission, Slot, Terms};
 use gate::Gate;
+pub(crate) use kept::{AwaitedEvents, since_begin};
 pub use signal::{Answer, SignalError};
 
 use crate::catalog::Deployed;

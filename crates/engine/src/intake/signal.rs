@@ -134,6 +134,8 @@ impl Services {
 
     /// Takes an event to every execution that waits for one of its name, and gives how many there were.
     pub(crate) async fn emit(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
+        // Before the steps that wait are looked up: one that begins to wait meanwhile reads what is kept.
+        self.keep_event(signal).await?;
         let mut after = None;
         let mut delivered = 0;
         loop {

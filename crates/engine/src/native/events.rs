@@ -26,7 +26,7 @@ pub(super) fn specs() -> Vec<ActionSpec> {
         example,
     );
     emit.description = Some(
-        "Only those that wait already get it. Sent again after a crash, it counts once for each of them."
+        "Steps that wait get it at once. It is kept for 7 days for steps of executions accepted before that wait for it later. Sent again after a crash, it counts once for each of them."
             .to_owned(),
     );
     vec![emit]

@@ -175,7 +175,7 @@ impl Run {
         scope_name(owner, self.origin.is_test())
     }
 
-    pub(super) fn store_failed(&self, error: store::Error) -> Exit {
+    pub(crate) fn store_failed(&self, error: store::Error) -> Exit {
         if error.outcome_unknown() {
             return Exit::Lost(Arc::new(error));
         }

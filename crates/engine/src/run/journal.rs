@@ -78,6 +78,10 @@ struct State {
     /// In which place steps ended, where that matters.
     order: HashMap<String, u64>,
     pauses: Pauses,
+    /// The ids of the signals with which waits ended, by the id of their step.
+    let_through: HashMap<String, HashSet<String>>,
+    /// The steps whose wait ended because its time was up.
+    timed_out: HashSet<String>,
     pending: Vec<Event>,
     /// What the next commit writes into the state of Automations, and the locks that it holds until then.
     writes: Vec<StateWrite>,

@@ -7,16 +7,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
-use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
+use model::execution::{ExecutionId, LogLevel, Signal, WaitReason, Waiting};
 use model::value::{Map, Value};
 use store::Wait;
 
-use super::journal::{Due, Times};
+use super::journal::{Due, Taken, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::clock::Steady;
+use crate::intake::since_begin;
 
 /// A pause up to this long is slept through: to rest and to be read back costs two commits and a read.
 const SLEPT_THROUGH: Duration = Duration::from_secs(2);
@@ -150,12 +151,17 @@ impl Run {
         scope: &Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        if self.journal.pause(key).is_none() {
+        let begins = self.journal.pause(key).is_none();
+        if begins {
             self.wait_begins(step, wait, key, scope, context).await?;
+        }
+        if begins || self.journal.resumed() {
+            self.look_back(step, key).await?;
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
                 if self.lets_through(wait, &signal, scope, context).await? {
+                    self.journal.wait_ended(key, Some(&signal.id));
                     return Ok(signal.data);
                 }
             }
@@ -165,6 +171,7 @@ impl Run {
             }
             self.pause_beside(due, Ends::WhenSomethingComes, Some(context)).await?;
         }
+        self.journal.wait_ended(key, None);
         match wait.on_timeout {
             OnTimeout::Continue => Ok(Value::Null),
             OnTimeout::Fail => {
@@ -175,6 +182,32 @@ impl Run {
                 };
                 Err(failed(ActionError::new(ErrorKind::Timeout, format!("{what} within {limit}"))))
             }
+        }
+    }
+
+    /// Takes over the events that were sent since the execution began and that no earlier iteration of the step let through.
+    async fn look_back(&self, step: &Step, key: &str) -> Result<(), Exit> {
+        let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
+            return Ok(());
+        };
+        let own = format!("{}.", self.journal.id());
+        let mut after = since_begin(self.journal.id());
+        loop {
+            let now = self.services.clock.now();
+            let page = self.services.kept_events(&name, &after, now).await;
+            let (signals, last) = page.map_err(|error| self.store_failed(error))?;
+            for signal in signals {
+                if signal.id.starts_with(&own) || self.journal.has_let_through(&step.id, &signal.id) {
+                    continue;
+                }
+                if self.journal.signal(key, signal) == Taken::TooMany {
+                    let message = "more than 1,000 events of this name were sent since the execution began; the step looks at the oldest";
+                    self.journal.log(LogLevel::Warn, Some(key), message);
+                    return Ok(());
+                }
+            }
+            let Some(last) = last else { return Ok(()) };
+            after = last;
         }
     }
 

@@ -119,9 +119,18 @@ impl Scope {
         }
     }
 
-    /// Sets `steps.<id>`.
-    pub(super) fn set_step(&mut self, id: &Arc<str>, results: Value, error: Option<&ActionError>) {
+    /// Sets `steps.<id>`. `timed_out` is there for a step that waits for something.
+    pub(super) fn set_step(
+        &mut self,
+        id: &Arc<str>,
+        results: Value,
+        error: Option<&ActionError>,
+        timed_out: Option<bool>,
+    ) {
         let mut entry = Map::with_capacity(2);
+        if let Some(timed_out) = timed_out {
+            entry.insert("timedOut", timed_out);
+        }
         entry.insert("results", results);
         entry.insert("error", error.map(ActionError::to_value));
         self.put("steps", id.clone().into(), Value::from(entry));

@@ -143,7 +143,7 @@ impl Run {
                 Ok(true) => {}
                 Ok(false) => {
                     self.journal.step_finished(key, 0, StepOutcome::Skipped, Effect::Pure);
-                    self.set_step(scope, &step.id, Value::Null, None);
+                    self.set_step(scope, step, key, Value::Null, None);
                     return Ok(Value::Null);
                 }
                 Err(Exit::Failed(error)) => {
@@ -168,7 +168,7 @@ impl Run {
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.effect(step));
                 self.note_call(step);
-                self.set_step(scope, &step.id, result.clone(), None);
+                self.set_step(scope, step, key, result.clone(), None);
                 self.note_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
                 return Ok(result);
@@ -295,7 +295,7 @@ impl Run {
         }
         match handled {
             Some(result) => {
-                self.set_step(scope, &step.id, result.clone(), Some(&error));
+                self.set_step(scope, step, key, result.clone(), Some(&error));
                 self.keep_journal_light().await?;
                 Ok(result)
             }
@@ -312,22 +312,23 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         self.replay_inside(step, scope, context);
+        let key = &context.key(&step.id);
         match outcome {
             StepOutcome::Succeeded { result } => {
                 if let (Verb::Set(_), Value::Map(values)) = (&step.verb, &result) {
                     scope.set_vars(values);
                 }
-                self.set_step(scope, &step.id, result.clone(), None);
-                self.note_undo(step, &context.key(&step.id), scope, context);
+                self.set_step(scope, step, key, result.clone(), None);
+                self.note_undo(step, key, scope, context);
                 Ok(result)
             }
             StepOutcome::Left { by, result } => Err(Exit::left(by, result)),
             StepOutcome::Skipped => {
-                self.set_step(scope, &step.id, Value::Null, None);
+                self.set_step(scope, step, key, Value::Null, None);
                 Ok(Value::Null)
             }
             StepOutcome::Failed { error, handled: Some(result) } => {
-                self.set_step(scope, &step.id, result.clone(), Some(&error));
+                self.set_step(scope, step, key, result.clone(), Some(&error));
                 Ok(result)
             }
             StepOutcome::Failed { error, handled: None } => Err(Exit::Failed(error)),
@@ -402,9 +403,17 @@ impl Run {
     }
 
     /// Sets `steps.<id>`, unless nothing reads it.
-    fn set_step(&self, scope: &mut Scope, id: &Arc<str>, results: Value, error: Option<&ActionError>) {
-        if self.deployed.plan.is_read(id) {
-            scope.set_step(id, results, error);
+    fn set_step(
+        &self,
+        scope: &mut Scope,
+        step: &Step,
+        key: &str,
+        results: Value,
+        error: Option<&ActionError>,
+    ) {
+        if self.deployed.plan.is_read(&step.id) {
+            let waits = matches!(step.verb, Verb::WaitFor(_));
+            scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
         }
     }
 

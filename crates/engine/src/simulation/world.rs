@@ -396,6 +396,7 @@ fn word(event: &Event) -> String {
         Event::StepDated { step, .. } => ("stepDated", step.as_str()),
         Event::Waiting { step, .. } => ("waiting", step.as_str()),
         Event::Signalled { step, .. } => ("signalled", step.as_str()),
+        Event::WaitEnded { step, .. } => ("waitEnded", step.as_str()),
         Event::Responded { .. } => ("responded", ""),
         Event::Failing { .. } => ("failing", ""),
         Event::Cancelling { .. } => ("cancelling", ""),

@@ -29,6 +29,7 @@ mod found;
 mod hiding;
 mod hooks;
 mod intake;
+mod kept_events;
 mod large_files;
 mod links;
 mod listening;

@@ -113,6 +113,16 @@ pub enum Event {
         /// What came.
         signal: Signal,
     },
+    /// The wait of a step ended.
+    WaitEnded {
+        /// When.
+        at: Timestamp,
+        /// Which step.
+        step: String,
+        /// The id of the signal that it let through; `None` where its time was up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+    },
     /// The caller's answer was decided by a `respond` step.
     Responded {
         /// When.
@@ -176,6 +186,7 @@ impl Event {
             | Self::StepDated { at, .. }
             | Self::Waiting { at, .. }
             | Self::Signalled { at, .. }
+            | Self::WaitEnded { at, .. }
             | Self::Responded { at, .. }
             | Self::Failing { at, .. }
             | Self::Cancelling { at, .. }

@@ -122,6 +122,8 @@ async fn digests_signatures_and_chance() {
         ("crypto.createHmac('sha256', 'key').update('The quick brown fox ').update(Buffer.from('jumps over the lazy dog')).digest('hex')", r#""f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8""#),
         ("crypto.createHmac('md5', Buffer.from('key')).update('The quick brown fox jumps over the lazy dog').digest('base64')", r#""gAcHE0Y+d0m5DC3CSRHidQ==""#),
         ("(() => { try { crypto.createHmac('sha0', 'k').digest() } catch (e) { return e.message } })()", r#""`sha0` is no digest that is known: take sha256, sha512, sha384, sha1 or md5""#),
+        ("[crypto.timingSafeEqual('abc', Buffer.from('abc')), crypto.timingSafeEqual('abc', 'abd'), crypto.timingSafeEqual('abc', 'abcd')]", "[true,false,false]"),
+        ("(() => { try { crypto.timingSafeEqual('a', 1) } catch (e) { return e.message } })()", r#""timingSafeEqual takes a text or bytes""#),
         ("/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID())", "true"),
         ("crypto.getRandomValues(new Uint8Array(32)).some((byte) => byte > 0)", "true"),
         ("crypto.getRandomValues(new Uint32Array(4)).length", "4"),

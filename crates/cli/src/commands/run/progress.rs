@@ -147,6 +147,7 @@ impl Progress {
             Event::Started { .. }
             | Event::Resumed { .. }
             | Event::StepDated { .. }
+            | Event::WaitEnded { .. }
             | Event::Cancelling { .. }
             | Event::ClockSet { .. }
             | Event::Finished { .. } => {}

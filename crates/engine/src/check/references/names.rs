@@ -27,6 +27,8 @@ pub(super) const EVENT: [&str; 2] = ["name", "data"];
 pub(super) const AUTOMATION: [&str; 2] = ["id", "name"];
 /// What `steps.<id>` has.
 pub(super) const STEP: [&str; 2] = ["results", "error"];
+/// The members of `steps.<id>` of a `waitFor` step.
+pub(super) const WAITING_STEP: [&str; 3] = ["results", "error", "timedOut"];
 /// What an error has (`model::ActionError`).
 pub(super) const ERROR: [&str; 9] =
     ["kind", "message", "status", "code", "requestId", "body", "step", "retryAfterMs", "place"];

@@ -134,6 +134,7 @@ impl Journal {
             Event::Responded { .. }
             | Event::Finished { .. }
             | Event::Waiting { .. }
+            | Event::WaitEnded { .. }
             | Event::Started { .. }
             | Event::Resumed { .. }
             | Event::ClockSet { .. }

@@ -220,6 +220,18 @@ impl Pauses {
 }
 
 impl State {
+    /// Notes how the wait of a step ended.
+    pub(super) fn wait_ended(&mut self, step: &str, signal: Option<&str>) {
+        match signal {
+            Some(signal) => {
+                let id = step.split('[').next().unwrap_or_default();
+                self.let_through.entry(id.to_owned()).or_default().insert(signal.to_owned());
+                self.timed_out.remove(step);
+            }
+            None => drop(self.timed_out.insert(step.to_owned())),
+        }
+    }
+
     /// What the store has to know of the pauses, if that is not what it knows.
     pub(super) fn waits(&mut self) -> Option<Vec<Wait>> {
         if !self.pauses.changed {
@@ -296,6 +308,24 @@ impl Journal {
     /// The next signal for a step that it has not looked at.
     pub(crate) fn next_signal(&self, step: &str) -> Option<Signal> {
         self.state().pauses.open.get_mut(step)?.signals.pop_front()
+    }
+
+    /// Records that the wait of a step ended: with the signal of this id, or because its time was up.
+    pub(crate) fn wait_ended(&self, step: &str, signal: Option<&str>) {
+        let mut state = self.state();
+        state.wait_ended(step, signal);
+        let signal = signal.map(str::to_owned);
+        state.record(&*self.clock, Event::WaitEnded { at: self.clock.now(), step: step.to_owned(), signal });
+    }
+
+    /// True if an iteration of the step with this id ended with the signal.
+    pub(crate) fn has_let_through(&self, id: &str, signal: &str) -> bool {
+        self.state().let_through.get(id).is_some_and(|signals| signals.contains(signal))
+    }
+
+    /// True if the wait of the step ended because its time was up.
+    pub(crate) fn timed_out(&self, step: &str) -> bool {
+        self.state().timed_out.contains(step)
     }
 
     /// Records what came for a step. It is the caller's to commit.

@@ -182,6 +182,7 @@ impl Replay<'_> {
                 state.pauses.begin(step, waiting, Times { since: scale.steady(*at), due, limit });
             }
             Event::Signalled { step, signal, .. } => self.pauses.came(step, signal),
+            Event::WaitEnded { step, signal, .. } => state.wait_ended(step, signal.as_deref()),
             Event::Responded { response, .. } => state.response = Some(response.clone()),
             Event::Failing { at, error } => {
                 state.closing = Some(error.clone());

@@ -5,6 +5,7 @@ use md5::Md5;
 use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object, Result};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
+use subtle::ConstantTimeEq as _;
 use uuid::Builder;
 
 use super::bytes;
@@ -34,7 +35,11 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
         let signature = sign(&name, &bytes::unpack(&ctx, &key)?, &bytes::unpack(&ctx, &data)?);
         signature.map(|signature| ArrayBuffer::new_copy(ctx, &signature)).transpose()
     };
-    native.set("hmac", Function::new(ctx.clone(), hmac)?)
+    native.set("hmac", Function::new(ctx.clone(), hmac)?)?;
+    let equal = |ctx: Ctx<'js>, one: String, other: String| {
+        Ok::<bool, rquickjs::Error>(bytes::unpack(&ctx, &one)?.ct_eq(&bytes::unpack(&ctx, &other)?).into())
+    };
+    native.set("equal", Function::new(ctx.clone(), equal)?)
 }
 
 fn fill(ctx: &Ctx<'_>, random: &mut [u8]) -> Result<()> {

@@ -47,6 +47,9 @@ define(globalThis, "crypto", {
 
   createHmac,
 
+  timingSafeEqual: (one, other) =>
+    native.equal(pack(needBytes(one, "timingSafeEqual")), pack(needBytes(other, "timingSafeEqual"))),
+
   subtle: {
     async digest(name, data) {
       const bytes = bytesOf(data);

@@ -1,0 +1,151 @@
+//! Events that are sent before a step waits for them, and what a wait says of its end.
+
+use std::time::Duration;
+
+use engine::Engine;
+
+use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, stop};
+
+/// Sends an event and gives the number of steps that it was taken to at once.
+async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
+    soon(engine.emit(name, json(data), None)).await.expect("it is sent")
+}
+
+/// Waits until an execution rests.
+async fn at_rest(engine: &Engine) {
+    soon(async {
+        while engine.status().resting == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// A loop that reminds somebody and then waits for a signature.
+fn reminders(base: &str) -> String {
+    format!(
+        r#"  - set: {{by: null}}
+  - repeat: {{max: 3, until: vars.by is not none}}
+    steps:
+      - id: remind
+        action: http.request
+        with: {{method: POST, url: "{base}/remind"}}
+      - id: signed
+        waitFor: {{event: signed, if: event.data.ok}}
+        timeout: 1d
+        onTimeout: continue
+      - if: not steps.signed.timedOut
+        then:
+          - set: {{by: "${{{{ steps.signed.results.by }}}}"}}
+  - set: {{by: "${{{{ vars.by }}}}"}}
+"#
+    )
+}
+
+#[tokio::test]
+async fn an_event_between_two_iterations_of_a_wait_is_kept_for_the_next() {
+    for restart in [false, true] {
+        let mut peer = Peer::new().await;
+        let project = Project::with(&manual(&reminders(&peer.base)));
+        let mut engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        peer.asked().await.answer(200, "1").await;
+        at_rest(&engine).await;
+        assert_eq!(emit(&engine, "signed", r#"{"ok": false, "by": "nobody"}"#).await, 1);
+        at_rest(&engine).await;
+        project.clock.advance(Duration::from_secs(86_400));
+        let mut reminder = peer.asked().await;
+        assert_eq!(emit(&engine, "signed", r#"{"ok": true, "by": "ada"}"#).await, 0, "nobody waits just now");
+        if restart {
+            crash(engine).await;
+            drop(reminder);
+            engine = project.start().await;
+            reminder = peer.asked().await;
+        }
+        reminder.answer(200, "1").await;
+        assert_eq!(end(&engine, id).await, r#"{"by":"ada"}"#);
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn an_event_counts_for_a_first_wait_if_it_came_since_the_execution_began() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "  - {id: paid, waitFor: {event: paid}}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    emit(&engine, "paid", "1").await;
+    project.clock.advance(Duration::from_millis(5));
+    let id = start_with(&engine, "{}").await;
+    let held = peer.asked().await;
+    project.clock.advance(Duration::from_millis(5));
+    emit(&engine, "paid", "2").await;
+    emit(&engine, "other", "3").await;
+    held.answer(200, "1").await;
+    assert_eq!(end(&engine, id).await, "2", "the one before its begin is not for it");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_event_ends_one_iteration_and_not_the_next() {
+    let steps = "  - forEach: [1, 2, 3]\n    steps:\n      - {id: next, waitFor: {event: next}}\n";
+    let project = Project::with(&manual(steps));
+    let mut engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    for n in ["1", "2", "3"] {
+        at_rest(&engine).await;
+        assert_eq!(emit(&engine, "next", n).await, 1);
+        if n == "2" {
+            at_rest(&engine).await;
+            crash(engine).await;
+            engine = project.start().await;
+        }
+    }
+    assert_eq!(end(&engine, id).await, "[1,2,3]");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_event_without_data_is_told_from_a_timeout() {
+    let steps = |more: &str| {
+        manual(&format!(
+            "  - id: done\n    waitFor: {{event: done}}\n    timeout: 1h\n    onTimeout: continue\n{more}  - set: {{late: \"${{{{ steps.done.timedOut }}}}\", data: \"${{{{ steps.done.results }}}}\"}}\n"
+        ))
+    };
+    for (comes, expected) in
+        [(true, r#"{"late":false,"data":null}"#), (false, r#"{"late":true,"data":null}"#)]
+    {
+        for restart in [false, true] {
+            let mut peer = Peer::new().await;
+            let project = Project::with(&steps(&call("a", &peer.base, "/a")));
+            let mut engine = project.start().await;
+            let id = start_and_rest(&engine, "{}").await;
+            if comes {
+                emit(&engine, "done", "null").await;
+            } else {
+                project.clock.advance(Duration::from_secs(3600));
+            }
+            let mut asked = peer.asked().await;
+            if restart {
+                crash(engine).await;
+                drop(asked);
+                engine = project.start().await;
+                asked = peer.asked().await;
+            }
+            asked.answer(200, "1").await;
+            assert_eq!(end(&engine, id).await, expected, "restarted: {restart}");
+            stop(engine).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_execution_does_not_end_its_own_wait_with_an_event_that_it_sent_before() {
+    let steps = "  - {action: events.emit, with: {name: ping}}\n  - id: pong\n    waitFor: {event: ping}\n    timeout: 1s\n    onTimeout: continue\n  - set: {late: \"${{ steps.pong.timedOut }}\"}\n";
+    let project = Project::with(&manual(steps));
+    let engine = project.start().await;
+    let id = start_and_rest(&engine, "{}").await;
+    project.clock.advance(Duration::from_secs(1));
+    assert_eq!(end(&engine, id).await, r#"{"late":true}"#);
+    stop(engine).await;
+}
