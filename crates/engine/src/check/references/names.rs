@@ -28,8 +28,19 @@ pub(super) const AUTOMATION: [&str; 2] = ["id", "name"];
 /// What `steps.<id>` has.
 pub(super) const STEP: [&str; 2] = ["results", "error"];
 /// What an error has (`model::ActionError`).
-pub(super) const ERROR: [&str; 9] =
-    ["kind", "message", "status", "code", "requestId", "body", "step", "retryAfterMs", "place"];
+pub(super) const ERROR: [&str; 11] = [
+    "kind",
+    "message",
+    "status",
+    "code",
+    "requestId",
+    "body",
+    "step",
+    "retryAfterMs",
+    "outcomeUnknown",
+    "lostAttempt",
+    "place",
+];
 
 const WEBHOOK: [&str; 7] =
     ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];
