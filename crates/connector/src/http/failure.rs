@@ -388,6 +388,58 @@ mod tests {
         check(599, &[], "", "the wiki answered 599");
     }
 
+    #[test]
+    fn bodies_of_other_shapes_are_shown() {
+        let problem = &[("content-type", "application/problem+json")];
+        check(
+            422,
+            problem,
+            r#"{"type":"about:blank","title":"Invalid","detail":"the title is too long","status":422}"#,
+            "the wiki answered 422 Unprocessable Entity: Invalid (the title is too long)",
+        );
+        check(400, &[], r#"{"reason":"bad title"}"#, "the wiki answered 400 Bad Request: bad title");
+        check(400, &[], r#"{"fault":[1,{"x":2}]}"#, r#"the wiki answered 400 Bad Request: {"fault":[1,{"x":2}]}"#);
+        check(400, &[], r#"["no"]"#, r#"the wiki answered 400 Bad Request: ["no"]"#);
+        check(400, &[], "{}", "the wiki answered 400 Bad Request");
+        let long = error(400, &[], Box::leak(format!("{{\"x\":\"{}\"}}", "é".repeat(999)).into_boxed_str()));
+        assert!((200..260).contains(&long.message.chars().count()), "{}", long.message);
+        let several = r#"{"errors":[{"title":"a"},{"title":"b"},{"title":"c"},{"title":"d"},{"title":"e"}]}"#;
+        check(400, &[], several, "the wiki answered 400 Bad Request: a; b; c; and 2 more");
+        check(400, &[], r#"{"errors":["a","b"]}"#, "the wiki answered 400 Bad Request: a; b");
+    }
+
+    #[test]
+    fn a_connector_s_own_places_come_first_and_the_usual_ones_after_them() {
+        let own = ErrorShape {
+            message: vec!["oops.text".to_owned()],
+            detail: Vec::new(),
+            code: Vec::new(),
+            request_id: Vec::new(),
+        };
+        let message = |body| {
+            own.status_error("it", &response(400, &[], body), Timestamp::UNIX_EPOCH).message.clone()
+        };
+        assert_eq!(message(r#"{"oops":{"text":"own"},"message":"usual"}"#), "it answered 400 Bad Request: own");
+        assert_eq!(message(r#"{"message":"usual"}"#), "it answered 400 Bad Request: usual");
+    }
+
+    #[test]
+    fn a_wait_beyond_what_is_waited_is_told_as_it_was_asked_for() {
+        let error = error(429, &[("retry-after", "18000")], "");
+        let expected = "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited";
+        assert_eq!(error.message, expected);
+        assert_eq!(error.retry_after_ms, Some(3_600_000));
+    }
+
+    #[test]
+    fn a_secret_does_not_show_in_a_body_of_another_shape() {
+        let redactor = Redactor::default();
+        redactor.hide(SECRET);
+        let body = format!(r#"{{"x": {{"y": "{SECRET}"}}}}"#);
+        let error = ErrorShape::default().status_error("it", &answer(&body, &redactor), Timestamp::UNIX_EPOCH);
+        assert_eq!(error.message, r#"it answered 500 Internal Server Error: {"x":{"y":"***"}}"#);
+    }
+
     const SECRET: &str = "canary-0042-lantern";
 
     /// Asserts that nothing is left of the secret in what `cut` makes of a text with it, wherever the cut at `limit` falls.
