@@ -72,9 +72,6 @@ impl Core {
             Ok(who) => who,
             Err(error) => return error.reply(),
         };
-        if place.takes_json(method) && !call.has_json() {
-            return ApiError::wrong_media_type().reply();
-        }
         let credential = fingerprint(call.header("authorization").unwrap_or_default());
         let verdict = self.limits.count(&credential, self.state.clock.now());
         if let Some(refusal) = self.limits.refusal(&verdict) {
@@ -83,6 +80,7 @@ impl Core {
         let outcome = self
             .check_cloud_id(cloud_id.as_deref())
             .and_then(|()| check_scopes(&who, place, method))
+            .and_then(|()| check_media_type(call, place, method))
             .and_then(|()| self.carry_out(call, method, place, &who));
         let mut reply = match outcome {
             Ok(reply) => reply,
@@ -379,6 +377,10 @@ fn parent(owner: Owner, id: &str) -> Result<Parent, ApiError> {
 fn check_scopes(who: &Who, place: &Place, method: &str) -> Result<(), ApiError> {
     let held = place.scopes(method).iter().all(|group| group.iter().any(|scope| who.has_scope(scope)));
     if held { Ok(()) } else { Err(ApiError::scope_mismatch()) }
+}
+
+fn check_media_type(call: &Call, place: &Place, method: &str) -> Result<(), ApiError> {
+    if place.takes_json(method) && !call.has_json() { Err(ApiError::wrong_media_type()) } else { Ok(()) }
 }
 
 fn media_token(id: u64, version: u32, expires: i64) -> String {

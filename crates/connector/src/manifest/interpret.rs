@@ -281,8 +281,9 @@ fn only_with(other: &str, allowed: &str) -> String {
 impl Wire {
     /// The value with the texts of a list split into items.
     fn items(&self, value: &Value) -> Value {
-        let (Some(split), Value::List(list)) = (&self.split, value) else { return value.clone() };
-        let items = list.0.iter().flat_map(|item| match item {
+        let (Some(split), Value::List(_) | Value::String(_)) = (&self.split, value) else { return value.clone() };
+        let items = value.as_list().unwrap_or(std::slice::from_ref(value));
+        let items = items.iter().flat_map(|item| match item {
             Value::String(text) => text
                 .split(split.as_str())
                 .map(str::trim)
