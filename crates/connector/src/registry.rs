@@ -46,7 +46,8 @@ const RESERVED: [&str; 9] = ["log", "text", "data", "hash", "http", "mail", "fil
 
 /// The names of the connectors that are built in.
 pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
-    let shipped = MANIFESTS.iter().filter_map(|(path, _)| path.strip_prefix("connectors/")?.strip_suffix(".yaml"));
+    let shipped =
+        MANIFESTS.iter().filter_map(|(path, _)| path.strip_prefix("connectors/")?.strip_suffix(".yaml"));
     shipped.chain(RESERVED)
 }
 

@@ -64,7 +64,8 @@ impl<'a> Written<'a> {
     pub(crate) fn literal_entries(&self, name: &str) -> Map {
         match (self.input)(name) {
             Some(Template::Map(entries)) => {
-                let known = entries.iter().filter_map(|(key, value)| Some((&**key, value.literal()?.clone())));
+                let known =
+                    entries.iter().filter_map(|(key, value)| Some((&**key, value.literal()?.clone())));
                 known.collect()
             }
             Some(Template::Literal(Value::Map(map))) => Map::clone(map),

@@ -123,8 +123,12 @@ async fn a_wiki_with_another_word_for_documents_is_called_by_it() {
     assert_eq!(error.status, Some(400), "{error}");
     let inputs = [("documentFormat", "acme_doc"), ("host", wiki.simulator.base_url())];
     let inputs = inputs.into_iter().chain([("email", DEMO_EMAIL), ("apiToken", DEMO_TOKEN)]).collect();
-    wiki.connection =
-        wiki.registry.connection_type("wiki.basic").expect("a type").resolve("main", &inputs).expect("it resolves");
+    wiki.connection = wiki
+        .registry
+        .connection_type("wiki.basic")
+        .expect("a type")
+        .resolve("main", &inputs)
+        .expect("it resolves");
     let page = text(&wiki.call("createPage", new).await, "id");
     let read = wiki.call("getPage", json!({"pageId": page, "bodyFormat": "wiki_doc_format"})).await;
     assert_eq!(text(&read, "body.wiki_doc_format.value"), document);
@@ -160,7 +164,8 @@ async fn filters_are_repeated_and_an_empty_one_lists_nothing() {
 async fn a_draft_is_created_without_a_title() {
     let wiki = Wiki::start().await;
     let space = id(DEMO_SPACE_ID);
-    let draft = wiki.call("createPage", json!({"spaceId": space, "status": "draft", "body": {"value": "a"}})).await;
+    let draft =
+        wiki.call("createPage", json!({"spaceId": space, "status": "draft", "body": {"value": "a"}})).await;
     assert_eq!(text(&draft, "status"), "draft");
     let error = wiki.fails("createPage", json!({"spaceId": space, "body": {"value": "a"}})).await;
     assert!(error.message.contains("`title` is missing"), "{error}");

@@ -223,7 +223,8 @@ mod tests {
     use super::*;
 
     fn words() -> Words {
-        Words::parse("product=acme, pathSlug=acmewiki,documentFormat=acme_doc,uploadHeader=X-Acme-Token").unwrap()
+        Words::parse("product=acme, pathSlug=acmewiki,documentFormat=acme_doc,uploadHeader=X-Acme-Token")
+            .unwrap()
     }
 
     #[test]

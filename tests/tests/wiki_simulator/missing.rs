@@ -19,7 +19,11 @@ async fn a_call_that_the_real_service_has_and_the_simulator_has_not_says_so() {
     ] {
         let answer = wiki.get(&path).await;
         answer.is_error(501, "NOT_IMPLEMENTED");
-        assert!(answer.title().starts_with("The simulator does not have GET /wiki/api/v2/"), "{}", answer.text);
+        assert!(
+            answer.title().starts_with("The simulator does not have GET /wiki/api/v2/"),
+            "{}",
+            answer.text
+        );
     }
     wiki.put(&format!("/pages/{page}/title"), json!({})).await.is_error(501, "NOT_IMPLEMENTED");
     wiki.post("/spaces", json!({})).await.is_error(501, "NOT_IMPLEMENTED");

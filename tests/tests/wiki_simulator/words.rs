@@ -8,7 +8,8 @@ use crate::client::{Wiki, id, send, wiki_with};
 
 async fn acme() -> Wiki {
     let words =
-        Words::parse("product=acme,pathSlug=acme-wiki,documentFormat=acme_doc,uploadHeader=X-Acme-Token").unwrap();
+        Words::parse("product=acme,pathSlug=acme-wiki,documentFormat=acme_doc,uploadHeader=X-Acme-Token")
+            .unwrap();
     wiki_with(Simulator::builder().switches(Switches { words, ..Switches::default() })).await
 }
 
@@ -20,7 +21,10 @@ async fn the_document_format_goes_by_the_products_word_alone() {
     let body = json!({"representation": "acme_doc", "value": DOCUMENT});
     let page = id(wiki.create("Document", json!({"body": body})).await.is(200));
     let read = wiki.get(&format!("/pages/{page}?body-format=acme_doc")).await;
-    assert_eq!(read.is(200).body["body"], json!({"acme_doc": {"representation": "acme_doc", "value": DOCUMENT}}));
+    assert_eq!(
+        read.is(200).body["body"],
+        json!({"acme_doc": {"representation": "acme_doc", "value": DOCUMENT}})
+    );
     let listed = wiki.get(&format!("/pages?id={page}&body-format=acme_doc")).await;
     assert_eq!(listed.is(200).body["results"][0]["body"]["acme_doc"]["value"], DOCUMENT);
     let under = json!({"acme_doc": {"representation": "acme_doc", "value": DOCUMENT}});

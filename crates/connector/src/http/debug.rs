@@ -125,7 +125,15 @@ mod tests {
     }
 
     fn context(detail: Detail) -> Context<'static> {
-        Context { subject: "it", connection: None, idempotency_key: "k", detail, admission: Admission::Ordinary, log: &Nowhere, trace: None }
+        Context {
+            subject: "it",
+            connection: None,
+            idempotency_key: "k",
+            detail,
+            admission: Admission::Ordinary,
+            log: &Nowhere,
+            trace: None,
+        }
     }
 
     fn check(detail: Detail, expected: &str) {

@@ -398,7 +398,12 @@ mod tests {
             "the wiki answered 422 Unprocessable Entity: Invalid (the title is too long)",
         );
         check(400, &[], r#"{"reason":"bad title"}"#, "the wiki answered 400 Bad Request: bad title");
-        check(400, &[], r#"{"fault":[1,{"x":2}]}"#, r#"the wiki answered 400 Bad Request: {"fault":[1,{"x":2}]}"#);
+        check(
+            400,
+            &[],
+            r#"{"fault":[1,{"x":2}]}"#,
+            r#"the wiki answered 400 Bad Request: {"fault":[1,{"x":2}]}"#,
+        );
         check(400, &[], r#"["no"]"#, r#"the wiki answered 400 Bad Request: ["no"]"#);
         check(400, &[], "{}", "the wiki answered 400 Bad Request");
         let long = error(400, &[], Box::leak(format!("{{\"x\":\"{}\"}}", "é".repeat(999)).into_boxed_str()));
@@ -416,17 +421,20 @@ mod tests {
             code: Vec::new(),
             request_id: Vec::new(),
         };
-        let message = |body| {
-            own.status_error("it", &response(400, &[], body), Timestamp::UNIX_EPOCH).message.clone()
-        };
-        assert_eq!(message(r#"{"oops":{"text":"own"},"message":"usual"}"#), "it answered 400 Bad Request: own");
+        let message =
+            |body| own.status_error("it", &response(400, &[], body), Timestamp::UNIX_EPOCH).message.clone();
+        assert_eq!(
+            message(r#"{"oops":{"text":"own"},"message":"usual"}"#),
+            "it answered 400 Bad Request: own"
+        );
         assert_eq!(message(r#"{"message":"usual"}"#), "it answered 400 Bad Request: usual");
     }
 
     #[test]
     fn a_wait_beyond_what_is_waited_is_told_as_it_was_asked_for() {
         let error = error(429, &[("retry-after", "18000")], "");
-        let expected = "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited";
+        let expected =
+            "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited";
         assert_eq!(error.message, expected);
         assert_eq!(error.retry_after_ms, Some(3_600_000));
     }
@@ -436,7 +444,8 @@ mod tests {
         let redactor = Redactor::default();
         redactor.hide(SECRET);
         let body = format!(r#"{{"x": {{"y": "{SECRET}"}}}}"#);
-        let error = ErrorShape::default().status_error("it", &answer(&body, &redactor), Timestamp::UNIX_EPOCH);
+        let error =
+            ErrorShape::default().status_error("it", &answer(&body, &redactor), Timestamp::UNIX_EPOCH);
         assert_eq!(error.message, r#"it answered 500 Internal Server Error: {"x":{"y":"***"}}"#);
     }
 

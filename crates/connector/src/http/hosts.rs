@@ -15,8 +15,8 @@ use model::{ActionError, ErrorKind, RetryPolicy};
 use serde::Serialize;
 use url::Url;
 
-use super::{Admission, failure};
 use super::response::Response;
+use super::{Admission, failure};
 
 /// Above this many hosts those that were called longest ago are forgotten.
 const MAX_HOSTS: usize = 1024;
@@ -304,15 +304,15 @@ mod tests {
         assert_eq!(admit(&hosts, 60), Ok(0));
         let other = hosts.admit(&url(), Some("other"), "the shop", Admission::Ordinary, at(10));
         assert_eq!(other.expect("limits go by connection"), Duration::ZERO);
-        let error = hosts.admit(&url(), Some("main"), "the shop", Admission::Ordinary, at(10)).expect_err("held");
+        let error =
+            hosts.admit(&url(), Some("main"), "the shop", Admission::Ordinary, at(10)).expect_err("held");
         assert_eq!((error.status, error.retry_after_ms), (Some(429), Some(50_000)));
     }
 
     #[test]
     fn retries_of_the_author_are_bound_by_what_the_host_asked_for_alone() {
         let own = |hosts: &Hosts, seconds| {
-            let admitted =
-                hosts.admit(&url(), Some("main"), "the shop", Admission::OwnRetries, at(seconds));
+            let admitted = hosts.admit(&url(), Some("main"), "the shop", Admission::OwnRetries, at(seconds));
             admitted.map_err(|error| (error.not_sent, error.retry_after_ms))
         };
         let hosts = Hosts::default();

@@ -109,7 +109,8 @@ impl Http {
         let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
         let _slot = self.slots.take(url).await;
         let now = self.timer().now();
-        let wait = self.hosts.admit(url, context.connection_name(), context.subject, context.admission, now)?;
+        let wait =
+            self.hosts.admit(url, context.connection_name(), context.subject, context.admission, now)?;
         if !wait.is_zero() {
             self.timer().pause(wait).await;
         }

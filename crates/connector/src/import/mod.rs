@@ -100,7 +100,8 @@ pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, St
 /// Refuses the name of a connector that is built in: the file would be refused, or take the connector's place without a word.
 /// Where the name was chosen, that may be meant; the note says so.
 fn check_name(name: &str, title: &str, is_chosen: bool) -> Result<Option<String>, String> {
-    let taken = builtin_names().find(|taken| if is_chosen { *taken == name } else { taken.eq_ignore_ascii_case(name) });
+    let taken = builtin_names()
+        .find(|taken| if is_chosen { *taken == name } else { taken.eq_ignore_ascii_case(name) });
     let Some(taken) = taken else { return Ok(None) };
     let is_reserved = is_reserved(taken);
     if is_chosen && !is_reserved {

@@ -286,7 +286,8 @@ impl<'a> Operations<'a> {
             Some(schema) => {
                 let results = self.results.of(self.document, schema);
                 if results != "any" {
-                    action["results"] = if has_empty(operation, self.document) { nullable(results) } else { results };
+                    action["results"] =
+                        if has_empty(operation, self.document) { nullable(results) } else { results };
                 }
             }
             None if status == "204" => action["results"] = json!("null"),

@@ -233,7 +233,11 @@ fn a_name_of_a_connector_that_is_built_in_is_refused_with_the_way_out() {
     }
     let words = titled("Shop", Some("http")).expect_err("taken");
     assert!(words.starts_with("`http` is the name of a connector that is built in; "), "{words}");
-    assert_eq!(titled("Shop", Some("github")).as_deref(), Ok("github"), "a file may take the place of this one");
+    assert_eq!(
+        titled("Shop", Some("github")).as_deref(),
+        Ok("github"),
+        "a file may take the place of this one"
+    );
     assert_eq!(titled("GitHub", Some("githubApi")).as_deref(), Ok("githubApi"));
 }
 

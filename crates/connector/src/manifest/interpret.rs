@@ -8,8 +8,8 @@ use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Valu
 use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
 use crate::action::{Action, Call, Sending};
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::written::{InputProblem, Written};
 use crate::http::{Part, Reading, Request, Response, encode, may_have_acted, whole};
+use crate::written::{InputProblem, Written};
 
 #[async_trait]
 impl Action for Rest {
@@ -195,7 +195,8 @@ impl Definition {
 
     /// The inputs that are sent and their places: what is empty is not, nor what the other side does anyway.
     fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a Place, Value)> {
-        let given = self.wires.iter().filter_map(move |wire| Some((wire, wire.items(inputs.get(&wire.input)?))));
+        let given =
+            self.wires.iter().filter_map(move |wire| Some((wire, wire.items(inputs.get(&wire.input)?))));
         given.filter(|(wire, value)| !is_empty(value) && wire.omit.as_ref() != Some(value)).flat_map(
             |(wire, value)| wire.places.iter().map(move |place| (place, wire.value_at(place, &value))),
         )
@@ -240,7 +241,8 @@ impl Definition {
             let found = if body.is_null() { "nothing".to_owned() } else { format!("a {}", body.kind()) };
             let status = response.status.as_u16();
             let expected = self.answers.words();
-            let message = format!("{} answered {status} with {found} where {expected} was expected", head.subject);
+            let message =
+                format!("{} answered {status} with {found} where {expected} was expected", head.subject);
             return Err(self.unusable(head.errors.about(ErrorKind::Response, message, response)));
         }
         let Some(paging) = &self.paging else { return Ok((body, None)) };
@@ -281,7 +283,9 @@ fn only_with(other: &str, allowed: &str) -> String {
 impl Wire {
     /// The value with the texts of a list split into items.
     fn items(&self, value: &Value) -> Value {
-        let (Some(split), Value::List(_) | Value::String(_)) = (&self.split, value) else { return value.clone() };
+        let (Some(split), Value::List(_) | Value::String(_)) = (&self.split, value) else {
+            return value.clone();
+        };
         let items = value.as_list().unwrap_or(std::slice::from_ref(value));
         let items = items.iter().flat_map(|item| match item {
             Value::String(text) => text

@@ -20,9 +20,9 @@ use crate::connection::{BaseUrl, ConnectionType};
 use crate::event::EventSpec;
 use crate::http::{ErrorShape, Reading};
 
-pub(crate) use interpret::empty_filter;
 pub(crate) use example::Example;
 pub use example::{Shown, show};
+pub(crate) use interpret::empty_filter;
 pub(crate) use read::{examples, read};
 pub(crate) use schema::manifest as schema;
 

@@ -169,7 +169,8 @@ fn a_text_of_a_list_is_split_and_its_parameter_repeated() {
 
 #[test]
 fn an_input_may_be_required_unless_another_has_a_value() {
-    let missing = "`shop.create` cannot be called: `title` is missing; it may be left out only with `status: draft`";
+    let missing =
+        "`shop.create` cannot be called: `title` is missing; it may be left out only with `status: draft`";
     for inputs in ["{}", r#"{"status": "current"}"#] {
         assert_eq!(filtered(1, inputs), missing);
     }
@@ -218,7 +219,8 @@ async fn answered(action: usize, head: &'static str, body: &'static str) -> Resu
     let (manifest, errors) = read_text(&text);
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
     let http = testing::http(testing::local());
-    let inputs = if action.spec().name.ends_with("get") { [("id", "1")].into_iter().collect() } else { Map::new() };
+    let inputs =
+        if action.spec().name.ends_with("get") { [("id", "1")].into_iter().collect() } else { Map::new() };
     let result = action.call(testing::call(&http, &inputs, None, &Lines::default())).await;
     result.map(|value| value.to_json())
 }
@@ -238,9 +240,13 @@ async fn an_answer_of_another_kind_than_the_declared_one_is_an_error() {
     let error = answered(1, "200 OK", "{}").await.expect_err("no list");
     assert_eq!(error.message, "Shop answered 200 with a map where list of Item was expected");
     assert!(error.outcome_unknown, "a change was made all the same");
-    for (action, head, body) in
-        [(0, "200 OK", "{}"), (1, "200 OK", "[]"), (2, "204 No Content", ""), (3, "200 OK", ""), (3, "200 OK", "{}")]
-    {
+    for (action, head, body) in [
+        (0, "200 OK", "{}"),
+        (1, "200 OK", "[]"),
+        (2, "204 No Content", ""),
+        (3, "200 OK", ""),
+        (3, "200 OK", "{}"),
+    ] {
         answered(action, head, body).await.expect("it fits");
     }
 }

@@ -7,9 +7,7 @@ use ::http::Method;
 use ::http::header::ACCEPT;
 use async_trait::async_trait;
 use model::action::LostAttempt;
-use model::{
-    ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map, RetryPolicy, Value,
-};
+use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map, RetryPolicy, Value};
 
 use super::retry::Retry;
 use super::{
@@ -102,7 +100,12 @@ fn inputs() -> Vec<InputSpec> {
             false,
             "Whether every erroneous answer is retried, not only 5xx and failures of the network.",
         ),
-        defaulted("maxRetryCount", whole(MAX_RETRIES), 0_i64, "The most retries, each a request that is sent; 0 is none."),
+        defaulted(
+            "maxRetryCount",
+            whole(MAX_RETRIES),
+            0_i64,
+            "The most retries, each a request that is sent; 0 is none.",
+        ),
         defaulted(
             "useExponentialBackoff",
             InputType::Boolean,
@@ -144,7 +147,8 @@ impl Action for RawRequest {
             found.push(InputProblem::new("data", message, "remove one of the two: a request has one body"));
         }
         let names = written.keys("fileDataFileNames").unwrap_or_default();
-        let files = if (written.input)("fileData").is_some() { written.keys("fileData") } else { Some(Vec::new()) };
+        let files =
+            if (written.input)("fileData").is_some() { written.keys("fileData") } else { Some(Vec::new()) };
         for key in names.into_iter().filter(|key| files.as_ref().is_some_and(|files| !files.contains(key))) {
             let message = format!("`{key}` names a file that `fileData` does not have");
             let help = "give the file below `fileData` by the same key, or remove its name";
@@ -212,12 +216,7 @@ fn after(tries: u32, mut error: ActionError, lost: Option<Box<LostAttempt>>) -> 
 }
 
 impl RawRequest {
-    async fn once(
-        &self,
-        call: &Call<'_>,
-        request: &Request,
-        sending: Sending,
-    ) -> Result<Value, ActionError> {
+    async fn once(&self, call: &Call<'_>, request: &Request, sending: Sending) -> Result<Value, ActionError> {
         let subject = &self.head.subject;
         let response = self.head.answered(call, request, subject, sending).await?;
         let result = self.head.envelope(call, &response, subject);

@@ -108,9 +108,8 @@ fn check_call(
     if unread {
         return;
     }
-    let written = |name: &str| {
-        call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template)
-    };
+    let written =
+        |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
     let problems =
         action.check_written(&Written { input: &written, has_connection: call.connection.is_some() });
     for problem in problems {

@@ -111,7 +111,9 @@ fn a_reload_tells_as_much_of_a_file_as_a_check_does() {
 
 /// A step of Raw Request with these inputs, which may fail without anybody handling it.
 fn raw(inputs: &str) -> String {
-    format!("- {{action: wiki.rawRequest, connection: mainWiki, onError: continue, with: {{method: POST, {inputs}}}}}\n")
+    format!(
+        "- {{action: wiki.rawRequest, connection: mainWiki, onError: continue, with: {{method: POST, {inputs}}}}}\n"
+    )
 }
 
 #[test]
@@ -145,7 +147,10 @@ fn literal_inputs_of_a_raw_request_that_can_never_work_are_errors() {
 #[test]
 fn literal_inputs_of_an_http_request_that_can_never_work_are_errors() {
     let check = |inputs: &str, expected: &[&str]| {
-        check_steps(&format!("- {{action: http.request, onError: continue, with: {{{inputs}}}}}\n"), expected);
+        check_steps(
+            &format!("- {{action: http.request, onError: continue, with: {{{inputs}}}}}\n"),
+            expected,
+        );
     };
     check("url: /x", &["wrong-input url"]);
     check("url: 'https://x.test', timeout: 5", &["wrong-input timeout"]);
@@ -173,7 +178,9 @@ fn a_problem_of_a_literal_input_names_the_place_and_the_way_out() {
 #[test]
 fn an_empty_filter_that_stands_in_the_file_is_an_error() {
     let list = |inputs: &str, expected: &[&str]| {
-        let step = format!("- {{action: wiki.listPages, connection: mainWiki, onError: continue, with: {{{inputs}}}}}\n");
+        let step = format!(
+            "- {{action: wiki.listPages, connection: mainWiki, onError: continue, with: {{{inputs}}}}}\n"
+        );
         check_steps(&step, expected);
     };
     list("id: []", &["wrong-input id"]);
@@ -187,7 +194,8 @@ fn an_empty_filter_that_stands_in_the_file_is_an_error() {
 fn a_draft_needs_no_title_and_a_published_page_does() {
     let create = |inputs: &str, expected: &[&str]| {
         let with = format!("{{spaceId: '1', body: {{value: a}}{inputs}}}");
-        let step = format!("- {{action: wiki.createPage, connection: mainWiki, onError: continue, with: {with}}}\n");
+        let step =
+            format!("- {{action: wiki.createPage, connection: mainWiki, onError: continue, with: {with}}}\n");
         check_steps(&step, expected);
     };
     create("", &["missing-input with"]);
@@ -489,7 +497,10 @@ fn what_a_step_may_do_when_it_can_be_read_is_left_open() {
         "- {id: a, if: 'vars.x and (', set: {z: 1}}\n- {if: steps.a.results.id, set: {z: 1}}\n",
         &["expression-syntax ("],
     );
-    check_steps("- {action: http.request, with: {url: 'https://x.test'}, retry: often}\n", &["wrong-type often"]);
+    check_steps(
+        "- {action: http.request, with: {url: 'https://x.test'}, retry: often}\n",
+        &["wrong-type often"],
+    );
     check_steps("- {set: [a]}\n- {if: vars.a, set: {z: 1}}\n", &["wrong-type a"]);
     check_steps("- {set: {a-b: 1}}\n- {if: \"vars['a-b']\", set: {z: 1}}\n", &["invalid-name a-b"]);
     check_steps("- forEach: [1]\n  as: 2nd\n  steps: [{if: item, set: {z: 1}}]\n", &["invalid-name 2nd"]);

@@ -117,7 +117,11 @@ async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_attempt(
     wait_out(&engine, &project, 10).await;
     peer.asked().await.answer(400, r#"{"message": "a page with this title already exists"}"#).await;
     let outcome = end(&engine, id).await;
-    assert!(outcome.contains("a page with this title already exists (attempt 2; the answer to attempt 1 was lost: "), "{outcome}");
+    assert!(
+        outcome
+            .contains("a page with this title already exists (attempt 2; the answer to attempt 1 was lost: "),
+        "{outcome}"
+    );
     stop(engine).await;
 }
 

@@ -140,7 +140,11 @@ async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> 
                     LogLevel::Error => paint(BAD, "error"),
                 };
                 let (at, step) = (time::local_precise(line.at), line.step.as_deref().unwrap_or("-"));
-                output::data(format_args!("{} {level} {step}  {}", paint(QUIET, at), plain_lines(&line.message, MARGIN)))?;
+                output::data(format_args!(
+                    "{} {level} {step}  {}",
+                    paint(QUIET, at),
+                    plain_lines(&line.message, MARGIN)
+                ))?;
             }
         }
         if last {

@@ -47,8 +47,7 @@ pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<D
             _ => None,
         };
         let (join, split) = (separator("join"), separator("split"));
-        let not_empty =
-            spec.kind == InputType::Text && reader.take("notEmpty").bool().unwrap_or(false);
+        let not_empty = spec.kind == InputType::Text && reader.take("notEmpty").bool().unwrap_or(false);
         reader.finish();
         inputs.push(Declared {
             spec,

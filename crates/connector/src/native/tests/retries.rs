@@ -13,8 +13,7 @@ async fn retried(statuses: Vec<&'static str>, inputs: &str) -> (Vec<u128>, Strin
     })
     .await;
     let inputs = map(&format!(r#"{{"url": "/x", {inputs}}}"#));
-    let (result, waits, _) =
-        call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
+    let (result, waits, _) = call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
     let end = result.map_or_else(|error| error.into_message(), |_| "done".to_owned());
     (waits.iter().map(Duration::as_millis).collect(), end, server.requests().len())
 }
@@ -81,8 +80,7 @@ async fn a_wait_of_hours_is_waited_for_an_hour_at_most() {
     let error = result.expect_err("refused");
     assert_eq!(waits, vec![Duration::from_secs(3600); 3]);
     assert_eq!(server.requests().len(), 4);
-    let expected =
-        "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited (4 tries)";
+    let expected = "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited (4 tries)";
     assert_eq!(error.message, expected);
 }
 
@@ -113,8 +111,7 @@ async fn the_lost_attempt_is_in_the_data_of_the_error() {
     })
     .await;
     let inputs = map(r#"{"url": "/x", "method": "PUT", "maxRetryCount": 1}"#);
-    let (result, _, _) =
-        call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
+    let (result, _, _) = call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
     let error = result.expect_err("an error").to_value();
     let shown = |path: &str| error.path(path).map(|value| value.to_text());
     assert_eq!(shown("lostAttempt.attempt").as_deref(), Some("1"));
