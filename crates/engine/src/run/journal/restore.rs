@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{Automation, Verb, WaitStep};
-use model::execution::{Event, ExecutionId, StepOutcome, WaitReason, Waiting};
+use model::execution::{Event, ExecutionId, WaitReason, Waiting};
 
 use super::pauses::{Due, Replayed, Times};
 use super::retries::{Inside, Tries};
@@ -157,19 +157,14 @@ impl Replay<'_> {
             }
             Event::StepFailed { at, step, error } => {
                 let at = scale.steady(*at);
-                let attempt = state.tries.get(step).map_or(1, |tries| tries.failed + 1);
-                state.replay_failure(step, attempt, error);
+                state.replay_last_failure(step, error);
                 state.ended(step, at);
                 state.failing.insert(step.clone(), error.clone());
                 self.abandon(state, step, at);
             }
             Event::StepFinished { at, step, outcome, .. } => {
                 let at = scale.steady(*at);
-                if let (StepOutcome::Failed { error, .. }, None) = (outcome, state.failing.get(step)) {
-                    let attempt = state.tries.get(step).map_or(1, |tries| tries.failed + 1);
-                    state.replay_failure(step, attempt, error);
-                }
-                state.settle(step, outcome);
+                state.replay_end(step, outcome);
                 state.ended(step, at);
                 state.failing.remove(step);
                 if self.ordered {

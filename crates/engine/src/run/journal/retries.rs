@@ -104,6 +104,20 @@ impl State {
         }
     }
 
+    /// The same of the last attempt of a step, which failed for good.
+    pub(super) fn replay_last_failure(&mut self, step: &str, error: &ActionError) {
+        let attempt = self.tries.get(step).map_or(1, |tries| tries.failed + 1);
+        self.replay_failure(step, attempt, error);
+    }
+
+    /// Takes over from the log that a step ended. If its `onError` list began, its failure has been taken over before.
+    pub(super) fn replay_end(&mut self, step: &str, outcome: &StepOutcome) {
+        if let (StepOutcome::Failed { error, .. }, None) = (outcome, self.failing.get(step)) {
+            self.replay_last_failure(step, error);
+        }
+        self.settle(step, outcome);
+    }
+
     fn remember_lost(&mut self, step: &str, attempt: u32, error: &ActionError) {
         // An error of a step inside belongs to that step, which is tried again by itself.
         let own = error.step.as_deref().is_none_or(|id| id == split_turns(step).0);
