@@ -32,6 +32,7 @@ mod intake;
 mod large_files;
 mod links;
 mod listening;
+mod literals;
 mod pauses;
 mod polls;
 mod relations;
