@@ -109,6 +109,13 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
+/// A text of several lines with everything else in it that would move the cursor made visible. The lines after the first begin
+/// with `margin`, so that none of them can be taken for a line of its own.
+pub(crate) fn plain_lines(text: &str, margin: &str) -> String {
+    let lines = text.trim_end().split('\n').map(|line| plain(line.trim_end_matches('\r')));
+    lines.collect::<Vec<_>>().join(&format!("\n{margin}"))
+}
+
 /// At most `most` characters of a text, with a mark where it was cut.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
@@ -167,6 +174,11 @@ mod tests {
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb c");
         assert_eq!(plain("left\u{202e}thgir"), "left\\u{202e}thgir");
         assert_eq!(plain("größe 5"), "größe 5");
+    }
+
+    #[test]
+    fn a_further_line_of_a_message_is_no_line_of_its_own() {
+        assert_eq!(plain_lines("a: 1\r\nb:\u{1b} 2\n", "  "), "a: 1\n  b:\\u{1b} 2");
     }
 
     #[test]

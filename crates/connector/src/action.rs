@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, Map, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{Context, Detail, Http, Request, Response};
+use crate::http::{Admission, Context, Detail, Http, Request, Response};
 use crate::log::LogSink;
 use crate::trace::Trace;
+use crate::written::{InputProblem, Written};
 
 /// One operation of a connector. It describes itself and can be called any number of times at once.
 #[async_trait]
@@ -34,6 +35,13 @@ pub trait Action: Send + Sync {
         None
     }
 
+    /// What keeps a call with these inputs from ever succeeding, beyond the types of its inputs, as far as it shows in the
+    /// file. What is computed is checked by the call itself.
+    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
+        let _ = written;
+        Vec::new()
+    }
+
     /// Whether Debug Request of this action logs credentials, where the settings let it.
     fn reveals_credentials(&self) -> bool {
         false
@@ -56,6 +64,17 @@ pub struct Call<'a> {
     pub log: &'a dyn LogSink,
     /// The chain of executions that the call belongs to.
     pub trace: Option<&'a Trace>,
+}
+
+/// How an action sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// Like any other.
+    Plain,
+    /// Debug Request may show credentials.
+    Revealing,
+    /// The action retries by itself, as its inputs say.
+    Retrying,
 }
 
 impl<'a> Call<'a> {
@@ -87,9 +106,10 @@ impl<'a> Call<'a> {
         &self,
         request: &Request,
         subject: &str,
-        reveal: bool,
+        sending: Sending,
     ) -> Result<Response, ActionError> {
-        let detail = match (self.debug, reveal && self.http.may_reveal_credentials()) {
+        let reveal = sending == Sending::Revealing && self.http.may_reveal_credentials();
+        let detail = match (self.debug, reveal) {
             (false, _) => Detail::Nothing,
             (true, false) => Detail::Masked,
             (true, true) => Detail::Everything,
@@ -99,6 +119,10 @@ impl<'a> Call<'a> {
             connection: self.connection,
             idempotency_key: self.idempotency_key,
             detail,
+            admission: match sending {
+                Sending::Retrying => Admission::OwnRetries,
+                Sending::Plain | Sending::Revealing => Admission::Ordinary,
+            },
             log: self.log,
             trace: self.trace,
         };

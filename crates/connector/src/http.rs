@@ -44,6 +44,7 @@ pub use request::{Body, Request};
 pub use resolve::{Lookup, SystemLookup};
 pub use response::Response;
 
+pub use failure::may_have_acted;
 pub(crate) use failure::{ErrorShape, dig};
 pub(crate) use request::{decode, encode, whole};
 pub(crate) use response::Reading;
@@ -239,8 +240,19 @@ pub(crate) struct Context<'a> {
     pub connection: Option<&'a ResolvedConnection>,
     pub idempotency_key: &'a str,
     pub detail: Detail,
+    pub admission: Admission,
     pub log: &'a dyn LogSink,
     pub trace: Option<&'a Trace>,
+}
+
+/// How far a request is bound by what is remembered of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// A short wait that the host is owed is waited for, a longer one and an open circuit are an error.
+    Ordinary,
+    /// The author gave the call retries of its own: only a `Retry-After` that the host sent counts, and it is always an error with
+    /// `not_sent`, so that the caller waits and does not take it for an attempt.
+    OwnRetries,
 }
 
 /// How much of a request is logged.

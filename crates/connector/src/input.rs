@@ -98,7 +98,14 @@ fn counts_as_absent(spec: &InputSpec, value: &Value) -> bool {
         Value::String(text) => {
             text.is_empty()
                 && !spec.required
-                && !matches!(spec.kind, InputType::Any | InputType::Text | InputType::Url | InputType::File)
+                && !matches!(
+                    spec.kind,
+                    InputType::Any
+                        | InputType::Text
+                        | InputType::Url
+                        | InputType::File
+                        | InputType::List { .. }
+                )
         }
         _ => false,
     }
@@ -243,6 +250,8 @@ fn list(items: &InputType, value: &Value, path: &str, problems: &mut Problems) -
         (Value::String(text), InputType::Choice { .. }) => {
             text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Value::from).collect()
         }
+        // A text that holds nothing is a list of nothing: a filter that was computed and is empty, not one that is left out.
+        (Value::String(text), _) if text.is_empty() => Vec::new(),
         (one, _) => vec![one.clone()],
     };
     let count = given.len();

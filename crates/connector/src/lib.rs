@@ -7,6 +7,7 @@
 mod error;
 mod log;
 mod trace;
+mod written;
 
 pub mod action;
 pub mod connection;
@@ -30,7 +31,7 @@ pub use error::Error;
 pub use event::{EventSource, EventSpec, HookedEvent, ListedHooks, PolledEvent, Record};
 pub use http::{
     AllowList, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Tape, Timer, Transport,
-    Unrecorded, install_crypto,
+    Unrecorded, install_crypto, may_have_acted,
 };
 pub use import::{ImportOptions, Imported, openapi};
 pub use input::{check_inputs, check_value};
@@ -38,3 +39,4 @@ pub use log::LogSink;
 pub use manifest::{Shown, show};
 pub use registry::{Connector, Registry, manifest_schema};
 pub use trace::{NotATrace, TRACE_HEADER, Trace};
+pub use written::{InputProblem, Written};

@@ -22,7 +22,8 @@ use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Ma
 
 use crate::connection::ResolvedConnection;
 use crate::http::{MAX_TIMEOUT, Request};
-use crate::manifest::Head;
+use crate::manifest::{Head, empty_filter};
+use crate::written::{InputProblem, Written};
 
 /// An input that may be left out.
 fn optional(name: &str, kind: InputType, description: &str) -> InputSpec {
@@ -126,6 +127,45 @@ fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
         return Err(input_error(format!("`timeout` must be over 0s and at most {most}")));
     }
     Ok(Some(timeout))
+}
+
+/// The problems that the inputs of any request may have: its timeout, its headers and its query.
+fn request_problems(written: &Written<'_>, query: &str) -> Vec<InputProblem> {
+    let mut found = Vec::new();
+    if let Err(error) = timeout_of(&written.alone_as_text("timeout")) {
+        let help = "write how long with its unit, such as `500ms` or `30s`";
+        found.push(InputProblem::new("timeout", error.into_message(), help));
+    }
+    let mut probe = Request::new(::http::Method::GET, nowhere());
+    let known = written.literal_entries("headers");
+    for name in written.keys("headers").unwrap_or_default() {
+        let value = known.get(name).cloned().unwrap_or_else(|| Value::from("computed"));
+        if let Err(error) = probe.set_header(name, &value) {
+            let help = "leave it out, or correct its name or value";
+            found.push(InputProblem::new("headers", error.into_message(), help));
+        }
+    }
+    if let Some(problem) = empty_filter(query, &written.literal_entries(query)) {
+        found.push(InputProblem::new(query, problem, EMPTY_FILTER));
+    }
+    found
+}
+
+/// The way out of an empty list in the query.
+const EMPTY_FILTER: &str = "leave the parameter out, or give null, where nothing is to be filtered";
+
+/// Refuses parameters of the query of which one is an empty list: it would be no filter, which its author cannot mean.
+fn check_query(inputs: &Map, name: &str) -> Result<(), ActionError> {
+    let parameters = inputs.get(name).and_then(Value::as_map);
+    match parameters.and_then(|parameters| empty_filter(name, parameters)) {
+        Some(problem) => Err(input_error(format!("{problem}; {EMPTY_FILTER}"))),
+        None => Ok(()),
+    }
+}
+
+/// An address that stands for any, where only a form is checked.
+fn nowhere() -> url::Url {
+    url::Url::parse("https://example.invalid/").unwrap_or_else(|_| unreachable!("a constant address"))
 }
 
 /// Adds the author's headers.

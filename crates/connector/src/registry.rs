@@ -44,6 +44,18 @@ fn native_connectors() -> [NativeConnector; 4] {
 /// Names that a user's connector may not take: they are the engine's own.
 const RESERVED: [&str; 9] = ["log", "text", "data", "hash", "http", "mail", "files", "state", "events"];
 
+/// The names of the connectors that are built in.
+pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
+    let shipped =
+        MANIFESTS.iter().filter_map(|(path, _)| path.strip_prefix("connectors/")?.strip_suffix(".yaml"));
+    shipped.chain(RESERVED)
+}
+
+/// True if no file may take the place of the connector of this name.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// The JSON Schema (draft 2020-12) of a connector's manifest, for editors.
 #[must_use]
 pub fn manifest_schema() -> serde_json::Value {

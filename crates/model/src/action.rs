@@ -237,9 +237,51 @@ pub struct Failure {
     /// How long the other side asks to wait, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry_after_ms: Option<u64>,
+    /// True if what was asked for may have happened all the same: a request that changes something was sent and no usable
+    /// answer came, or one of 5xx.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub outcome_unknown: bool,
+    /// The first earlier attempt at the same step whose outcome is unknown, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lost_attempt: Option<Box<LostAttempt>>,
     /// Where in the author's code it was, if it was there. Not for callers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub place: Option<Box<CodePlace>>,
+    /// True if no request was sent, because the host is to be left alone for now. Not stored.
+    #[serde(skip)]
+    pub not_sent: bool,
+}
+
+/// An attempt that may have had its effect although it failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostAttempt {
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// What kind of failure it was.
+    pub kind: ErrorKind,
+    /// Its message.
+    pub message: String,
+    /// The HTTP status of the answer, if one came.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub status: Option<u16>,
+    /// The id that the other side gave to the request.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub request_id: Option<String>,
+}
+
+impl LostAttempt {
+    /// The words for a later attempt's message: which attempt it was and what became of it.
+    fn words(&self) -> String {
+        let Self { attempt, kind, message, status, .. } = self;
+        match (kind, status) {
+            (ErrorKind::Status, Some(_)) => {
+                format!("attempt {attempt} may have been carried out: {message}")
+            }
+            (ErrorKind::Interrupted, _) => format!("the answer to an earlier attempt was lost: {message}"),
+            _ => format!("the answer to attempt {attempt} was lost: {message}"),
+        }
+    }
 }
 
 /// A place in an author's code.
@@ -305,7 +347,10 @@ impl ActionError {
             body: None,
             step: None,
             retry_after_ms: None,
+            outcome_unknown: false,
+            lost_attempt: None,
             place: None,
+            not_sent: false,
         }))
     }
 
@@ -347,6 +392,44 @@ impl ActionError {
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
+    /// With the note that what was asked for may have happened all the same.
+    #[must_use]
+    pub fn with_outcome_unknown(mut self) -> Self {
+        self.outcome_unknown = true;
+        self
+    }
+
+    /// This error as the lost attempt of a later one: the first of its own, or itself if its outcome is unknown.
+    #[must_use]
+    pub fn as_lost(&self, attempt: u32) -> Option<Box<LostAttempt>> {
+        if self.lost_attempt.is_some() {
+            return self.lost_attempt.clone();
+        }
+        self.outcome_unknown.then(|| {
+            Box::new(LostAttempt {
+                attempt,
+                kind: self.kind,
+                message: self.message.clone(),
+                status: self.status,
+                request_id: self.request_id.clone(),
+            })
+        })
+    }
+
+    /// The error of attempt `attempt`, which followed one that may have had its effect: the message says both, unless both
+    /// failed alike.
+    #[must_use]
+    pub fn after_lost(mut self, attempt: u32, lost: Option<Box<LostAttempt>>) -> Self {
+        // A call that retries by itself has said so already.
+        if let (Some(lost), None) = (lost, &self.lost_attempt) {
+            if self.message != lost.message {
+                self.message = format!("{} (attempt {attempt}; {})", self.message, lost.words());
+            }
+            self.lost_attempt = Some(lost);
+        }
         self
     }
 

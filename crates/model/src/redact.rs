@@ -214,6 +214,13 @@ impl Redactor {
                 *text = masked;
             }
         }
+        if let Some(lost) = &mut known.lost_attempt {
+            for text in [Some(&mut lost.message), lost.request_id.as_mut()].into_iter().flatten() {
+                if let Some(masked) = search.masked_message(text) {
+                    *text = masked;
+                }
+            }
+        }
         if let Some(body) = &error.body
             && let Some(masked) = search.masked_value(body)
         {

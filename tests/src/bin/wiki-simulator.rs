@@ -7,7 +7,7 @@ use clap::Parser;
 use tests::wiki::{
     ARCH_SPACE_ID, CLOUD_ID, Clock, DEMO_ATTACHMENT_ID, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET,
     DEMO_CUSTOM_CONTENT_ID, DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SCOPED_TOKEN, DEMO_SPACE_ID, DEMO_TOKEN, Handle,
-    PageSeed, READER_EMAIL, READER_TOKEN, Running, Simulator,
+    PageSeed, READER_EMAIL, READER_TOKEN, Running, Simulator, Switches, Words,
 };
 
 /// The most pages that `--extra-pages` adds.
@@ -35,6 +35,10 @@ struct Arguments {
         conflicts_with = "empty")]
     extra_pages: u32,
 
+    /// The words of a product, so that its own clients can be pointed here: product, pathSlug, documentFormat, uploadHeader
+    #[arg(long, value_name = "NAME=WORD,…", value_parser = Words::parse, default_value = "", hide_default_value = true)]
+    words: Words,
+
     /// Print the address and nothing else
     #[arg(long, short)]
     quiet: bool,
@@ -60,6 +64,8 @@ Examples:
   curl -u {DEMO_EMAIL}:{DEMO_TOKEN} -H 'Content-Type: application/json' \\
        -d '{{\"query\":\"query Spaces {{ spaces {{ id key }} }}\"}}' \\
        http://127.0.0.1:7099/gateway/api/graphql
+
+  wiki-simulator --words product=acme,pathSlug=acme,documentFormat=acme_doc,uploadHeader=X-Acme-Token
 
   wiki-simulator --admin
   curl -d '{{\"method\":\"POST\",\"path\":\"/wiki/api/v2/pages\",\"status\":500}}' \\
@@ -92,6 +98,7 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 async fn start(arguments: &Arguments) -> Result<Running, tests::wiki::Error> {
     let mut simulator =
         Simulator::builder().clock(Clock::system()).listen(&arguments.listen).admin(arguments.admin);
+    simulator = simulator.switches(Switches { words: arguments.words.clone(), ..Switches::default() });
     if !arguments.empty {
         simulator = simulator.demo();
     }

@@ -42,7 +42,10 @@ const HELP: [(&str, &str); 17] = [
         "move the clock forwards: {\"advanceMs\":3600000} or {\"to\":\"2026-02-01T00:00:00Z\"}",
     ),
     ("GET /_sim/switches", "the switches"),
-    ("POST /_sim/switches", "change some: {\"listLagMs\":500,\"oldNextLinks\":true}"),
+    (
+        "POST /_sim/switches",
+        "change some: {\"listLagMs\":500,\"oldNextLinks\":true}; {\"words\":{\"documentFormat\":\"other\"}}",
+    ),
     ("POST /_sim/rate-limit", "set a budget: {\"requests\":5,\"windowMs\":10000}; null lifts it"),
     (
         "POST /_sim/grants",

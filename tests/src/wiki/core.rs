@@ -46,6 +46,12 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// Whether the body is declared to be JSON.
+    pub(super) fn has_json(&self) -> bool {
+        let whole = self.header("content-type").unwrap_or_default();
+        whole.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    }
+
     /// A header as text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())

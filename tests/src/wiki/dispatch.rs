@@ -22,11 +22,10 @@ use super::query::{parse_attachment_id, parse_id};
 use super::reply::Reply;
 use super::routes::{Entries, Owner, Place, Target, target, without_gateway};
 use super::users::{Right, Who};
+use super::words::UPLOAD_HEADER;
 
 /// How long the signed address of a file is good.
 const MEDIA_LIFETIME: Duration = Duration::from_secs(300);
-/// The header that the older API asks for before it takes an upload.
-const XSRF_HEADER: &str = "x-wiki-token";
 
 impl Core {
     /// Answers a call, whatever it is.
@@ -36,6 +35,9 @@ impl Core {
             None => return ApiError::not_found().reply(),
         };
         let method = if call.method == "HEAD" { "GET" } else { call.method.as_str() };
+        if target.is_missing(method) {
+            return ApiError::not_simulated(&call.method, &call.path).reply();
+        }
         let methods = target.methods();
         if !methods.contains(&method) {
             return ApiError::wrong_method(&methods.join(", ")).reply();
@@ -49,6 +51,7 @@ impl Core {
                 Ok(Reply::ok(&BTreeMap::from([("cloudId", self.sites.first().map(|s| &s.cloud_id))])))
             }
             Target::Media(file) => self.media(call, &file),
+            Target::Missing => Err(ApiError::not_found()),
         };
         outcome.unwrap_or_else(|error| error.reply())
     }
@@ -77,6 +80,7 @@ impl Core {
         let outcome = self
             .check_cloud_id(cloud_id.as_deref())
             .and_then(|()| check_scopes(&who, place, method))
+            .and_then(|()| check_media_type(call, place, method))
             .and_then(|()| self.carry_out(call, method, place, &who));
         let mut reply = match outcome {
             Ok(reply) => reply,
@@ -150,6 +154,11 @@ impl Core {
             (Place::DownloadById(id), _) => self.download(call, who, parse_attachment_id(id)?),
             (Place::Graphql, _) => self.graphql.answer(&self.state, who, &call.headers, &call.body),
         }
+    }
+
+    /// The operations that a user may do: a list of its own, without pages.
+    fn operations(&self, operations: &impl Serialize) -> Reply {
+        Reply::ok(&BTreeMap::from([("operations", operations)]))
     }
 
     fn list<T: Serialize>(&self, call: &Call, slice: &Slice<T>) -> Reply {
@@ -237,7 +246,7 @@ impl Core {
                     Entries::Labels => self.list(call, &page_of_ordered(page.labels.clone(), query)?),
                     Entries::Versions => self.list(call, &page_of_ordered(page_versions(page), query)?),
                     Entries::Likes => self.list(call, &page_of_ordered(page_likes(page), query)?),
-                    _ => self.list(call, &page_of_ordered(state.page_operations(who, page), query)?),
+                    _ => self.operations(&state.page_operations(who, page)),
                 })
             }
             Owner::Attachment => {
@@ -248,9 +257,7 @@ impl Core {
                     Entries::Versions => {
                         self.list(call, &page_of_ordered(attachment_versions(attachment), query)?)
                     }
-                    _ => {
-                        self.list(call, &page_of_ordered(state.operations(who, space, "attachment"), query)?)
-                    }
+                    _ => self.operations(&state.operations(who, space, "attachment")),
                 })
             }
             Owner::Space | Owner::CustomContent => {
@@ -260,9 +267,7 @@ impl Core {
                     Entries::Permissions => {
                         self.list(call, &page_of_ordered(state.space_permissions(space), query)?)
                     }
-                    Entries::Operations => {
-                        self.list(call, &page_of_ordered(state.operations(who, space.id, "space"), query)?)
-                    }
+                    Entries::Operations => self.operations(&state.operations(who, space.id, "space")),
                     _ => self.list(call, &page_of_ordered(Vec::<()>::new(), query)?),
                 })
             }
@@ -270,7 +275,7 @@ impl Core {
     }
 
     fn upload(&mut self, call: &Call, method: &str, who: &Who, page: &str) -> Result<Reply, ApiError> {
-        let token = call.header(XSRF_HEADER).unwrap_or_default();
+        let token = call.header(UPLOAD_HEADER).unwrap_or_default();
         if !matches!(token, "no-check" | "nocheck") {
             return Err(ApiError::forbidden("XSRF check failed"));
         }
@@ -372,6 +377,10 @@ fn parent(owner: Owner, id: &str) -> Result<Parent, ApiError> {
 fn check_scopes(who: &Who, place: &Place, method: &str) -> Result<(), ApiError> {
     let held = place.scopes(method).iter().all(|group| group.iter().any(|scope| who.has_scope(scope)));
     if held { Ok(()) } else { Err(ApiError::scope_mismatch()) }
+}
+
+fn check_media_type(call: &Call, place: &Place, method: &str) -> Result<(), ApiError> {
+    if place.takes_json(method) && !call.has_json() { Err(ApiError::wrong_media_type()) } else { Ok(()) }
 }
 
 fn media_token(id: u64, version: u32, expires: i64) -> String {

@@ -130,6 +130,24 @@ impl ApiError {
         error
     }
 
+    /// 415 for a write whose `Content-Type` is not JSON. The status is ours: the document says only what is taken.
+    pub(super) fn wrong_media_type() -> Self {
+        Self::v2(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UNSUPPORTED_MEDIA_TYPE",
+            "The Content-Type of the request must be application/json",
+        )
+    }
+
+    /// 501 for a call that the real service has and the simulator does not.
+    pub(super) fn not_simulated(method: &str, path: &str) -> Self {
+        Self::v2(
+            StatusCode::NOT_IMPLEMENTED,
+            "NOT_IMPLEMENTED",
+            format!("The simulator does not have {method} {path}"),
+        )
+    }
+
     /// 401 of the site: no, malformed or unknown credentials.
     pub(super) fn unauthorized() -> Self {
         let mut error = Self::v2(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "Unauthorized");

@@ -12,7 +12,7 @@
 //!
 //! Reading order: the state and its rules (`model`, `state`, `pages`, `page_reads`, `attachments`, `properties`,
 //! `spaces`), what callers are told (`shapes`, `error`, `paging`), who they are (`users`, `auth`, `oauth`), what goes
-//! wrong on purpose (`faults`, `limits`), and the way of a call through it all (`serve`, `pipeline`, `dispatch`).
+//! wrong on purpose (`faults`, `limits`), how a product calls its parts (`words`), and the way of a call through it all (`serve`, `pipeline`, `dispatch`).
 
 mod clock;
 mod model;
@@ -51,6 +51,7 @@ mod upload;
 mod demo;
 mod seed;
 mod simulator;
+mod words;
 
 pub use clock::{Clock, Moment};
 pub use demo::{
@@ -69,3 +70,4 @@ pub use seed::{PageSeed, SpaceSeed};
 pub use simulator::{Builder, Handle, Running, Simulator};
 pub use state::{State, Switches};
 pub use users::{Permissions, User, Who};
+pub use words::Words;

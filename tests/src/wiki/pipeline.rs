@@ -102,13 +102,15 @@ pub(super) async fn handle(
         hold(shared, fault, When::Before, generation).await;
         break_off(fault, When::Before, reset)?;
     }
+    let upload = read_upload(&parts.headers, &body).await;
+    let words = shared.core().state.switches.words.clone();
     let call = Call {
-        upload: read_upload(&parts.headers, &body).await,
+        upload,
         method,
-        path,
-        query,
-        headers: parts.headers,
-        body,
+        path: words.path(&path),
+        query: query.map(|name, value| words.query_value(name, value)),
+        headers: words.headers(parts.headers),
+        body: words.body(body),
     };
     let mut reply = answer(shared, &call, fault.as_ref());
     reply.set("x-request-id", &format!("sim-{sequence:08}"));
@@ -138,7 +140,8 @@ fn meet(
     body: &Bytes,
 ) -> (Option<Fault>, u64, u64) {
     let mut core = shared.core();
-    let fault = core.script.hit(method, &[path, without_gateway(path)], raw_query);
+    let neutral = core.state.switches.words.path(path);
+    let fault = core.script.hit(method, &[path, without_gateway(&neutral)], raw_query);
     let now = core.state.clock.now();
     let sequence = core.log.add(now, method, path, query.pairs(), headers, body, fault.is_some());
     // Read under the lock: a release that comes later is seen by the hold.
@@ -156,7 +159,11 @@ fn answer(shared: &Shared, call: &Call, fault: Option<&Fault>) -> Reply {
             }
             scripted
         }
-        None => core.answer(call),
+        None => {
+            let mut reply = core.answer(call);
+            core.state.switches.words.dress(&mut reply);
+            reply
+        }
     };
     if let Some(fault) = fault {
         fault.dress(&mut reply, core.state.clock.now());

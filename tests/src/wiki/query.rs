@@ -16,6 +16,15 @@ impl Query {
         Self { raw: raw.to_owned(), pairs }
     }
 
+    /// The same with other values; the query as it was sent stays what it was.
+    pub(super) fn map(self, value: impl Fn(&str, String) -> String) -> Self {
+        let pairs = self.pairs.into_iter().map(|(name, text)| {
+            let text = value(&name, text);
+            (name, text)
+        });
+        Self { raw: self.raw, pairs: pairs.collect() }
+    }
+
     /// All pairs, decoded.
     pub(super) fn pairs(&self) -> &[(String, String)] {
         &self.pairs

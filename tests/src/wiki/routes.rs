@@ -15,6 +15,8 @@ pub(super) enum Target {
     Token,
     /// `/_edge/tenant_info`.
     TenantInfo,
+    /// A call of the real service that the simulator does not have.
+    Missing,
     /// The signed address of a file, on the host that downloads redirect to.
     Media(String),
 }
@@ -81,6 +83,7 @@ pub(super) fn target(path: &str) -> Option<Target> {
         ["_media", file] => Target::Media((*file).to_owned()),
         ["graphql"] => on(Host::Gateway, None, Place::Graphql),
         ["gateway", "api", "graphql"] => on(Host::Site, None, Place::Graphql),
+        ["ex", "wiki", _, "wiki", rest @ ..] | ["wiki", rest @ ..] if lacks(rest) => Target::Missing,
         ["ex", "wiki", cloud_id, "wiki", rest @ ..] => on(Host::Gateway, Some(cloud_id), wiki(rest)?),
         ["wiki", rest @ ..] => on(Host::Site, None, wiki(rest)?),
         _ => return None,
@@ -101,6 +104,83 @@ fn segments(path: &str) -> Option<Vec<String>> {
         .split('/')
         .map(|segment| decode(segment).filter(|text| !text.is_empty()))
         .collect()
+}
+
+/// Paths of the v2 API that the simulator does not have; `*` is one segment, and `**` at the end any that follow.
+const LACKING: [&str; 33] = [
+    "pages/*/title",
+    "pages/*/children",
+    "pages/*/direct-children",
+    "pages/*/descendants",
+    "pages/*/ancestors",
+    "pages/*/footer-comments",
+    "pages/*/inline-comments",
+    "pages/*/custom-content",
+    "pages/*/classification-level/**",
+    "pages/*/redact",
+    "pages/*/likes/count",
+    "pages/*/versions/*",
+    "attachments/*/versions/*",
+    "attachments/*/footer-comments",
+    "attachments/*/thumbnail/**",
+    "blogposts/**",
+    "footer-comments/**",
+    "inline-comments/**",
+    "tasks/**",
+    "users-bulk",
+    "user/**",
+    "labels/**",
+    "whiteboards/**",
+    "databases/**",
+    "folders/**",
+    "embeds/**",
+    "content/**",
+    "custom-content",
+    "custom-content/*/*",
+    "custom-content/*/versions/*",
+    "app/**",
+    "data-policies/**",
+    "classification-levels",
+];
+/// The same of spaces, and of what administrators do.
+const LACKING_OF_SPACES: [&str; 10] = [
+    "spaces/*/blogposts",
+    "spaces/*/custom-content",
+    "spaces/*/content/labels",
+    "spaces/*/properties/*",
+    "spaces/*/role-assignments",
+    "spaces/*/classification-level/**",
+    "space-permissions",
+    "space-roles/**",
+    "space-role-mode",
+    "admin-key",
+];
+
+/// Whether the real service has something at a path below `/wiki` that the simulator does not have at all.
+fn lacks(segments: &[&str]) -> bool {
+    if wiki(segments).is_some() {
+        return false;
+    }
+    match segments {
+        ["api", "v2", rest @ ..] => {
+            LACKING.iter().chain(&LACKING_OF_SPACES).any(|pattern| is_like(pattern, rest))
+        }
+        ["rest", "api", _, ..] => true,
+        _ => false,
+    }
+}
+
+fn is_like(pattern: &str, segments: &[&str]) -> bool {
+    let mut segments = segments.iter();
+    for wanted in pattern.split('/') {
+        if wanted == "**" {
+            return true;
+        }
+        if !segments.next().is_some_and(|segment| wanted == "*" || wanted == *segment) {
+            return false;
+        }
+    }
+    segments.next().is_none()
 }
 
 fn wiki(segments: &[&str]) -> Option<Place> {
@@ -156,10 +236,25 @@ fn owner(kind: &str) -> Option<Owner> {
 }
 
 impl Target {
+    /// Whether the real service has this call and the simulator does not.
+    pub(super) fn is_missing(&self, method: &str) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::Api { place, .. } => matches!(
+                (place, method),
+                (Place::Spaces, "POST")
+                    | (Place::CustomContent(_), "PUT" | "DELETE")
+                    | (Place::Entries(Owner::Space, _, Entries::Properties), "POST")
+            ),
+            _ => false,
+        }
+    }
+
     /// The methods of the path. HEAD goes wherever GET does.
     pub(super) fn methods(&self) -> &'static [&'static str] {
         match self {
             Self::Api { place, .. } => place.methods(),
+            Self::Missing => &[],
             Self::Token => &["POST"],
             Self::Authorize | Self::AccessibleResources | Self::TenantInfo | Self::Media(_) => &["GET"],
         }
@@ -176,6 +271,11 @@ impl Place {
             Self::Graphql => &["POST"],
             _ => &["GET"],
         }
+    }
+
+    /// Whether a call takes a body in JSON.
+    pub(super) fn takes_json(&self, method: &str) -> bool {
+        matches!(method, "POST" | "PUT") && !self.is_v1()
     }
 
     /// A path of the older API, whose errors have another shape and whose scopes may be classic ones.
@@ -260,11 +360,29 @@ mod tests {
             "/wiki/api/v2/pages/",
             "/wiki/api/v2/webhook",
             "/ex/wiki/cloud",
-            "/wiki/api/v2/spaces/1/properties/2",
             "/wiki/api/v2/pages/%FF",
         ] {
             assert_eq!(target(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn what_the_real_service_has_besides_is_missing_and_not_unknown() {
+        for path in [
+            "/wiki/api/v2/pages/7/title",
+            "/wiki/api/v2/pages/7/versions/2",
+            "/wiki/api/v2/blogposts",
+            "/wiki/api/v2/blogposts/1/labels",
+            "/ex/wiki/cloud/wiki/api/v2/tasks/7",
+            "/wiki/api/v2/spaces/1/properties/2",
+            "/wiki/api/v2/custom-content/1/children",
+            "/wiki/rest/api/search",
+        ] {
+            assert_eq!(target(path), Some(Target::Missing), "{path}");
+        }
+        assert_eq!(target("/wiki/api/v2/pages/7/unheard-of"), None);
+        assert!(target("/wiki/api/v2/spaces").unwrap().is_missing("POST"));
+        assert!(!target("/wiki/api/v2/spaces").unwrap().is_missing("GET"));
     }
 
     #[test]

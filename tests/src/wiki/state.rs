@@ -13,6 +13,7 @@ use super::model::{
     Attachment, Container, CustomContent, Kept, Page, Parent, Property, Space, Status, Version,
 };
 use super::users::{Right, User, Who};
+use super::words::Words;
 
 /// Ways in which the wiki behaves differently, all off unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ pub struct Switches {
     pub json_tokens_only: bool,
     /// A self-hosted wiki: passwords are accepted, and only the older API exists.
     pub self_hosted: bool,
+    /// The words of the product; neutral ones unless said otherwise.
+    pub words: Words,
 }
 
 impl Default for Switches {
@@ -45,6 +48,7 @@ impl Default for Switches {
             deny_consent: false,
             json_tokens_only: false,
             self_hosted: false,
+            words: Words::default(),
         }
     }
 }

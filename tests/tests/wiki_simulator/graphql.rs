@@ -73,7 +73,8 @@ async fn a_body_that_is_no_request_is_400() {
     for body in [json!({}), json!({"query": 5}), json!([]), json!({"query": "{ a }", "variables": [1]})] {
         ask(&wiki, body).await.is(400);
     }
-    send(wiki.site(Method::POST, "/gateway/api/graphql").body("{")).await.is(400);
+    let request = wiki.site(Method::POST, "/gateway/api/graphql").header("content-type", "application/json");
+    send(request.body("{")).await.is(400);
 }
 
 #[tokio::test]

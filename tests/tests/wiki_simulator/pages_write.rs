@@ -54,7 +54,9 @@ async fn both_forms_of_a_body_and_all_three_representations_can_be_written() {
 #[tokio::test]
 async fn what_create_needs_is_400_when_it_is_missing_or_wrong() {
     let wiki = wiki().await;
-    send(wiki.v2(Method::POST, "/pages").body("not json")).await.is_error(400, "BAD_REQUEST");
+    send(wiki.v2(Method::POST, "/pages").header("content-type", "application/json").body("not json"))
+        .await
+        .is_error(400, "BAD_REQUEST");
     wiki.post("/pages", json!([])).await.is_error(400, "BAD_REQUEST");
     wiki.post("/pages", json!({"title": "No space"})).await.is_error(400, "BAD_REQUEST");
     wiki.create("", json!({})).await.is_error(400, "BAD_REQUEST");

@@ -1,5 +1,6 @@
 //! `run`.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
@@ -121,6 +122,31 @@ fn other_executions_and_schedules_of_the_project_are_left_alone() {
 }
 
 #[cfg(unix)]
+#[test]
+fn a_debugged_request_is_shown_without_watch_with_a_line_for_each_header() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let automation = format!(
+        "trigger: {{manual: {{}}}}\nsteps:\n  - id: call\n    action: http.request\n    debug: true\n    with: {{url: \"http://{address}/\", headers: {{x-a: one}}}}\n  - {{action: log.info, with: {{message: quiet}}}}\n"
+    );
+    let project = Project::with(&[("automations/seen.yaml", &automation)]);
+    let answers = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a call");
+        let mut request = [0_u8; 4096];
+        let _ = stream.read(&mut request).expect("a request");
+        let answer = b"HTTP/1.1 204 No Content\r\nx-b: two\r\nconnection: close\r\n\r\n";
+        stream.write_all(answer).expect("an answer");
+    });
+    let ran = project.cogwork(&["run", "seen", "--outbound-allow", "127.0.0.1"]).exits(0);
+    answers.join().expect("it was called");
+    assert!(ran.stderr.contains("│ → GET http://"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("\n  │ x-a: one\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("│ ← 204 No Content"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("quiet"), "only what was asked for is shown: {}", ran.stderr);
+    let logs = project.cogwork(&["executions", "logs", "latest"]).exits(0);
+    assert!(logs.stdout.contains("\n    x-a: one\n"), "{}", logs.stdout);
+}
+
 #[test]
 fn ctrl_c_cancels_the_execution_and_exits_130() {
     // Somebody who takes the call and never answers, so that the step is in flight for sure.

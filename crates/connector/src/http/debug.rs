@@ -116,6 +116,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::http::Admission;
     use crate::log::LogSink;
 
     struct Nowhere;
@@ -124,7 +125,15 @@ mod tests {
     }
 
     fn context(detail: Detail) -> Context<'static> {
-        Context { subject: "it", connection: None, idempotency_key: "k", detail, log: &Nowhere, trace: None }
+        Context {
+            subject: "it",
+            connection: None,
+            idempotency_key: "k",
+            detail,
+            admission: Admission::Ordinary,
+            log: &Nowhere,
+            trace: None,
+        }
     }
 
     fn check(detail: Detail, expected: &str) {

@@ -14,6 +14,10 @@ use super::response::Response;
 
 /// The length at which an answer's own words in a message are cut.
 const MAX_WORDS: Limit = Limit::Bytes(400);
+/// The length at which a body without a known message is cut.
+const MAX_SHOWN_BODY: Limit = Limit::Chars(200);
+/// How many errors of an answer a message repeats.
+const MAX_ERRORS: i64 = 3;
 /// The most bytes of an answer's body that an error carries on.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
@@ -41,11 +45,15 @@ impl Default for ErrorShape {
                 "error_description",
                 "errors.0.message",
                 "errors.0.title",
-                "detail",
+                "errors.0.detail",
+                "errors.0",
                 "title",
+                "detail",
                 "error",
+                "reason",
+                "msg",
             ]),
-            detail: list(&["errors.0.detail"]),
+            detail: list(&["errors.0.detail", "detail"]),
             code: list(&["code", "error.code", "errors.0.code", "error.type"]),
             request_id: list(&["x-request-id", "request-id", "x-correlation-id", "x-amzn-requestid"]),
         }
@@ -76,13 +84,17 @@ impl ErrorShape {
         let wait = retry_after(response, now);
         if let Some(wait) = wait {
             message.push_str(&format!("; it asks to wait {}", model::units::format_duration(wait)));
+            if wait > RetryPolicy::MAX_RETRY_AFTER {
+                let most = model::units::format_duration(RetryPolicy::MAX_RETRY_AFTER);
+                message.push_str(&format!(", of which {most} at most is waited"));
+            }
         }
         let mut error = self.about(ErrorKind::Status, message, response);
         if let Some(code) = code {
             error = error.with_code(code);
         }
         if let Some(wait) = wait {
-            error = error.with_retry_after(wait);
+            error = error.with_retry_after(wait.min(RetryPolicy::MAX_RETRY_AFTER));
         }
         error
     }
@@ -126,11 +138,15 @@ impl ErrorShape {
             let readable = !text.is_empty() && std::str::from_utf8(&response.body).is_ok();
             return readable.then(|| format!(": {}", one_line(text, &response.redactor)));
         };
-        let message = first_text(body, &self.message)?;
-        let detail = first_text(body, &self.detail).filter(|detail| *detail != message);
+        let usual = Self::default();
+        let found = first_of(body, &self.message).or_else(|| first_of(body, &usual.message));
+        let Some((path, message)) = found else { return shown_body(body, &response.redactor) };
+        let detail = first_text(body, &self.detail).or_else(|| first_text(body, &usual.detail));
+        let detail = detail.filter(|detail| *detail != message);
         let detail =
             detail.map(|detail| format!(" ({})", one_line(&detail, &response.redactor))).unwrap_or_default();
-        Some(format!(": {}{detail}", one_line(&message, &response.redactor)))
+        let more = more_of(body, path, &response.redactor);
+        Some(format!(": {}{detail}{more}", one_line(&message, &response.redactor)))
     }
 }
 
@@ -143,12 +159,56 @@ pub(crate) fn dig(value: &Value, path: &str) -> Option<Value> {
 }
 
 fn first_text(body: &Value, paths: &[String]) -> Option<String> {
-    paths.iter().find_map(|path| match dig(body, path)? {
+    first_of(body, paths).map(|(_, text)| text)
+}
+
+/// The first of the paths that leads to a text, and the text.
+fn first_of<'a>(body: &Value, paths: &'a [String]) -> Option<(&'a str, String)> {
+    paths.iter().find_map(|path| Some((path.as_str(), text_at(body, path)?)))
+}
+
+fn text_at(body: &Value, path: &str) -> Option<String> {
+    match dig(body, path)? {
         text @ (Value::String(_) | Value::Number(_)) => {
             Some(text.to_text()).filter(|text| !text.trim().is_empty())
         }
         _ => None,
-    })
+    }
+}
+
+/// The further errors of a list of which `path` names the first: `errors.0.title`.
+fn more_of(body: &Value, path: &str, redactor: &Redactor) -> String {
+    let Some(at) = path.split('.').position(|key| key == "0") else { return String::new() };
+    let keys: Vec<&str> = path.split('.').collect();
+    let list = dig(body, &keys[..at].join("."));
+    let count = list.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let mut words = String::new();
+    for index in 1..count.min(MAX_ERRORS) {
+        let index = index.to_string();
+        let mut keys = keys.clone();
+        keys[at] = &index;
+        if let Some(text) = text_at(body, &keys.join(".")) {
+            words.push_str("; ");
+            words.push_str(&one_line(&text, redactor));
+        }
+    }
+    if count > MAX_ERRORS {
+        words.push_str(&format!("; and {} more", count - MAX_ERRORS));
+    }
+    words
+}
+
+/// The beginning of a body in which no message was found.
+fn shown_body(body: &Value, redactor: &Redactor) -> Option<String> {
+    let is_empty = match body {
+        Value::Map(map) => map.is_empty(),
+        Value::List(list) => list.0.is_empty(),
+        _ => false,
+    };
+    // Secrets are hidden in the values, where no escape of JSON is in them.
+    let text = redactor.value(body.clone()).to_json();
+    (!is_empty).then(|| format!(": {}", redactor.excerpt(&text, MAX_SHOWN_BODY)))
 }
 
 fn is_html(response: &Response) -> bool {
@@ -163,7 +223,7 @@ fn one_line(text: &str, redactor: &Redactor) -> String {
 }
 
 /// How long the answer asks to wait (RFC 9110, 10.2.3): whole seconds, or a date, which counts from the answer's own
-/// `Date` so that a wrong clock on either side does not matter. At most an hour is believed.
+/// `Date` so that a wrong clock on either side does not matter. At most [`RetryPolicy::MAX_RETRY_AFTER`] of it is waited.
 pub(super) fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
     let text = response.header("retry-after")?.trim();
     let wait = match text.parse::<u64>() {
@@ -174,7 +234,7 @@ pub(super) fn retry_after(response: &Response, now: Timestamp) -> Option<Duratio
             Duration::try_from(until.duration_since(since)).unwrap_or_default()
         }
     };
-    Some(wait.min(RetryPolicy::MAX_RETRY_AFTER))
+    Some(wait)
 }
 
 fn http_date(text: &str) -> Option<Timestamp> {
@@ -226,7 +286,7 @@ pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionE
     let mut is_garbled = false;
     while let Some(source) = cause.source() {
         if let Some(reason) = source.downcast_ref::<Refused>() {
-            return refused(reason);
+            return not_sent(refused(reason));
         }
         // The client calls every failure in a body one of decoding; of those only the decoder's own are.
         is_garbled |= source
@@ -238,21 +298,34 @@ pub(super) fn client(subject: &str, url: &Url, error: reqwest::Error) -> ActionE
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let place = place(subject, host, &format!("{host}{port}"));
     if error.is_timeout() {
-        return ActionError::new(ErrorKind::Timeout, format!("{place} did not answer in time"));
+        let timed_out = ActionError::new(ErrorKind::Timeout, format!("{place} did not answer in time"));
+        return if error.is_connect() { not_sent(timed_out) } else { timed_out };
     }
     if error.is_builder() {
-        return ActionError::new(ErrorKind::Input, format!("the request cannot be sent: {cause}"));
+        let message = format!("the request cannot be sent: {cause}");
+        return not_sent(ActionError::new(ErrorKind::Input, message));
     }
     if error.is_decode() && is_garbled {
         let message = format!("the answer of {subject} cannot be decoded: {cause}");
         return ActionError::new(ErrorKind::Response, message);
     }
-    let what = if error.is_connect() {
-        format!("{place} cannot be reached")
-    } else {
-        format!("the connection to {place} broke")
-    };
-    ActionError::new(ErrorKind::Network, format!("{what}: {cause}"))
+    if error.is_connect() {
+        let message = format!("{place} cannot be reached: {cause}");
+        return not_sent(ActionError::new(ErrorKind::Network, message));
+    }
+    ActionError::new(ErrorKind::Network, format!("the connection to {place} broke: {cause}"))
+}
+
+fn not_sent(mut error: ActionError) -> ActionError {
+    error.not_sent = true;
+    error
+}
+
+/// True if a request that is answered with this status may have been carried out: the server failed somewhere in it.
+#[must_use]
+pub fn may_have_acted(status: u16) -> bool {
+    // 501 and 505 say that it was not even begun.
+    matches!(status, 500..=599) && !matches!(status, 501 | 505)
 }
 
 #[cfg(test)]
@@ -313,6 +386,67 @@ mod tests {
         let html = &[("content-type", "text/html")];
         check(502, html, "<html>", "the wiki answered 502 Bad Gateway with an HTML page");
         check(599, &[], "", "the wiki answered 599");
+    }
+
+    #[test]
+    fn bodies_of_other_shapes_are_shown() {
+        let problem = &[("content-type", "application/problem+json")];
+        check(
+            422,
+            problem,
+            r#"{"type":"about:blank","title":"Invalid","detail":"the title is too long","status":422}"#,
+            "the wiki answered 422 Unprocessable Entity: Invalid (the title is too long)",
+        );
+        check(400, &[], r#"{"reason":"bad title"}"#, "the wiki answered 400 Bad Request: bad title");
+        check(
+            400,
+            &[],
+            r#"{"fault":[1,{"x":2}]}"#,
+            r#"the wiki answered 400 Bad Request: {"fault":[1,{"x":2}]}"#,
+        );
+        check(400, &[], r#"["no"]"#, r#"the wiki answered 400 Bad Request: ["no"]"#);
+        check(400, &[], "{}", "the wiki answered 400 Bad Request");
+        let long = error(400, &[], Box::leak(format!("{{\"x\":\"{}\"}}", "é".repeat(999)).into_boxed_str()));
+        assert!((200..260).contains(&long.message.chars().count()), "{}", long.message);
+        let several = r#"{"errors":[{"title":"a"},{"title":"b"},{"title":"c"},{"title":"d"},{"title":"e"}]}"#;
+        check(400, &[], several, "the wiki answered 400 Bad Request: a; b; c; and 2 more");
+        check(400, &[], r#"{"errors":["a","b"]}"#, "the wiki answered 400 Bad Request: a; b");
+    }
+
+    #[test]
+    fn a_connector_s_own_places_come_first_and_the_usual_ones_after_them() {
+        let own = ErrorShape {
+            message: vec!["oops.text".to_owned()],
+            detail: Vec::new(),
+            code: Vec::new(),
+            request_id: Vec::new(),
+        };
+        let message =
+            |body| own.status_error("it", &response(400, &[], body), Timestamp::UNIX_EPOCH).message.clone();
+        assert_eq!(
+            message(r#"{"oops":{"text":"own"},"message":"usual"}"#),
+            "it answered 400 Bad Request: own"
+        );
+        assert_eq!(message(r#"{"message":"usual"}"#), "it answered 400 Bad Request: usual");
+    }
+
+    #[test]
+    fn a_wait_beyond_what_is_waited_is_told_as_it_was_asked_for() {
+        let error = error(429, &[("retry-after", "18000")], "");
+        let expected =
+            "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited";
+        assert_eq!(error.message, expected);
+        assert_eq!(error.retry_after_ms, Some(3_600_000));
+    }
+
+    #[test]
+    fn a_secret_does_not_show_in_a_body_of_another_shape() {
+        let redactor = Redactor::default();
+        redactor.hide(SECRET);
+        let body = format!(r#"{{"x": {{"y": "{SECRET}"}}}}"#);
+        let error =
+            ErrorShape::default().status_error("it", &answer(&body, &redactor), Timestamp::UNIX_EPOCH);
+        assert_eq!(error.message, r#"it answered 500 Internal Server Error: {"x":{"y":"***"}}"#);
     }
 
     const SECRET: &str = "canary-0042-lantern";

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::redact::Limit;
-use model::{ActionError, ErrorKind};
+use model::{ActionError, ErrorKind, RetryPolicy};
 use serde::Serialize;
 use url::Url;
 
-use super::failure;
 use super::response::Response;
+use super::{Admission, failure};
 
 /// Above this many hosts those that were called longest ago are forgotten.
 const MAX_HOSTS: usize = 1024;
@@ -86,6 +86,8 @@ pub struct RateLimit {
 #[derive(Default)]
 struct Host {
     health: HostHealth,
+    /// Whether the host itself said until when it is to be left alone.
+    has_asked: bool,
     /// How often in a row it has said 429 without saying how long.
     refusals: u32,
     /// How often the circuit has opened since the last success.
@@ -111,10 +113,15 @@ impl Hosts {
         url: &Url,
         connection: Option<&str>,
         subject: &str,
+        admission: Admission,
         now: Timestamp,
     ) -> Result<Duration, ActionError> {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(host) = hosts.get_mut(&key(url, connection)) else { return Ok(Duration::ZERO) };
+        if admission == Admission::OwnRetries {
+            let owed = host.health.held_until.filter(|_| host.has_asked).and_then(|until| left(until, now));
+            return owed.map_or(Ok(Duration::ZERO), |wait| Err(held(subject, wait)));
+        }
         if let Some(until) = host.health.open_until {
             if let Some(wait) = left(until, now) {
                 return Err(open(subject, url, host.health.failures, wait));
@@ -168,8 +175,9 @@ impl Host {
         self.health.status = Some(status);
         self.health.rate_limit = RateLimit::of(response).or(self.health.rate_limit.take());
         let asked = failure::retry_after(response, now);
+        self.has_asked = asked.is_some();
         let wait = match (status, asked) {
-            (429 | 503, Some(wait)) => Some(wait),
+            (429 | 503, Some(wait)) => Some(wait.min(RetryPolicy::MAX_RETRY_AFTER)),
             (429, None) => {
                 let wait = LEFT_ALONE.saturating_mul(2_u32.saturating_pow(self.refusals));
                 self.refusals = self.refusals.saturating_add(1);
@@ -231,7 +239,9 @@ fn left(until: Timestamp, now: Timestamp) -> Option<Duration> {
 fn held(subject: &str, wait: Duration) -> ActionError {
     let shown = model::units::format_duration(Duration::from_secs(wait.as_secs().max(1)));
     let message = format!("{subject} is not called: it asked to be left alone for another {shown}");
-    ActionError::new(ErrorKind::Status, message).with_status(429).with_retry_after(wait)
+    let mut error = ActionError::new(ErrorKind::Status, message).with_status(429).with_retry_after(wait);
+    error.not_sent = true;
+    error
 }
 
 fn open(subject: &str, url: &Url, failures: u32, wait: Duration) -> ActionError {
@@ -240,7 +250,9 @@ fn open(subject: &str, url: &Url, failures: u32, wait: Duration) -> ActionError 
     let message = format!(
         "{subject} at `{host}` is not called: the last {failures} calls got no answer; it is tried again in {shown}"
     );
-    ActionError::new(ErrorKind::Network, message).with_retry_after(wait)
+    let mut error = ActionError::new(ErrorKind::Network, message).with_retry_after(wait);
+    error.not_sent = true;
+    error
 }
 
 #[cfg(test)]
@@ -278,7 +290,7 @@ mod tests {
     }
 
     fn admit(hosts: &Hosts, seconds: i64) -> Result<u64, String> {
-        let admitted = hosts.admit(&url(), Some("main"), "the shop", at(seconds));
+        let admitted = hosts.admit(&url(), Some("main"), "the shop", Admission::Ordinary, at(seconds));
         admitted.map(|wait| wait.as_secs()).map_err(ActionError::into_message)
     }
 
@@ -290,10 +302,30 @@ mod tests {
         assert_eq!(admit(&hosts, 10), Err(expected.to_owned()));
         assert_eq!(admit(&hosts, 57), Ok(3), "a short wait is waited for");
         assert_eq!(admit(&hosts, 60), Ok(0));
-        let other = hosts.admit(&url(), Some("other"), "the shop", at(10));
+        let other = hosts.admit(&url(), Some("other"), "the shop", Admission::Ordinary, at(10));
         assert_eq!(other.expect("limits go by connection"), Duration::ZERO);
-        let error = hosts.admit(&url(), Some("main"), "the shop", at(10)).expect_err("held");
+        let error =
+            hosts.admit(&url(), Some("main"), "the shop", Admission::Ordinary, at(10)).expect_err("held");
         assert_eq!((error.status, error.retry_after_ms), (Some(429), Some(50_000)));
+    }
+
+    #[test]
+    fn retries_of_the_author_are_bound_by_what_the_host_asked_for_alone() {
+        let own = |hosts: &Hosts, seconds| {
+            let admitted = hosts.admit(&url(), Some("main"), "the shop", Admission::OwnRetries, at(seconds));
+            admitted.map_err(|error| (error.not_sent, error.retry_after_ms))
+        };
+        let hosts = Hosts::default();
+        note(&hosts, 0, &answer(429, &[]));
+        assert_eq!(own(&hosts, 0), Ok(Duration::ZERO), "it said no time");
+        note(&hosts, 0, &answer(429, &[("retry-after", "3")]));
+        assert_eq!(own(&hosts, 0), Err((true, Some(3_000))));
+        assert_eq!(own(&hosts, 3), Ok(Duration::ZERO));
+        for _ in 0..2 * OPEN_AFTER {
+            hosts.note(&url(), Some("main"), &Outcome::Failure, at(3));
+        }
+        assert!(admit(&hosts, 3).is_err(), "the circuit is open for others");
+        assert_eq!(own(&hosts, 3), Ok(Duration::ZERO));
     }
 
     #[test]

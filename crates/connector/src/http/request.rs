@@ -61,6 +61,11 @@ impl Request {
         Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None }
     }
 
+    /// True if the method only reads (RFC 9110, 9.2.1).
+    pub(crate) fn is_safe(&self) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+    }
+
     /// Adds a header that an input gives.
     ///
     /// # Errors

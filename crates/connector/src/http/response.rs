@@ -1,10 +1,12 @@
 //! An answer, read whole within its limits.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ::http::header::{CONTENT_TYPE, SET_COOKIE};
 use ::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
+use encoding_rs::{Encoding, UTF_8};
 use model::redact::Redactor;
 use model::value::JsonLimits;
 use model::{File, Map, Value};
@@ -104,13 +106,35 @@ impl Response {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
-        Value::from_json(&self.body, JSON_LIMITS).map_err(|error| NotJson(error.to_string()))
+        let read = match self.in_utf8() {
+            Some(text) => Value::from_json(text.as_bytes(), JSON_LIMITS),
+            None => Value::from_json(&self.body, JSON_LIMITS),
+        };
+        read.map_err(|error| NotJson(error.to_string()))
     }
 
-    /// The body as text; bytes that are no UTF-8 are replaced.
+    /// The body as text, in the encoding that its byte order mark or its content type names, or else UTF-8; bytes that are
+    /// none of it are replaced.
     #[must_use]
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
+        self.in_utf8().map_or_else(|| String::from_utf8_lossy(&self.body).into_owned(), Cow::into_owned)
+    }
+
+    /// The text of a body that is text in its encoding, without its byte order mark.
+    fn in_utf8(&self) -> Option<Cow<'_, str>> {
+        let (encoding, mark) = match Encoding::for_bom(&self.body) {
+            Some(found) => found,
+            None => (self.charset().unwrap_or(UTF_8), 0),
+        };
+        encoding.decode_without_bom_handling_and_without_replacement(self.body.get(mark..)?)
+    }
+
+    /// The encoding that the content type names, if it is a known one.
+    fn charset(&self) -> Option<&'static Encoding> {
+        let whole = self.header(CONTENT_TYPE.as_str())?;
+        let mut parameters = whole.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+        let (_, label) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+        Encoding::for_label(label.trim().trim_matches('"').as_bytes())
     }
 
     /// The body as a file under the name that the answer gives it.
@@ -135,8 +159,10 @@ impl Response {
                 let media_type = self.media_type();
                 let is_text =
                     media_type.starts_with("text/") || media_type.ends_with("xml") || media_type.is_empty();
-                let readable = is_text && std::str::from_utf8(&self.body).is_ok();
-                Ok(if readable { Value::from(self.text()) } else { Value::from(self.file()) })
+                Ok(match self.in_utf8().filter(|_| is_text) {
+                    Some(text) => Value::from(text.into_owned()),
+                    None => Value::from(self.file()),
+                })
             }
         }
     }
@@ -203,6 +229,25 @@ mod tests {
         assert_eq!(read("image/png", b"\x89PNG").kind(), "file");
         assert_eq!(read("text/plain", b"\xff").kind(), "file");
         assert_eq!(read("image/png", b""), Value::Null);
+    }
+
+    #[test]
+    fn json_is_read_in_the_encoding_that_it_comes_in() {
+        let read = |media_type, body: &'static [u8]| {
+            response(&[("content-type", media_type)], body).json().map(|value| value.to_json())
+        };
+        let expected = r#"{"a":"é"}"#;
+        let utf16 = b"\xff\xfe{\0\"\0a\0\"\0:\0\"\0\xe9\0\"\0}\0";
+        for (media_type, body) in [
+            ("application/json", "{\"a\":\"é\"}".as_bytes()),
+            ("application/json", b"\xef\xbb\xbf{\"a\":\"\xc3\xa9\"}"),
+            ("application/json; charset=ISO-8859-1", b"{\"a\":\"\xe9\"}"),
+            ("application/json; charset=\"latin1\"", b"{\"a\":\"\xe9\"}"),
+            ("application/json", utf16),
+        ] {
+            assert_eq!(read(media_type, body).expect("JSON"), expected, "{media_type}");
+        }
+        read("application/json", b"{\"a\":\"\xe9\"}").expect_err("not UTF-8");
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Http {
             Ok(sent) => sent,
             Err(_) => {
                 self.note(&request.url, context, &Outcome::Failure);
-                Err(failure::timed_out(context.subject, limit))
+                Err(marked(failure::timed_out(context.subject, limit), request))
             }
         }
     }
@@ -109,11 +109,13 @@ impl Http {
         let _in_flight = self.guard.enter(url).map_err(|reason| failure::refused(&reason))?;
         let _slot = self.slots.take(url).await;
         let now = self.timer().now();
-        let wait = self.hosts.admit(url, context.connection_name(), context.subject, now)?;
+        let wait =
+            self.hosts.admit(url, context.connection_name(), context.subject, context.admission, now)?;
         if !wait.is_zero() {
             self.timer().pause(wait).await;
         }
         let sent = self.answer(client, request, url, headers, context).await;
+        let sent = sent.map_err(|error| if error.not_sent { error } else { marked(error, request) });
         match &sent {
             Ok(response) => self.note(url, context, &Outcome::Answer(response)),
             Err(error) if matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
@@ -202,6 +204,11 @@ impl Http {
     }
 }
 
+/// The failure of a request that was sent: if it may have changed something, its outcome is unknown.
+fn marked(error: ActionError, request: &Request) -> ActionError {
+    if request.is_safe() { error } else { error.with_outcome_unknown() }
+}
+
 /// A body of these pieces. What is in memory goes as it is; a file is read while it is sent, and its length is known before.
 fn sent(mut pieces: Vec<Data>) -> reqwest::Body {
     match pieces.as_mut_slice() {
@@ -241,8 +248,7 @@ fn headers(request: &Request, context: &Context<'_>) -> HeaderMap {
     for (name, value) in context.connection.into_iter().flat_map(|connection| connection.credentials()) {
         headers.insert(name.clone(), value.clone());
     }
-    let is_safe = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if !is_safe
+    if !request.is_safe()
         && !headers.contains_key(IDEMPOTENCY_KEY)
         && let Ok(key) = HeaderValue::from_str(context.idempotency_key)
     {

@@ -17,7 +17,7 @@ use model::diagnostic::Source;
 use serde_json::{Map, Value, json};
 
 use crate::manifest;
-use crate::registry::NATIVES;
+use crate::registry::{NATIVES, builtin_names, is_reserved};
 use document::{Document, camel, one_line};
 use operation::Operations;
 
@@ -57,7 +57,9 @@ pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, St
     let info = |key: &str| document.root["info"][key].as_str().unwrap_or_default().trim().to_owned();
     let title = Some(info("title")).filter(|title| !title.is_empty()).unwrap_or_else(|| "Service".to_owned());
     let name = options.name.clone().unwrap_or_else(|| camel(&title));
+    let note = check_name(&name, &title, options.name.is_some())?;
     let mut operations = Operations::new(&document);
+    operations.notes.extend(note);
     for (path, item) in document.root["paths"].as_object().into_iter().flatten() {
         let item = document.resolve(item);
         for method in METHODS {
@@ -93,6 +95,25 @@ pub fn openapi(document: &Value, options: &ImportOptions) -> Result<Imported, St
     }
     head.insert("actions".into(), Value::Object(operations.actions.clone()));
     prove(name, head, operations.notes)
+}
+
+/// Refuses the name of a connector that is built in: the file would be refused, or take the connector's place without a word.
+/// Where the name was chosen, that may be meant; the note says so.
+fn check_name(name: &str, title: &str, is_chosen: bool) -> Result<Option<String>, String> {
+    let taken = builtin_names()
+        .find(|taken| if is_chosen { *taken == name } else { taken.eq_ignore_ascii_case(name) });
+    let Some(taken) = taken else { return Ok(None) };
+    let is_reserved = is_reserved(taken);
+    if is_chosen && !is_reserved {
+        return Ok(Some(format!("`{name}` takes the place of the connector of this name that is built in")));
+    }
+    let whence = if is_chosen {
+        format!("`{name}` is the name of a connector that is built in")
+    } else {
+        let title = one_line(title, 80);
+        format!("the document is titled `{title}`, and `{taken}` is a connector that is built in")
+    };
+    Err(format!("{whence}; give it another name, such as `--name {taken}Api`"))
 }
 
 fn is_wanted(operation: &Value, method: &str, path: &str, options: &ImportOptions) -> bool {

@@ -286,13 +286,31 @@ impl<'a> Operations<'a> {
             Some(schema) => {
                 let results = self.results.of(self.document, schema);
                 if results != "any" {
-                    action["results"] = results;
+                    action["results"] =
+                        if has_empty(operation, self.document) { nullable(results) } else { results };
                 }
             }
             None if status == "204" => action["results"] = json!("null"),
             None => action["answer"] = json!("auto"),
         }
     }
+}
+
+/// True if an operation may succeed with no content.
+fn has_empty(operation: &Value, document: &Document<'_>) -> bool {
+    let answers = operation["responses"].as_object();
+    answers.into_iter().flatten().filter(|(status, _)| status.starts_with('2')).any(|(_, answer)| {
+        let answer = document.resolve(answer);
+        let schema = if document.is_v2 { &answer["schema"] } else { &answer["content"] };
+        schema.is_null()
+    })
+}
+
+/// A type with null beside it.
+fn nullable(results: Value) -> Value {
+    let mut results = if results.is_string() { json!({"type": results}) } else { results };
+    results["nullable"] = json!(true);
+    results
 }
 
 /// The parameters of an operation: those of its path, unless it has its own of the same name and place.

@@ -216,3 +216,45 @@ fn a_damaged_document_is_never_a_panic() {
         }
     }
 }
+
+#[test]
+fn a_name_of_a_connector_that_is_built_in_is_refused_with_the_way_out() {
+    let titled = |title: &str, name: Option<&str>| {
+        let document = PAYMENTS.replacen(&title_of(PAYMENTS), title, 1);
+        let document: Value = serde_json::from_str(&document).expect("JSON");
+        let options = ImportOptions { name: name.map(str::to_owned), ..ImportOptions::default() };
+        openapi(&document, &options).map(|imported| imported.name)
+    };
+    let expected = "the document is titled `GitHub`, and `github` is a connector that is built in; give it another name, \
+                    such as `--name githubApi`";
+    assert_eq!(titled("GitHub", None), Err(expected.to_owned()));
+    for title in ["github", "wiki", "Wiki", "Http", "mail", "State", "log"] {
+        assert!(titled(title, None).expect_err("taken").contains("--name"), "{title}");
+    }
+    let words = titled("Shop", Some("http")).expect_err("taken");
+    assert!(words.starts_with("`http` is the name of a connector that is built in; "), "{words}");
+    assert_eq!(
+        titled("Shop", Some("github")).as_deref(),
+        Ok("github"),
+        "a file may take the place of this one"
+    );
+    assert_eq!(titled("GitHub", Some("githubApi")).as_deref(), Ok("githubApi"));
+}
+
+fn title_of(text: &str) -> String {
+    let document: Value = serde_json::from_str(text).expect("JSON");
+    document["info"]["title"].as_str().expect("a title").to_owned()
+}
+
+#[test]
+fn an_operation_that_may_succeed_with_no_content_may_give_null() {
+    let document = json!({
+        "openapi": "3.0.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://shop.example"}],
+        "paths": {"/items": {"get": {"operationId": "listItems", "responses": {
+            "200": {"description": "a", "content": {"application/json": {"schema": {"type": "object", "properties": {"id": {"type": "string"}}}}}},
+            "204": {"description": "nothing"}
+        }}}}
+    });
+    let imported = openapi(&document, &ImportOptions::default()).expect("a manifest");
+    assert_eq!(imported.manifest["actions"]["listItems"]["results"]["nullable"], true);
+}

@@ -3,6 +3,8 @@
 //! Every page is the same request with another cursor, so the filters of the first hold for all of them. What is kept of
 //! a page is its items; of a list that is too long the author learns where it goes on.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use ::http::Method;
@@ -22,6 +24,8 @@ const DEFAULT_ITEMS: usize = 10_000;
 const MOST_ITEMS: i64 = 100_000;
 /// The most pages, so that a list of empty ones comes to an end.
 const MOST_PAGES: usize = 10_000;
+/// The most pages in a row without an item: services that filter what they have listed give some.
+pub(crate) const MOST_EMPTY: usize = 100;
 /// The most bytes of all pages together: no step may have a larger result.
 const MOST_BYTES: usize = 16 << 20;
 /// How often one page is asked for before the call fails.
@@ -71,7 +75,9 @@ pub(super) async fn fetch(
     let most = call.inputs.get(MAX_ITEMS).and_then(Value::as_i64);
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(DEFAULT_ITEMS);
     let mut inputs = first_inputs(rest, paging, call.inputs);
-    let (mut items, mut bytes) = (Vec::new(), 0_usize);
+    let (mut items, mut bytes, mut empty) = (Vec::new(), 0_usize, 0_usize);
+    let mut cursors = Cursors::default();
+    cursors.is_new(&inputs.get(&paging.input).map(Value::to_text).unwrap_or_default());
     for _ in 0..MOST_PAGES {
         let response = patiently(rest, call, base, &inputs).await?;
         bytes = bytes.saturating_add(response.body.len());
@@ -87,19 +93,54 @@ pub(super) async fn fetch(
             let message = format!("{subject} answered without a list at `{at}`");
             return Err(rest.head.errors.about(ErrorKind::Response, message, &response));
         };
+        empty = if found.is_empty() { empty + 1 } else { 0 };
         items.extend(found);
         let cursor = cursor.unwrap_or_default();
+        if !cursor.is_null() && items.len() >= most {
+            call.log.line(LogLevel::Warn, &stopped(subject, items.len(), MAX_ITEMS));
+        }
         if cursor.is_null() || items.len() >= most {
             return Ok(page::put_cursor(page::with_items(paging, body, items), cursor));
         }
-        if inputs.get(&paging.input).is_some_and(|before| before.to_text() == cursor.to_text()) {
-            let message = format!("{subject} says that the list goes on where it already was");
-            return Err(rest.head.errors.about(ErrorKind::Response, message, &response));
+        if !cursors.is_new(&cursor.to_text()) {
+            return Err(rest.head.errors.about(ErrorKind::Response, goes_round(subject), &response));
+        }
+        if empty == MOST_EMPTY {
+            return Err(rest.head.errors.about(ErrorKind::Response, stays_empty(subject), &response));
         }
         inputs.insert(paging.input.as_str(), cursor);
     }
     let message = format!("the list of {subject} does not end within {MOST_PAGES} pages");
     Err(ActionError::new(ErrorKind::Limit, message))
+}
+
+/// The cursors that a list has had, as hashes, so that each costs eight bytes. There are at most [`MOST_PAGES`] of them.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    hasher: RandomState,
+    seen: HashSet<u64>,
+}
+
+impl Cursors {
+    /// Takes note of a cursor; false if it has been there before.
+    pub(crate) fn is_new(&mut self, cursor: &str) -> bool {
+        self.seen.insert(self.hasher.hash_one(cursor))
+    }
+}
+
+/// The warning of a list that was cut at its bound.
+pub(crate) fn stopped(subject: &str, count: usize, name: &str) -> String {
+    format!("the list of {subject} goes on after these {count} items; for more of it set `{name}`")
+}
+
+/// The failure of a list whose cursors repeat.
+pub(crate) fn goes_round(subject: &str) -> String {
+    format!("{subject} says that the list goes on where it already was")
+}
+
+/// The failure of a list that gives cursors and nothing else.
+pub(crate) fn stays_empty(subject: &str) -> String {
+    format!("the list of {subject} goes on without end: {MOST_EMPTY} pages in a row had no items; filter it")
 }
 
 /// The inputs of the first page: as many items at a time as can be had, unless the author asks for another number.

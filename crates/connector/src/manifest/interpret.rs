@@ -1,13 +1,15 @@
 //! The interpreter: from inputs to a request, and from an answer to a result. Written once for all manifests.
 
+use ::http::Method;
 use ::http::header::ACCEPT;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
+use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Value};
 
 use super::{Definition, Encoding, Head, Piece, Place, Rest, Wire, all, page};
-use crate::action::{Action, Call};
+use crate::action::{Action, Call, Sending};
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{Part, Reading, Request, Response, encode, whole};
+use crate::http::{Part, Reading, Request, Response, encode, may_have_acted, whole};
+use crate::written::{InputProblem, Written};
 
 #[async_trait]
 impl Action for Rest {
@@ -17,6 +19,10 @@ impl Action for Rest {
 
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         Some(self.head.address(base).and_then(|base| self.definition.request(&self.head, base, inputs)))
+    }
+
+    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
+        self.definition.wires.iter().filter_map(|wire| wire.written_problem(written)).collect()
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
@@ -52,25 +58,25 @@ impl Rest {
         let words = call.connection.map(ResolvedConnection::words).filter(|words| !words.is_empty());
         let own = words.map(|words| words.sent(&self.definition.spec.inputs, inputs));
         let request = self.definition.request(&self.head, base, own.as_ref().unwrap_or(inputs))?;
-        self.head.answered(call, &request, &self.head.subject, false).await
+        self.head.answered(call, &request, &self.head.subject, Sending::Plain).await
     }
 }
 
 impl Head {
-    /// The answer to a request; one of 4xx or 5xx is an error. `subject` is who is called, in the words of messages, and
-    /// `reveal` says that Debug Request may show credentials.
+    /// The answer to a request; one of 4xx or 5xx is an error. `subject` is who is called, in the words of messages.
     pub(crate) async fn answered(
         &self,
         call: &Call<'_>,
         request: &Request,
         subject: &str,
-        reveal: bool,
+        sending: Sending,
     ) -> Result<Response, ActionError> {
-        let response = call.send(request, subject, reveal).await?;
+        let response = call.send(request, subject, sending).await?;
         if response.status.is_success() {
             return Ok(response);
         }
-        let error = self.errors.status_error(subject, &response, call.http.timer().now());
+        let mut error = self.errors.status_error(subject, &response, call.http.timer().now());
+        error.outcome_unknown = !request.is_safe() && may_have_acted(response.status.as_u16());
         let own = call.connection.and_then(ResolvedConnection::request_id);
         Err(match own.and_then(|name| response.header(name.as_str())) {
             Some(id) => error.with_request_id(id),
@@ -103,6 +109,7 @@ impl Head {
 
 impl Definition {
     fn request(&self, head: &Head, base: &BaseUrl, inputs: &Map) -> Result<Request, ActionError> {
+        self.check(inputs)?;
         let url = self.url(base, inputs)?;
         let mut request = Request::new(self.method.clone(), url);
         for (name, value) in &head.headers {
@@ -143,6 +150,28 @@ impl Definition {
         Ok(request)
     }
 
+    /// Refuses inputs that would make another request than the author means: an empty list in the query would be no filter
+    /// at all, and what is required only with other inputs may be missing.
+    fn check(&self, inputs: &Map) -> Result<(), ActionError> {
+        let refuse = |words: String| {
+            let message = format!("`{}` cannot be called: {words}", self.spec.name);
+            Err(ActionError::new(ErrorKind::Input, message))
+        };
+        for wire in &self.wires {
+            let value = inputs.get(&wire.input);
+            if let Some(problem) = value.and_then(|value| wire.problem(value)) {
+                return refuse(format!("{problem}; {LEAVE_OUT}"));
+            }
+            if let Some((other, allowed)) = &wire.required_unless
+                && value.is_none_or(is_empty)
+                && inputs.get(other).and_then(Value::as_str) != Some(allowed)
+            {
+                return refuse(format!("`{}` is missing; {}", wire.input, only_with(other, allowed)));
+            }
+        }
+        Ok(())
+    }
+
     fn url(&self, base: &BaseUrl, inputs: &Map) -> Result<url::Url, ActionError> {
         let mut path = String::new();
         for piece in &self.path {
@@ -166,9 +195,10 @@ impl Definition {
 
     /// The inputs that are sent and their places: what is empty is not, nor what the other side does anyway.
     fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a Place, Value)> {
-        let given = self.wires.iter().filter_map(move |wire| Some((wire, inputs.get(&wire.input)?)));
+        let given =
+            self.wires.iter().filter_map(move |wire| Some((wire, wire.items(inputs.get(&wire.input)?))));
         given.filter(|(wire, value)| !is_empty(value) && wire.omit.as_ref() != Some(value)).flat_map(
-            |(wire, value)| wire.places.iter().map(move |place| (place, wire.value_at(place, value))),
+            |(wire, value)| wire.places.iter().map(move |place| (place, wire.value_at(place, &value))),
         )
     }
 
@@ -206,14 +236,110 @@ impl Definition {
     ) -> Result<(Value, Option<Value>), ActionError> {
         let body = response
             .read(self.answer)
-            .map_err(|reason| head.errors.not_json(&head.subject, response, &reason))?;
+            .map_err(|reason| self.unusable(head.errors.not_json(&head.subject, response, &reason)))?;
+        if !self.fits(&body) {
+            let found = if body.is_null() { "nothing".to_owned() } else { format!("a {}", body.kind()) };
+            let status = response.status.as_u16();
+            let expected = self.answers.words();
+            let message =
+                format!("{} answered {status} with {found} where {expected} was expected", head.subject);
+            return Err(self.unusable(head.errors.about(ErrorKind::Response, message, response)));
+        }
         let Some(paging) = &self.paging else { return Ok((body, None)) };
         let cursor = page::next_cursor(paging, head, base, inputs, response, &body)?;
         Ok((body, Some(cursor)))
     }
 }
 
+impl Definition {
+    /// True if an answer is of the kind that the action declares, where that is a map or a list: an answer of another kind
+    /// would fail later, in another step.
+    fn fits(&self, body: &Value) -> bool {
+        let is_shape = |kind: &ResultType| {
+            matches!(kind, ResultType::Object(_) | ResultType::Map { .. } | ResultType::List { .. })
+        };
+        !self.answers.alternatives().iter().any(is_shape) || self.answers.admits_kind(body)
+    }
+
+    /// The failure of an answer that cannot be used: of a request that changes something, the change was made all the same.
+    fn unusable(&self, error: ActionError) -> ActionError {
+        if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            error
+        } else {
+            error.with_outcome_unknown()
+        }
+    }
+}
+
+/// The way out of an empty filter.
+const LEAVE_OUT: &str = "leave the input out, or give null, where nothing is to be filtered, and skip the step with `if` where \
+                         nothing is to be found";
+
+/// The way out where an input may be left out with one value of another alone.
+fn only_with(other: &str, allowed: &str) -> String {
+    format!("it may be left out only with `{other}: {allowed}`")
+}
+
 impl Wire {
+    /// The value with the texts of a list split into items.
+    fn items(&self, value: &Value) -> Value {
+        let (Some(split), Value::List(_) | Value::String(_)) = (&self.split, value) else {
+            return value.clone();
+        };
+        let items = value.as_list().unwrap_or(std::slice::from_ref(value));
+        let items = items.iter().flat_map(|item| match item {
+            Value::String(text) => text
+                .split(split.as_str())
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+                .map(Value::from)
+                .collect(),
+            other => vec![other.clone()],
+        });
+        items.collect()
+    }
+
+    /// What of the input is wrong whatever else the step computes.
+    fn written_problem(&self, written: &Written<'_>) -> Option<InputProblem> {
+        let name = &self.input;
+        let entries = Value::from(written.literal_entries(name));
+        let known = written.literal(name).or_else(|| Some(&entries).filter(|_| !is_empty(&entries)));
+        if let Some(problem) = known.and_then(|value| self.problem(value)) {
+            return Some(InputProblem::new(name, problem, LEAVE_OUT));
+        }
+        let (other, allowed) = self.required_unless.as_ref()?;
+        let is_there = match (written.input)(name) {
+            None => false,
+            Some(template) => template.literal().is_none_or(|value| !is_empty(value)),
+        };
+        let may_be_left_out = match (written.input)(other) {
+            None => false,
+            Some(template) => template.literal().is_none_or(|value| value.as_str() == Some(allowed)),
+        };
+        if is_there || may_be_left_out {
+            return None;
+        }
+        let help = only_with(other, allowed);
+        Some(InputProblem::new(name, "it is missing", help))
+    }
+
+    /// Why a value would not filter as it says, in words without the way out.
+    fn problem(&self, value: &Value) -> Option<String> {
+        let name = &self.input;
+        let named = self.places.iter().any(|place| matches!(place, Place::Query(Some(_))));
+        let merged = self.places.contains(&Place::Query(None));
+        match self.items(value) {
+            Value::List(list) if named && list.0.iter().all(Value::is_null) => {
+                Some(format!("`{name}` is an empty list, which would be no filter"))
+            }
+            Value::String(text) if self.not_empty && text.trim().is_empty() => {
+                Some(format!("`{name}` is empty, which would be no filter"))
+            }
+            Value::Map(map) if merged => empty_filter(name, &map),
+            _ => None,
+        }
+    }
+
     fn value_at(&self, place: &Place, value: &Value) -> Value {
         match (place, value, &self.join) {
             (Place::Query(Some(_)) | Place::Header(Some(_)), Value::List(list), Some(join)) => {
@@ -222,6 +348,13 @@ impl Wire {
             _ => value.clone(),
         }
     }
+}
+
+/// Names the entry of query parameters that is an empty list.
+pub(crate) fn empty_filter(name: &str, parameters: &Map) -> Option<String> {
+    let is_empty = |value: &Value| value.as_list().is_some_and(|list| list.iter().all(Value::is_null));
+    let (key, _) = parameters.iter().find(|(_, value)| is_empty(value))?;
+    Some(format!("`{name}.{key}` is an empty list, which would be no filter"))
 }
 
 /// The body in the making.

@@ -3,7 +3,7 @@
 //! A manifest holds no logic: no condition, no loop, no template beyond naming an input. Each action is one request
 //! line and the place of each input in it; each carries an example that is checked without a network.
 
-mod all;
+pub(crate) mod all;
 mod example;
 mod interpret;
 pub(crate) mod page;
@@ -13,7 +13,7 @@ mod schema;
 use std::sync::Arc;
 
 use ::http::Method;
-use model::{ActionSpec, Span, Value};
+use model::{ActionSpec, ResultType, Span, Value};
 
 use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};
@@ -22,6 +22,7 @@ use crate::http::{ErrorShape, Reading};
 
 pub(crate) use example::Example;
 pub use example::{Shown, show};
+pub(crate) use interpret::empty_filter;
 pub(crate) use read::{examples, read};
 pub(crate) use schema::manifest as schema;
 
@@ -125,6 +126,8 @@ pub(crate) struct Definition {
     pub fixed: Vec<(Place, Value)>,
     pub encoding: Encoding,
     pub answer: Reading,
+    /// What an answer is.
+    pub answers: ResultType,
     /// How it goes on, for a list that does.
     pub paging: Option<Paging>,
 }
@@ -145,6 +148,12 @@ pub(crate) struct Wire {
     pub omit: Option<Value>,
     /// What joins the items of a list in one parameter; without it the parameter is repeated.
     pub join: Option<String>,
+    /// What separates several items in a text of a list.
+    pub split: Option<String>,
+    /// Whether an empty text is an error, since the request would mean something else without it.
+    pub not_empty: bool,
+    /// The input and its value with which alone this one may be left out.
+    pub required_unless: Option<(String, String)>,
 }
 
 /// One place in a request.

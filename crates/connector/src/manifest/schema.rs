@@ -66,6 +66,8 @@ fn definitions() -> Value {
         "declaredInput": input(&[
             ("omitDefault", flag(), "Whether the default is not sent, since the other side has the same one. Default: false."),
             ("join", json!({"type": "string"}), "What joins the items of a list in one parameter; without it the parameter is repeated."),
+            ("split", json!({"type": "string", "minLength": 1}), "What separates several items in a text of a list: with `,` the text `1,2` is two items."),
+            ("notEmpty", flag(), "Of a text: whether an empty one is an error, and not left out. Default: false."),
         ]),
         "field": input(&[]),
         "innerType": {"anyOf": [{"enum": ["any", "text", "integer", "number", "boolean", "file"]}, input(&[])]},
@@ -274,6 +276,11 @@ fn action() -> Value {
         ("*to", of("places"), "Where it goes in the request."),
         ("use", name(), "The declared input, if it goes by another name here."),
         ("required", flag(), "Whether it has to be given."),
+        (
+            "requiredUnless",
+            json!({"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1, "maxProperties": 1}),
+            "The other input and its value with which alone this one may be left out: `{status: draft}`.",
+        ),
         ("description", text(), "What it means here."),
     ]);
     let wires = json!({"type": "object", "additionalProperties": {"anyOf": [of("places"), wire]}});

@@ -103,13 +103,152 @@ fn an_input_cannot_leave_its_place_in_the_path() {
 #[test]
 fn lists_repeat_or_join_and_what_is_empty_or_default_is_not_sent() {
     let base = "GET https://shop.example/v1/items/1.json?view=full";
-    check(GET, r#"{"id": 1, "tags": [], "draft": false}"#, base);
+    check(GET, r#"{"id": 1, "draft": false}"#, base);
     check(
         GET,
         r#"{"id": 1, "tags": ["a&b", "c"], "ids": ["1", 2]}"#,
         &format!("{base}&tag=a%26b&tag=c&ids=1%2C2"),
     );
     check(GET, r#"{"id": 1, "draft": true}"#, &format!("{base}&draft=true"));
+}
+
+#[test]
+fn an_empty_list_in_the_query_is_no_filter_only_where_none_is_given() {
+    let way_out = "leave the input out, or give null, where nothing is to be filtered, and skip the step with `if` where \
+                   nothing is to be found";
+    let refused = |inputs: &str, words: &str| {
+        check(GET, inputs, &format!("`shop.get` cannot be called: {words}; {way_out}"));
+    };
+    refused(r#"{"id": 1, "tags": []}"#, "`tags` is an empty list, which would be no filter");
+    refused(r#"{"id": 1, "ids": []}"#, "`ids` is an empty list, which would be no filter");
+    refused(r#"{"id": 1, "more": {"x": 1, "y": []}}"#, "`more.y` is an empty list, which would be no filter");
+    check(GET, r#"{"id": 1, "tags": null}"#, "GET https://shop.example/v1/items/1.json?view=full");
+}
+
+const FILTERS: &str = "connector: shop
+title: Shop
+version: 1.0.0
+baseUrl: https://shop.example/v1
+inputs:
+  ids: {type: list, items: text, split: ','}
+  title: {type: text, notEmpty: true}
+  status: {type: choice, options: [current, draft]}
+actions:
+  list:
+    title: List
+    request: GET /items
+    inputs: {ids: query id, title: query title}
+    example: {with: {}, request: GET /items}
+  create:
+    title: Create
+    request: POST /items
+    inputs: {status: body status, title: {requiredUnless: {status: draft}, to: body title}}
+    example: {with: {title: a}, request: POST /items, body: {title: a}}
+";
+
+/// What the action of the shop's filters sends, or why nothing.
+fn filtered(action: usize, inputs: &str) -> String {
+    let (manifest, errors) = read_text(FILTERS);
+    let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
+    let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+    let inputs = check_inputs(action.spec(), value.as_map().expect("a map")).expect("inputs");
+    match action.prepare(&inputs, None).expect("it sends a request") {
+        Ok(request) => request.url.query().unwrap_or_default().to_owned(),
+        Err(error) => error.into_message(),
+    }
+}
+
+#[test]
+fn a_text_of_a_list_is_split_and_its_parameter_repeated() {
+    assert_eq!(filtered(0, r#"{"ids": "1, 2,"}"#), "id=1&id=2");
+    assert_eq!(filtered(0, r#"{"ids": ["1", "2,3"]}"#), "id=1&id=2&id=3");
+    assert!(filtered(0, r#"{"ids": ","}"#).contains("`ids` is an empty list"));
+    assert!(filtered(0, r#"{"title": ""}"#).contains("`title` is empty, which would be no filter"));
+    assert_eq!(filtered(0, r#"{"title": "a"}"#), "title=a");
+}
+
+#[test]
+fn an_input_may_be_required_unless_another_has_a_value() {
+    let missing =
+        "`shop.create` cannot be called: `title` is missing; it may be left out only with `status: draft`";
+    for inputs in ["{}", r#"{"status": "current"}"#] {
+        assert_eq!(filtered(1, inputs), missing);
+    }
+    assert_eq!(filtered(1, r#"{"status": "draft"}"#), "");
+    assert_eq!(filtered(1, r#"{"title": "a"}"#), "");
+    let unknown = FILTERS.replace("requiredUnless: {status: draft}", "requiredUnless: {state: draft}");
+    assert!(read_text(&unknown).1.contains("`state` is not an input of this action"));
+}
+
+const TYPED: &str = "connector: shop
+title: Shop
+version: 1.0.0
+baseUrl: https://shop.example/v1
+inputs:
+  id: {type: text}
+types:
+  Item: {type: object, fields: {id: text}}
+actions:
+  get:
+    title: Get
+    request: GET /items/{id}
+    inputs: {id: path}
+    results: Item
+    example: {with: {id: '1'}, request: GET /items/1}
+  list:
+    title: List
+    request: PUT /items
+    results: {type: list, items: Item}
+    example: {with: {}, request: PUT /items}
+  delete:
+    title: Delete
+    request: DELETE /items
+    results: 'null'
+    example: {with: {}, request: DELETE /items}
+  find:
+    title: Find
+    request: GET /found
+    results: {type: Item, nullable: true}
+    example: {with: {}, request: GET /found}
+";
+
+/// What an action of the typed shop makes of an answer.
+async fn answered(action: usize, head: &'static str, body: &'static str) -> Result<String, ActionError> {
+    let server = Server::start(move |_, _| testing::answer(head, body.as_bytes())).await;
+    let text = TYPED.replace("https://shop.example/v1", &server.url("/v1"));
+    let (manifest, errors) = read_text(&text);
+    let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
+    let http = testing::http(testing::local());
+    let inputs =
+        if action.spec().name.ends_with("get") { [("id", "1")].into_iter().collect() } else { Map::new() };
+    let result = action.call(testing::call(&http, &inputs, None, &Lines::default())).await;
+    result.map(|value| value.to_json())
+}
+
+#[tokio::test]
+async fn an_answer_of_another_kind_than_the_declared_one_is_an_error() {
+    for (head, body, expected) in [
+        ("200 OK", "", "Shop answered 200 with nothing where Item was expected"),
+        ("200 OK", "null", "Shop answered 200 with nothing where Item was expected"),
+        ("204 No Content", "", "Shop answered 204 with nothing where Item was expected"),
+        ("200 OK", "[1,2]", "Shop answered 200 with a list where Item was expected"),
+        ("200 OK", "7", "Shop answered 200 with a number where Item was expected"),
+    ] {
+        let error = answered(0, head, body).await.expect_err("no item");
+        assert_eq!((error.message.as_str(), error.outcome_unknown), (expected, false));
+    }
+    let error = answered(1, "200 OK", "{}").await.expect_err("no list");
+    assert_eq!(error.message, "Shop answered 200 with a map where list of Item was expected");
+    assert!(error.outcome_unknown, "a change was made all the same");
+    for (action, head, body) in [
+        (0, "200 OK", "{}"),
+        (1, "200 OK", "[]"),
+        (2, "204 No Content", ""),
+        (3, "200 OK", ""),
+        (3, "200 OK", "{}"),
+    ] {
+        answered(action, head, body).await.expect("it fits");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
 
 use super::{add_headers, check_credentials, input_error, map_of, optional, required, spec_for, text_of};
-use crate::action::{Action, Call};
+use crate::action::{Action, Call, Sending};
 use crate::connection::BaseUrl;
 use crate::http::{Request, Response};
 use crate::manifest::{Head, NativeSettings};
@@ -66,7 +66,7 @@ impl Action for RawGraphqlRequest {
         };
         let request = self.request(call.inputs, base, path)?;
         check_credentials(&request, connection)?;
-        let response = self.head.answered(&call, &request, &self.head.subject, true).await?;
+        let response = self.head.answered(&call, &request, &self.head.subject, Sending::Revealing).await?;
         self.data(&response)
     }
 }

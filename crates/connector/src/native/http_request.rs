@@ -9,13 +9,14 @@ use url::Url;
 
 use super::pages::{self, Pages};
 use super::{
-    add_headers, check_credentials, choice, defaulted, effect_of, entries_of, envelope, input_error, map_of,
-    optional, required, spec_for, text_of, timeout_of,
+    add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of, envelope,
+    input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
 };
-use crate::action::{Action, Call};
+use crate::action::{Action, Call, Sending};
 use crate::connection::BaseUrl;
 use crate::http::{Body, Part, Reading, Request, Response};
 use crate::manifest::{Head, NativeSettings};
+use crate::written::{InputProblem, Written};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
@@ -82,6 +83,29 @@ impl Action for HttpRequest {
         Some(self.request(inputs, base))
     }
 
+    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
+        let mut found = request_problems(written, "query");
+        if let Some((text, true)) = written.beginning("url")
+            && !(written.has_connection && text.starts_with('/'))
+            && let Err(error) = address(text, None)
+        {
+            let help = "write the whole address; with a connection a path that begins with `/` is enough";
+            found.push(InputProblem::new("url", error.into_message(), help));
+        }
+        let bodies = ["body", "form", "multipart"];
+        let given: Vec<&str> = bodies.into_iter().filter(|name| written.is_given(name)).collect();
+        if let [first, second, ..] = given.as_slice() {
+            let message = format!("it cannot be given together with `{first}`");
+            found.push(InputProblem::new(second, message, "remove one of the two: a request has one body"));
+        }
+        let method = written.literal("method").and_then(Value::as_str);
+        if written.is_given("paging") && method.is_some_and(|method| method != "GET") {
+            let message = "it follows the pages of a GET only";
+            found.push(InputProblem::new("paging", message, "remove it, or set `method: GET`"));
+        }
+        found
+    }
+
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.spec)?;
         let base = connection.map(|connection| connection.base());
@@ -94,7 +118,7 @@ impl Action for HttpRequest {
         loop {
             let (response, result) = self.once(&call, &request, &subject).await?;
             let body = result.get("body").unwrap_or_default();
-            if !pages.take(&self.head, &subject, &response, &body, &mut request)? {
+            if !pages.take(&self.head, &subject, &response, &body, &mut request, call.log)? {
                 let mut whole = result.as_map().cloned().unwrap_or_default();
                 whole.insert("body", pages.into_items());
                 return Ok(Value::from(whole));
@@ -115,7 +139,7 @@ impl HttpRequest {
         request: &Request,
         subject: &str,
     ) -> Result<(Response, Value), ActionError> {
-        let response = self.head.answered(call, request, subject, false).await?;
+        let response = self.head.answered(call, request, subject, Sending::Plain).await?;
         let result = self.head.envelope(call, &response, subject)?;
         Ok((response, result))
     }
@@ -126,6 +150,7 @@ impl HttpRequest {
         let mut request = Request::new(method, address(text_of(inputs, "url"), base)?);
         request.timeout = timeout_of(inputs)?;
         add_headers(&mut request, inputs)?;
+        check_query(inputs, "query")?;
         if let Some(parameters) = inputs.get("query").and_then(Value::as_map) {
             request.merge_query(parameters);
         }

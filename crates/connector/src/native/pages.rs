@@ -1,12 +1,14 @@
 //! The pages of `http.request`: a list of any service to its end.
 
 use ::http::Method;
-use model::{ActionError, ErrorKind, InputSpec, InputType, Map, Value};
+use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel, Map, Value};
 use url::Url;
 
 use super::{choice, defaulted, input_error, optional, text_of};
 use crate::connection::BaseUrl;
 use crate::http::{Request, Response};
+use crate::log::LogSink;
+use crate::manifest::all::{self, Cursors};
 use crate::manifest::page;
 use crate::manifest::{Counted, Head, Next, NextSource, Paging, PagingStyle, Unit};
 
@@ -62,6 +64,10 @@ pub(super) struct Pages {
     items: Vec<Value>,
     bytes: usize,
     count: usize,
+    /// How many pages in a row had no item.
+    empty: usize,
+    /// The addresses that were asked.
+    asked: Cursors,
 }
 
 impl Pages {
@@ -87,7 +93,9 @@ impl Pages {
         let most = wanted.get("maxItems").and_then(Value::as_i64).unwrap_or(DEFAULT_ITEMS);
         let paging = Paging { input, style, items: some("items"), limit: None };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Ok(Some(Self { paging, by_address, most, items: Vec::new(), bytes: 0, count: 0 }))
+        let mut asked = Cursors::default();
+        asked.is_new(request.url.as_str());
+        Ok(Some(Self { paging, by_address, most, items: Vec::new(), bytes: 0, count: 0, empty: 0, asked }))
     }
 
     /// Takes a page in, and turns the request to the next one; whether there is one.
@@ -98,6 +106,7 @@ impl Pages {
         response: &Response,
         body: &Value,
         request: &mut Request,
+        log: &dyn LogSink,
     ) -> Result<bool, ActionError> {
         let wrong = |kind, message: String| Err(head.errors.about(kind, message, response));
         let list = match &self.paging.items {
@@ -113,6 +122,7 @@ impl Pages {
             return wrong(ErrorKind::Response, format!("{subject} answered without a list {at}"));
         };
         let is_empty = list.is_empty();
+        self.empty = if is_empty { self.empty + 1 } else { 0 };
         self.items.extend(list);
         self.bytes = self.bytes.saturating_add(response.body.len());
         self.count += 1;
@@ -123,7 +133,8 @@ impl Pages {
             );
             return Err(ActionError::new(ErrorKind::Limit, words));
         }
-        if self.items.len() >= self.most || is_empty && matches!(self.paging.style, PagingStyle::Counted(_)) {
+        let is_full = self.items.len() >= self.most;
+        if is_empty && matches!(self.paging.style, PagingStyle::Counted(_)) {
             return Ok(false);
         }
         let Ok(base) = BaseUrl::parse(&request.url.origin().ascii_serialization(), None) else {
@@ -131,17 +142,20 @@ impl Pages {
         };
         let next = page::next_cursor(&self.paging, head, &base, &parameters(&request.url), response, body)?;
         let Some(next) = next.as_str() else { return Ok(false) };
-        let before = request.url.clone();
+        if is_full {
+            log.line(LogLevel::Warn, &all::stopped(subject, self.items.len(), "paging.maxItems"));
+            return Ok(false);
+        }
         if self.by_address {
             request.url = self.address(subject, &base, response, next)?;
         } else {
             request.merge_query(&Map::from_iter([(self.paging.input.as_str(), next)]));
         }
-        if request.url == before {
-            return wrong(
-                ErrorKind::Response,
-                format!("{subject} says that the list goes on where it already was"),
-            );
+        if !self.asked.is_new(request.url.as_str()) {
+            return wrong(ErrorKind::Response, all::goes_round(subject));
+        }
+        if self.empty == all::MOST_EMPTY {
+            return wrong(ErrorKind::Response, all::stays_empty(subject));
         }
         Ok(true)
     }

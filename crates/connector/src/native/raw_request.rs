@@ -1,21 +1,24 @@
 //! Raw Request: any request to the connection's own address (specification 4.1.5).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::Method;
 use ::http::header::ACCEPT;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map, Value};
+use model::action::LostAttempt;
+use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map, RetryPolicy, Value};
 
 use super::retry::Retry;
 use super::{
-    add_headers, check_credentials, choice, defaulted, effect_of, entries_of, envelope, input_error, map_of,
-    optional, required, spec_for, text_of, timeout_of,
+    add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of, envelope,
+    input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
 };
-use crate::action::{Action, Call};
+use crate::action::{Action, Call, Sending};
 use crate::connection::BaseUrl;
 use crate::http::{Body, Part, Reading, Request};
 use crate::manifest::{Head, NativeSettings};
+use crate::written::{InputProblem, Written};
 
 /// The methods that the origin of this action offers.
 const METHODS: [&str; 10] =
@@ -25,6 +28,10 @@ const METHODS: [&str; 10] =
 const MAX_RETRIES: i64 = 100;
 /// The longest fixed delay between two tries, in milliseconds: one hour.
 const MAX_RETRY_DELAY_MS: i64 = 3_600_000;
+/// How long a call waits in all for a host that asked to be left alone before it is sent.
+const MAX_PATIENCE: Duration = RetryPolicy::MAX_RETRY_AFTER;
+/// A shorter wait counts as this much of the patience, so that there are not many of them.
+const LEAST_COUNTED: Duration = Duration::from_secs(1);
 
 struct RawRequest {
     head: Arc<Head>,
@@ -85,7 +92,7 @@ fn inputs() -> Vec<InputSpec> {
             "retryDelayMs",
             whole(MAX_RETRY_DELAY_MS),
             0_i64,
-            "The delay between retries in milliseconds.",
+            "The delay between retries in milliseconds; a `Retry-After` of the answer is the least wait.",
         ),
         defaulted(
             "retryOnAllErrors",
@@ -93,7 +100,12 @@ fn inputs() -> Vec<InputSpec> {
             false,
             "Whether every erroneous answer is retried, not only 5xx and failures of the network.",
         ),
-        defaulted("maxRetryCount", whole(MAX_RETRIES), 0_i64, "The most retries; 0 is none."),
+        defaulted(
+            "maxRetryCount",
+            whole(MAX_RETRIES),
+            0_i64,
+            "The most retries, each a request that is sent; 0 is none.",
+        ),
         defaulted(
             "useExponentialBackoff",
             InputType::Boolean,
@@ -117,41 +129,98 @@ impl Action for RawRequest {
         Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
     }
 
+    fn check_written(&self, written: &Written<'_>) -> Vec<InputProblem> {
+        let mut found = request_problems(written, "queryParameters");
+        if let Some((text, is_whole)) = written.beginning("url") {
+            // Whatever follows, a path that does not begin with one `/` leads elsewhere.
+            let probe = if is_whole || !begins_path(text) { text } else { "/" };
+            let joined = BaseUrl::parse("example.invalid", None).and_then(|base| base.join(probe));
+            if let Err(error) = joined {
+                let help = "write the path alone, such as `/wiki/api/v2/pages`; the address comes from the connection";
+                found.push(InputProblem::new("url", format!("it {error}"), help));
+            }
+        }
+        if let Some(form) = ["formData", "fileData"].into_iter().find(|name| written.is_given(name))
+            && written.is_given("data")
+        {
+            let message = format!("it cannot be given together with `{form}`");
+            found.push(InputProblem::new("data", message, "remove one of the two: a request has one body"));
+        }
+        let names = written.keys("fileDataFileNames").unwrap_or_default();
+        let files =
+            if (written.input)("fileData").is_some() { written.keys("fileData") } else { Some(Vec::new()) };
+        for key in names.into_iter().filter(|key| files.as_ref().is_some_and(|files| !files.contains(key))) {
+            let message = format!("`{key}` names a file that `fileData` does not have");
+            let help = "give the file below `fileData` by the same key, or remove its name";
+            found.push(InputProblem::new("fileDataFileNames", message, help));
+        }
+        found
+    }
+
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.spec)?;
         let base = self.head.address(connection.map(|connection| connection.base()))?;
         let request = self.request(call.inputs, base)?;
         check_credentials(&request, connection)?;
         let retry = Retry::of(call.inputs);
-        let mut tries = 1;
+        if !retry.is_wanted() {
+            return self.once(&call, &request, Sending::Plain).await;
+        }
+        // Only requests that were sent are tries, so that their number is what the inputs say.
+        let (mut tries, mut lost, mut patience) = (0, None, MAX_PATIENCE);
         loop {
-            let error = match self.once(&call, &request).await {
+            let error = match self.once(&call, &request, Sending::Retrying).await {
                 Ok(result) => return Ok(result),
                 Err(error) => error,
             };
-            let Some(wait) = retry.next(tries, &error) else { return Err(after(tries, error)) };
+            if let Some(wait) = refused_for(&error) {
+                let Some(left) = patience.checked_sub(wait.max(LEAST_COUNTED)) else {
+                    return Err(after(tries, error, lost));
+                };
+                patience = left;
+                let shown = model::units::format_duration(wait);
+                call.log.line(LogLevel::Warn, &format!("{error}; the next try follows in {shown}"));
+                call.http.timer().pause(wait).await;
+                continue;
+            }
+            tries += 1;
+            let next = retry.next(tries, &error);
+            let Some(wait) = next else { return Err(after(tries, error, lost)) };
+            lost = lost.or_else(|| error.as_lost(tries));
             let shown = model::units::format_duration(wait);
             call.log
                 .line(LogLevel::Warn, &format!("try {tries} failed: {error}; the next follows in {shown}"));
             call.http.timer().pause(wait).await;
-            tries += 1;
         }
     }
 }
 
-/// An error that came back more than once says so.
-fn after(tries: u32, mut error: ActionError) -> ActionError {
-    if tries > 1 {
-        error.message = format!("{} ({tries} tries)", error.message);
+/// True if a path may begin like this.
+fn begins_path(text: &str) -> bool {
+    text.starts_with('/') && !text.starts_with("//")
+}
+
+/// How long the host is to be left alone, if that is why nothing was sent.
+fn refused_for(error: &ActionError) -> Option<Duration> {
+    error.retry_after().filter(|_| error.not_sent)
+}
+
+/// The error of the last of several tries: it says how many there were, and if an earlier one may have had its effect.
+fn after(tries: u32, mut error: ActionError, lost: Option<Box<LostAttempt>>) -> ActionError {
+    let alone = error.message.clone();
+    error = error.after_lost(tries, lost);
+    if tries > 1 && error.message == alone {
+        error.message = format!("{alone} ({tries} tries)");
     }
     error
 }
 
 impl RawRequest {
-    async fn once(&self, call: &Call<'_>, request: &Request) -> Result<Value, ActionError> {
+    async fn once(&self, call: &Call<'_>, request: &Request, sending: Sending) -> Result<Value, ActionError> {
         let subject = &self.head.subject;
-        let response = self.head.answered(call, request, subject, false).await?;
-        self.head.envelope(call, &response, subject)
+        let response = self.head.answered(call, request, subject, sending).await?;
+        let result = self.head.envelope(call, &response, subject);
+        result.map_err(|error| if request.is_safe() { error } else { error.with_outcome_unknown() })
     }
 
     fn request(&self, inputs: &Map, base: &BaseUrl) -> Result<Request, ActionError> {
@@ -167,6 +236,7 @@ impl RawRequest {
             request.headers.insert(ACCEPT, ::http::HeaderValue::from_static("application/json"));
         }
         add_headers(&mut request, inputs)?;
+        check_query(inputs, "queryParameters")?;
         if let Some(parameters) = inputs.get("queryParameters").and_then(Value::as_map) {
             request.merge_query(parameters);
         }

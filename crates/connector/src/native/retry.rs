@@ -31,6 +31,11 @@ impl Retry {
         }
     }
 
+    /// True if a failed request may be sent again at all.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.max > 0
+    }
+
     /// The wait before the next try after `tries` tries have failed, the last with `error`; `None` to give up.
     ///
     /// The exponential curve is 100 ms × 2^tries and up to a fifth more at random, so it is never zero, whatever the

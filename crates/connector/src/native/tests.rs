@@ -1,6 +1,7 @@
 //! The native actions as the registry builds them, against a server of raw bytes.
 
 mod bodies_and_pages;
+mod retries;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -23,7 +23,7 @@ use oauth2::{
 use url::Url;
 
 use crate::connection::BaseUrl;
-use crate::http::{Context, Detail, Http, Request, Response};
+use crate::http::{Admission, Context, Detail, Http, Request, Response};
 use crate::log::LogSink;
 
 pub(crate) use rule::{OAuthRule, SitesRule};
@@ -270,6 +270,7 @@ impl OAuthClient {
             connection: None,
             idempotency_key: "",
             detail: Detail::Nothing,
+            admission: Admission::Ordinary,
             log: &Silent,
             trace: None,
         }

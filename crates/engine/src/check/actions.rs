@@ -1,6 +1,6 @@
 //! Calls of actions against what the actions declare, and connections against their types.
 
-use connector::{ConnectionType, EventSource, Registry, check_value};
+use connector::{ConnectionType, EventSource, Registry, Written, check_value};
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, Named, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
@@ -103,7 +103,34 @@ fn check_call(
     check_connection(call, &wants, unread, around, found);
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     let (inputs, unread) = (&spec.inputs, unread("with"));
+    let before = found.len();
     Given { callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
+    if unread {
+        return;
+    }
+    let written =
+        |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
+    let problems =
+        action.check_written(&Written { input: &written, has_connection: call.connection.is_some() });
+    for problem in problems {
+        let given = call.with.iter().find(|(given, _)| given.name == problem.input);
+        let span = given.map_or(place, |(given, _)| given.span);
+        // Of an input of the wrong type this would only repeat it.
+        if given.is_some() && found[before..].iter().any(|told| told.span == span) {
+            continue;
+        }
+        let diagnostic = match given {
+            Some(_) => {
+                let message = format!("input `{}`: {}", problem.input, problem.message);
+                Diagnostic::error("wrong-input", message, span)
+            }
+            None => {
+                let message = format!("`{}` needs the input `{}`", spec.name, problem.input);
+                Diagnostic::error("missing-input", message, span)
+            }
+        };
+        found.push(diagnostic.help(problem.help));
+    }
 }
 
 /// What a step gives to what it calls.

@@ -221,7 +221,12 @@ impl Services {
         if client.has_sites() {
             // A wrong choice of the site is best told now.
             let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
-            tokens.site().await.map_err(|error| self.settings.redactor.error(error).into_message())?;
+            if let Err(error) = tokens.site().await {
+                let error = self.settings.redactor.error(error);
+                // There are tokens now, and no call can use them: the list of connections says so too.
+                self.connections.note(connection, self.clock.now(), Some(&error));
+                return Err(error.into_message());
+            }
         }
         tracing::info!(connection, "connected");
         Ok(())

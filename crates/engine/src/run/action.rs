@@ -46,6 +46,7 @@ impl Run {
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let double = self.double(step, key, &idempotency_key, Called::Action(action.spec()), &inputs);
         let takes_time = effect || double.is_some();
+        let is_double = double.is_some();
         let connection = match &call.connection {
             // A double has no use for credentials, and a test need not have them.
             Some(name) if double.is_none() => {
@@ -96,7 +97,13 @@ impl Run {
             let error = result.as_ref().err().map(|error| self.journal.hidden_error(error.clone()));
             self.services.connections.note(&connection.name, now, error.as_ref());
         }
-        let value = result.map_err(failed)?;
+        let value = result.map_err(|mut error| {
+            // What stands in for an action fails as the action would.
+            if is_double && is_lost(&error) && self.action_effect(call) == Effect::Write {
+                error.outcome_unknown = true;
+            }
+            failed(error)
+        })?;
         Ok(self.set_aside(self.within_limit(value)?).await)
     }
 
@@ -180,6 +187,12 @@ impl Run {
         }
         Ok(value)
     }
+}
+
+/// True if a request that failed like this may have been carried out.
+fn is_lost(error: &ActionError) -> bool {
+    matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout)
+        || error.status.is_some_and(connector::may_have_acted)
 }
 
 /// Takes an action's log lines into the execution's log.

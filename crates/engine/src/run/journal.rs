@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use pauses::Pauses;
 pub(crate) use pauses::{Due, Rest, Taken, Times, Wake};
 pub(crate) use restore::CameFrom;
+use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
 use transit::{Accepting, Transit};
 
@@ -73,6 +74,9 @@ struct State {
     failing: HashMap<String, ActionError>,
     /// Steps of which a try had begun, and not ended, when the process stopped.
     interrupted: HashSet<String>,
+    /// Attempts that may have had their effect although they failed, by step. An entry is removed when its step succeeds or its
+    /// failure is handled, so there are no more than steps that are yet to be tried again.
+    lost: HashMap<String, Lost>,
     /// When steps began whose begin is part of what they do, and what they read of the state.
     dated: HashMap<String, Dated>,
     /// In which place steps ended, where that matters.
@@ -314,6 +318,7 @@ impl Journal {
         if !state.failing.is_empty() {
             state.failing.remove(step);
         }
+        state.settle(step, &outcome);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         if self.ordered {

@@ -192,6 +192,9 @@ impl Run {
             self.pause_before_try(key, next_at, Some(context)).await?;
             began = self.services.clock.steady_now();
         }
+        if self.journal.was_interrupted(key) && self.effect(step) == Effect::Write && is_call(step) {
+            self.journal.attempt_interrupted(key, tries.failed + 1);
+        }
         loop {
             if step.timeout.is_some() && spans_pauses(step) {
                 // A pause inside may outlive this process, the time limit of the try must not begin anew after it.
@@ -204,10 +207,10 @@ impl Run {
                 Err(Exit::Failed(error)) => error,
                 Err(Exit::Expired(depth)) if depth == inner.depth => {
                     let limit = model::units::format_duration(step.timeout.unwrap_or_default());
-                    ActionError::new(
-                        ErrorKind::Timeout,
-                        format!("step `{}` took longer than its timeout of {limit}", step.id),
-                    )
+                    let message = format!("step `{}` took longer than its timeout of {limit}", step.id);
+                    let mut error = ActionError::new(ErrorKind::Timeout, message);
+                    error.outcome_unknown = is_call(step) && self.effect(step) == Effect::Write;
+                    error
                 }
                 Err(exit) => {
                     if let Some(outcome) = exit.leaves() {
@@ -219,6 +222,7 @@ impl Run {
             };
             self.abandon_inside(step, key);
             let failed = tries.failed + 1;
+            let error = self.journal.attempt_failed(key, failed, error);
             let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
             let Some(delay) = delay else { return Ok(Err(error)) };
             let at = self.services.clock.now();
@@ -435,6 +439,11 @@ impl Run {
         let took = self.services.clock.steady_now().since(began);
         u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
     }
+}
+
+/// True if the step calls an action.
+fn is_call(step: &Step) -> bool {
+    matches!(step.verb, Verb::Action(_))
 }
 
 /// Whether a try of the step may go on over a pause that outlives the process.

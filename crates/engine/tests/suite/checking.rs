@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 /// The catalog of a project with the connections `mainWiki` and `broken`, the file of which has an error.
-fn catalog() -> Catalog {
+pub(crate) fn catalog() -> Catalog {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(dir.path().join("connections")).expect("a folder");
     let write = |name: &str, text: &str| {
@@ -39,7 +39,7 @@ fn check(text: &str, expected: &[&str]) {
 }
 
 #[track_caller]
-fn check_steps(steps: &str, expected: &[&str]) {
+pub(crate) fn check_steps(steps: &str, expected: &[&str]) {
     check(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"), expected);
 }
 
@@ -400,7 +400,10 @@ fn what_a_step_may_do_when_it_can_be_read_is_left_open() {
         "- {id: a, if: 'vars.x and (', set: {z: 1}}\n- {if: steps.a.results.id, set: {z: 1}}\n",
         &["expression-syntax ("],
     );
-    check_steps("- {action: http.request, with: {url: /x}, retry: often}\n", &["wrong-type often"]);
+    check_steps(
+        "- {action: http.request, with: {url: 'https://x.test'}, retry: often}\n",
+        &["wrong-type often"],
+    );
     check_steps("- {set: [a]}\n- {if: vars.a, set: {z: 1}}\n", &["wrong-type a"]);
     check_steps("- {set: {a-b: 1}}\n- {if: \"vars['a-b']\", set: {z: 1}}\n", &["invalid-name a-b"]);
     check_steps("- forEach: [1]\n  as: 2nd\n  steps: [{if: item, set: {z: 1}}]\n", &["invalid-name 2nd"]);

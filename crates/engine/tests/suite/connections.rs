@@ -163,6 +163,19 @@ async fn a_state_is_good_for_one_answer_and_ten_minutes() {
 }
 
 #[tokio::test]
+async fn a_consent_to_a_site_that_there_is_not_leaves_a_connection_that_fails_and_says_why() {
+    let world = World::with("  apiSiteOverride: nowhere\n").await;
+    let engine = world.project.start().await;
+    let reason = login(&engine).await.expect_err("no such site");
+    assert!(reason.contains("there is no site `nowhere`"), "{reason}");
+    let report = engine.connection("main").expect("a connection");
+    assert_eq!(report.state, ConnectionState::Failing);
+    let said = serde_json::to_string(&report).expect("JSON");
+    assert!(said.contains("there is no site `nowhere`"), "{said}");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_consent_that_is_denied_is_told_kindly_and_changes_nothing() {
     let world = World::new().await;
     let engine = world.project.start().await;

@@ -97,6 +97,27 @@ async fn a_wait_for_a_retry_outlives_a_restart_with_its_count_and_its_instant() 
 }
 
 #[tokio::test]
+async fn a_lost_answer_is_remembered_over_a_restart() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 60s}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let due = engine.clock().now() + Duration::from_secs(60);
+    peer.asked().await.answer(503, "{}").await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    crash(engine).await;
+
+    let engine = project.start().await;
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(60));
+    peer.asked().await.answer(409, "{}").await;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.contains("(attempt 2; attempt 1 may have been carried out: "), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is_interrupted() {
     let mut peer = Peer::new().await;
     let inner = call("mend", &peer.base, "/mend/${{ error.status }}").replace("  ", "    ");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{Peer, Project, call, show, soon, start_with, steps_of, stop};
+use engine::Engine;
+
+use crate::common::{Peer, Project, call, end, show, soon, start_with, steps_of, stop};
 
 fn manual(steps: &str) -> String {
     format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
@@ -94,6 +96,64 @@ async fn retries_end_and_the_error_says_what_the_other_side_said() {
     peer.asked().await.answer(500, r#"{"message": "out of order"}"#).await;
     let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
     assert!(outcome.contains("500"), "{outcome}");
+    stop(engine).await;
+}
+
+/// Lets the time pass until the next try is due.
+async fn wait_out(engine: &Engine, project: &Project, seconds: u64) {
+    let due = engine.clock().now() + Duration::from_secs(seconds);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    project.clock.advance(Duration::from_secs(seconds));
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_attempt() {
+    let mut peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a") + "    retry: {max: 2, delay: 10s}\n";
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    drop(peer.asked().await);
+    wait_out(&engine, &project, 10).await;
+    peer.asked().await.answer(400, r#"{"message": "a page with this title already exists"}"#).await;
+    let outcome = end(&engine, id).await;
+    assert!(
+        outcome
+            .contains("a page with this title already exists (attempt 2; the answer to attempt 1 was lost: "),
+        "{outcome}"
+    );
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_error_of_a_later_attempt_holds_the_first_one_that_was_lost() {
+    let mut peer = Peer::new().await;
+    let on_error = "    retry: {max: 3, delay: 10s, backoff: 1}\n    onError: [{set: {z: \"${{ error.lostAttempt.attempt }} ${{ error.lostAttempt.status }} ${{ error.status }}\"}}]\n";
+    let project = Project::with(&manual(&(call("a", &peer.base, "/a") + on_error)));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    for status in [429, 502, 503] {
+        peer.asked().await.answer(status, "{}").await;
+        wait_out(&engine, &project, 10).await;
+    }
+    peer.asked().await.answer(409, "{}").await;
+    let outcome = end(&engine, id).await;
+    assert!(outcome.contains("2 502 409"), "{outcome}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_attempt_of_a_list_that_is_tried_again_is_remembered_for_its_step() {
+    let mut peer = Peer::new().await;
+    let yaml = manual(&call("a", &peer.base, "/a")).replace("steps:", "retry: {max: 1, delay: 10s}\nsteps:");
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(504, "{}").await;
+    wait_out(&engine, &project, 10).await;
+    peer.asked().await.answer(409, "{}").await;
+    let outcome = end(&engine, id).await;
+    assert!(outcome.contains("409 Conflict (attempt 2; attempt 1 may have been carried out: "), "{outcome}");
     stop(engine).await;
 }
 

@@ -33,6 +33,7 @@ mod kept_events;
 mod large_files;
 mod links;
 mod listening;
+mod literals;
 mod pauses;
 mod polls;
 mod relations;

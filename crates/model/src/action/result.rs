@@ -195,6 +195,12 @@ impl ResultType {
         found
     }
 
+    /// True if a value may be of this type, going by its outermost kind alone.
+    #[must_use]
+    pub fn admits_kind(&self, value: &Value) -> bool {
+        self.alternatives().iter().any(|kind| kind.admits(value))
+    }
+
     /// Whether a value of this type can be said to be this value, going by its outermost kind alone.
     fn admits(&self, value: &Value) -> bool {
         match (self, value) {

@@ -13,7 +13,7 @@ use store::Store as _;
 use super::Subcommand;
 use crate::context::{Context, Talk};
 use crate::exit::Exit;
-use crate::output::{self, BAD, QUIET, WARN, paint, plain};
+use crate::output::{self, BAD, QUIET, WARN, paint, plain_lines};
 use crate::settings::{Config, Flags, PLACE};
 use crate::{daemon, history, time};
 
@@ -29,6 +29,8 @@ Examples:
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;
+/// What stands before the further lines of a message.
+const MARGIN: &str = "    ";
 
 /// Look at what ran and what runs, answer what it asks, and end it
 #[derive(Args, Debug)]
@@ -138,7 +140,11 @@ async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> 
                     LogLevel::Error => paint(BAD, "error"),
                 };
                 let (at, step) = (time::local_precise(line.at), line.step.as_deref().unwrap_or("-"));
-                output::data(format_args!("{} {level} {step}  {}", paint(QUIET, at), plain(&line.message)))?;
+                output::data(format_args!(
+                    "{} {level} {step}  {}",
+                    paint(QUIET, at),
+                    plain_lines(&line.message, MARGIN)
+                ))?;
             }
         }
         if last {

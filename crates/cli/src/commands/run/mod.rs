@@ -130,7 +130,7 @@ async fn start_and_wait(
     };
     let origin = if run.test { Origin::Test } else { Origin::Manual };
     let id = engine.run(automation, Start { payload, origin }).await?;
-    let mut progress = Progress::new(id, run.watch);
+    let mut progress = Progress::new(id, run.watch, &deployed.automation);
     progress.begin(&deployed.automation.name);
     let ended = wait(engine, id, &mut progress, &mut asking, signals).await;
     progress.end();

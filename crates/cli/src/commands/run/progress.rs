@@ -2,16 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write;
 use std::time::Duration;
 
 use engine::Notice;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
+use model::automation::{Automation, Verb};
 use model::execution::{Event, ExecutionId, Leave, LogLevel, LogLine, StepOutcome, WaitReason};
 
-use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain};
+use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain, plain_lines};
 use crate::{pauses, time};
 
 /// How often a spinner turns.
@@ -26,6 +27,8 @@ pub(super) struct Progress {
     id: ExecutionId,
     /// Whether anybody wants to see it.
     is_shown: bool,
+    /// The steps whose requests their author asked to see, whether or not the rest is shown.
+    debugged: HashSet<String>,
     /// Present where a person looks on.
     bars: Option<MultiProgress>,
     /// Lines held back while a person types, so that nothing is written over that.
@@ -38,9 +41,15 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Of this execution, if anybody wants to see it.
-    pub(super) fn new(id: ExecutionId, is_shown: bool) -> Self {
+    pub(super) fn new(id: ExecutionId, is_shown: bool, automation: &Automation) -> Self {
+        let mut debugged = HashSet::new();
+        automation.walk(&mut |step| {
+            if matches!(&step.verb, Verb::Action(call) if call.debug) {
+                debugged.insert(step.id.to_string());
+            }
+        });
         let bars = (is_shown && output::talks_to_a_person()).then(MultiProgress::new);
-        Self { id, is_shown, bars, held: None, running: BTreeMap::new(), paused: BTreeMap::new() }
+        Self { id, is_shown, debugged, bars, held: None, running: BTreeMap::new(), paused: BTreeMap::new() }
     }
 
     pub(super) fn begin(&self, name: &str) {
@@ -80,7 +89,11 @@ impl Progress {
     /// Shows something that happened.
     pub(super) fn show(&mut self, notice: &Notice) {
         let Notice::ExecutionEvents { id, events, logs, .. } = notice else { return };
-        if *id != self.id || !self.is_shown {
+        if *id != self.id {
+            return;
+        }
+        if !self.is_shown {
+            logs.iter().filter(|line| self.is_debugged(line)).for_each(|line| self.log(line));
             return;
         }
         // Both are in order; what a step logged stands before its end.
@@ -92,6 +105,11 @@ impl Progress {
             self.event(event);
         }
         logs.for_each(|line| self.log(line));
+    }
+
+    fn is_debugged(&self, line: &LogLine) -> bool {
+        let id = line.step.as_deref().map(|step| step.split('[').next().unwrap_or_default());
+        id.is_some_and(|id| self.debugged.contains(id))
     }
 
     fn event(&mut self, event: &Event) {
@@ -209,7 +227,8 @@ impl Progress {
             LogLevel::Warn => WARN,
             LogLevel::Error => BAD,
         };
-        self.line(&format!("  {} {}", paint(style, "│"), plain(&line.message)));
+        let margin = format!("  {} ", paint(style, "│"));
+        self.line(&format!("{margin}{}", plain_lines(&line.message, &margin)));
     }
 
     /// One line above whatever moves.

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
 use crate::http::testing::{Lines, Server, answer, http, local};
-use crate::http::{Body, Detail, HttpOptions, Part, Transport};
+use crate::http::{Admission, Body, Detail, HttpOptions, Part, Transport};
 
 const SECRET: &str = "s3cret/töken+1";
 
@@ -48,6 +48,7 @@ async fn send(tape: &Arc<Tape>, request: &Request, base: &str) -> Sent {
         connection: Some(&connection),
         idempotency_key: "execution.step",
         detail: Detail::Nothing,
+        admission: Admission::Ordinary,
         log: &Lines::default(),
         trace: None,
     };
@@ -239,6 +240,7 @@ async fn where_nothing_goes_out_every_request_is_refused() {
         connection: None,
         idempotency_key: "",
         detail: Detail::Nothing,
+        admission: Admission::Ordinary,
         log: &Lines::default(),
         trace: None,
     };

@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
 use crate::http::testing::{Answer, Lines, Names, Server, Waits, answer, http, local};
-use crate::http::{AllowList, Detail, HttpOptions, Timer as _};
+use crate::http::{Admission, AllowList, Detail, HttpOptions, Timer as _};
 use crate::trace::Trace;
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
@@ -27,6 +27,7 @@ async fn send_with(options: HttpOptions, request: &Request, connection: Option<&
         connection,
         idempotency_key: "execution.step",
         detail: Detail::Nothing,
+        admission: Admission::Ordinary,
         log: &Lines::default(),
         trace: Some(&trace),
     };
@@ -344,6 +345,7 @@ async fn debug_logs_the_exchange_without_credentials() {
             connection: Some(&connection),
             idempotency_key: "key",
             detail,
+            admission: Admission::Ordinary,
             log: &lines,
             trace: None,
         };
@@ -372,6 +374,7 @@ async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
         connection: None,
         idempotency_key: "",
         detail: Detail::Nothing,
+        admission: Admission::Ordinary,
         log: &lines,
         trace: None,
     };

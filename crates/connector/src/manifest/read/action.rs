@@ -56,6 +56,7 @@ fn action(
     let mut results = results.unwrap_or_else(|| answered(answer));
     let example = reader.required("example").map("an example").map(read_example);
     let line_span = reader.key_span("request");
+    let answers = results.clone();
     if let Some(paging) = &pages {
         check_pages(paging, &wired, reader.key_span("paging"), diagnostics);
         results = page::with_cursor(results);
@@ -90,6 +91,7 @@ fn action(
         fixed,
         encoding: encoding.unwrap_or(Encoding::Json),
         answer,
+        answers,
         paging: pages,
     };
     let action: Arc<dyn Action> = Arc::new(Rest { head: head.clone(), definition });
@@ -185,7 +187,7 @@ fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics)
     let mut inputs = Vec::new();
     for entry in field.entries().into_iter().flatten() {
         let mut meant = (entry.key.as_str(), entry.key_span);
-        let (mut required, mut description) = (None, None);
+        let (mut required, mut description, mut required_unless) = (None, None, None);
         let places = if entry.value.as_map().is_some() {
             let Some(mut reader) = MapReader::new(&entry.value, "an input of an action", diagnostics) else {
                 continue;
@@ -195,6 +197,7 @@ fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics)
                 meant = (name, span);
             }
             required = reader.take("required").bool();
+            required_unless = unless(reader.take("requiredUnless"), diagnostics);
             description = reader.take("description").name().map(str::to_owned);
             let places = places(reader.required("to"), diagnostics);
             reader.finish();
@@ -222,10 +225,34 @@ fn wired(field: Field<'_, '_>, declared: &[Declared], diagnostics: &Diagnostics)
             spec.default = None;
         }
         let omit = spec.default.clone().filter(|_| declared.omit_default);
-        let wire = Wire { input: entry.key.clone(), places, omit, join: declared.join.clone() };
+        let wire = Wire {
+            input: entry.key.clone(),
+            places,
+            omit,
+            join: declared.join.clone(),
+            split: declared.split.clone(),
+            not_empty: declared.not_empty,
+            required_unless,
+        };
         inputs.push(Wired { spec, wire, span: entry.key_span });
     }
     inputs
+}
+
+/// `{other: value}`: the input and the value with which this one may be left out.
+fn unless(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<(String, String)> {
+    let span = field.span();
+    let entries: Vec<&Entry> = field.entries()?.iter().collect();
+    let [entry] = entries.as_slice() else {
+        let message = "`requiredUnless` names one input and its value";
+        diagnostics.push(
+            Diagnostic::error("wrong-place", message, span.unwrap_or_default())
+                .help("write it like `requiredUnless: {status: draft}`"),
+        );
+        return None;
+    };
+    let value = Field::new(&entry.value, &entry.key, diagnostics).string()?.to_owned();
+    Some((entry.key.clone(), value))
 }
 
 fn places(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<Place> {
@@ -296,6 +323,11 @@ fn check_places(
     }
     for input in wired.iter() {
         let name = &input.spec.name;
+        if let Some((other, _)) = &input.wire.required_unless
+            && !wired.iter().any(|input| input.spec.name == *other)
+        {
+            error("unknown-input", format!("`{other}` is not an input of this action"), input.span);
+        }
         let is_named =
             line.path.iter().any(|(piece, _)| matches!(piece, Piece::Input(piece) if piece == name));
         for place in &input.wire.places {

@@ -19,6 +19,10 @@ pub(super) struct Declared {
     pub omit_default: bool,
     /// What joins the items of a list.
     pub join: Option<String>,
+    /// What separates several items in a text of a list.
+    pub split: Option<String>,
+    /// Whether an empty text is an error.
+    pub not_empty: bool,
     /// Where its name stands.
     pub span: Span,
     /// Whether an action names it.
@@ -38,12 +42,22 @@ pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<D
             let span = reader.key_span("omitDefault");
             diagnostics.push(Diagnostic::error("missing-default", message, span).help("add `default:`"));
         }
-        let join = match spec.kind {
-            InputType::List { .. } => reader.take("join").string().map(str::to_owned),
+        let mut separator = |key| match spec.kind {
+            InputType::List { .. } => reader.take(key).string().map(str::to_owned),
             _ => None,
         };
+        let (join, split) = (separator("join"), separator("split"));
+        let not_empty = spec.kind == InputType::Text && reader.take("notEmpty").bool().unwrap_or(false);
         reader.finish();
-        inputs.push(Declared { spec, omit_default, join, span: entry.key_span, used: Cell::new(false) });
+        inputs.push(Declared {
+            spec,
+            omit_default,
+            join,
+            split: split.filter(|split| !split.is_empty()),
+            not_empty,
+            span: entry.key_span,
+            used: Cell::new(false),
+        });
     }
     inputs
 }

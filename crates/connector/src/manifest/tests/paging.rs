@@ -37,6 +37,26 @@ async fn list(
     inputs: &str,
     respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
 ) -> (Result<Value, ActionError>, Vec<String>, Vec<u64>) {
+    list_into(text, inputs, respond, &Lines::default()).await
+}
+
+/// What the list gives for these inputs, and the lines that it logged.
+async fn list_logged(
+    text: &str,
+    inputs: &str,
+    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+) -> (Result<Value, ActionError>, Vec<String>) {
+    let logged = Lines::default();
+    let (result, _, _) = list_into(text, inputs, respond, &logged).await;
+    (result, logged.0.into_inner().expect("not poisoned"))
+}
+
+async fn list_into(
+    text: &str,
+    inputs: &str,
+    respond: impl Fn(usize, &str) -> Answer + Send + Sync + 'static,
+    logged: &Lines,
+) -> (Result<Value, ActionError>, Vec<String>, Vec<u64>) {
     let server = Server::start(respond).await;
     let text = text.replace("https://shop.example/v1", &server.url("/v1"));
     let (manifest, errors) = read_text(&text);
@@ -45,7 +65,7 @@ async fn list(
     let http = testing::http(HttpOptions { timer: waits.clone(), ..testing::local() });
     let inputs = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
     let inputs = check_inputs(action.spec(), inputs.as_map().expect("a map")).expect("inputs");
-    let result = action.call(testing::call(&http, &inputs, None, &Lines::default())).await;
+    let result = action.call(testing::call(&http, &inputs, None, logged)).await;
     let lines = server.requests().into_iter().map(|request| {
         let line = request.lines().next().unwrap_or_default();
         line.trim_start_matches("GET /v1/items?").trim_end_matches(" HTTP/1.1").to_owned()
@@ -117,6 +137,48 @@ async fn a_list_that_turns_in_a_circle_or_has_no_items_is_an_error() {
     assert_eq!(lines.len(), 2);
     let (none, _, _) = list(&text, r#"{"fetchAll": true}"#, |_, _| ok(r#"{"rows":[1]}"#)).await;
     assert_eq!(shown(none), "Shop answered without a list at `results`");
+}
+
+#[tokio::test]
+async fn cursors_that_take_turns_are_an_error() {
+    let text = listing(CURSOR, "true");
+    let turns = |count: usize, _: &str| ok(&format!("{{\"results\":[1],\"next\":\"c{}\"}}", count % 3));
+    let (circle, lines, _) = list(&text, r#"{"fetchAll": true}"#, turns).await;
+    assert_eq!(shown(circle), "Shop says that the list goes on where it already was");
+    assert_eq!(lines.len(), 4);
+    let (circle, lines, _) = list(&text, r#"{"fetchAll": true, "at": "c1"}"#, turns).await;
+    assert_eq!(shown(circle), "Shop says that the list goes on where it already was");
+    assert_eq!(lines.len(), 2, "the cursor that the author began with counts too");
+}
+
+#[tokio::test]
+async fn empty_pages_with_a_fresh_cursor_each_come_to_an_end() {
+    let text = listing(CURSOR, "true");
+    let none = |count: usize, _: &str| ok(&format!("{{\"results\":[],\"next\":\"c{count}\"}}"));
+    let (result, lines, _) = list(&text, r#"{"fetchAll": true}"#, none).await;
+    assert_eq!(
+        shown(result),
+        "the list of Shop goes on without end: 100 pages in a row had no items; filter it"
+    );
+    assert_eq!(lines.len(), 100);
+    let sparse = |count: usize, _: &str| match count {
+        150 => ok(r#"{"results":[2]}"#),
+        _ => ok(&format!("{{\"results\":{},\"next\":\"c{count}\"}}", if count == 90 { "[1]" } else { "[]" })),
+    };
+    let (result, _, _) = list(&text, r#"{"fetchAll": true}"#, sparse).await;
+    assert_eq!(shown(result), r#"{"results":[1,2],"nextCursor":null}"#);
+}
+
+#[tokio::test]
+async fn a_list_that_was_stopped_at_its_bound_says_so_in_the_log() {
+    let text = listing(CURSOR, "true");
+    let pages = |count: usize, _: &str| ok(&format!("{{\"results\":[1,2],\"next\":\"n{count}\"}}"));
+    let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, pages).await;
+    let expected = "Warn the list of Shop goes on after these 4 items; for more of it set `maxItems`";
+    assert_eq!(logged, [expected]);
+    let whole = |_: usize, _: &str| ok(r#"{"results":[1,2,3]}"#);
+    let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, whole).await;
+    assert_eq!(logged, Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -203,7 +203,8 @@ fn failure(subject: &str, server: &Server, error: &lettre::transport::smtp::Erro
         return ActionError::new(
             ErrorKind::Timeout,
             format!("{subject} at `{host}:{port}` did not answer in time"),
-        );
+        )
+        .with_outcome_unknown();
     }
     if let Some(code) = error.status() {
         // For now, or for good (RFC 5321, 4.2.1).

@@ -81,7 +81,7 @@ const ACTIONS: &str = "
 createContentPropertyForAttachment    | Create Content Property for Attachment | attachmentId! bodyData! bodyData.key! bodyData.value!
 createContentPropertyForCustomContent | Create Content Property for Custom Content | customContentId! bodyData! bodyData.key! bodyData.value!
 createContentPropertyForPage          | Create Content Property for Page | pageId! bodyData! bodyData.key! bodyData.value!
-createPage                            | Create Page | spaceId! status title! parentId body! body.representation body.value! embedded private queryParameters
+createPage                            | Create Page | spaceId! status title parentId body! body.representation body.value! embedded private queryParameters
 deleteAttachment                      | Delete Attachment | attachmentId! purge
 deleteContentPropertyForCustomContent | Delete Content Property for a Custom Content | customContentId! propertyId!
 deleteContentPropertyForAttachment    | Delete Content Property for an Attachment | attachmentId! propertyId!

@@ -30,8 +30,19 @@ pub(super) const STEP: [&str; 2] = ["results", "error"];
 /// The members of `steps.<id>` of a `waitFor` step.
 pub(super) const WAITING_STEP: [&str; 3] = ["results", "error", "timedOut"];
 /// What an error has (`model::ActionError`).
-pub(super) const ERROR: [&str; 9] =
-    ["kind", "message", "status", "code", "requestId", "body", "step", "retryAfterMs", "place"];
+pub(super) const ERROR: [&str; 11] = [
+    "kind",
+    "message",
+    "status",
+    "code",
+    "requestId",
+    "body",
+    "step",
+    "retryAfterMs",
+    "outcomeUnknown",
+    "lostAttempt",
+    "place",
+];
 
 const WEBHOOK: [&str; 7] =
     ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];

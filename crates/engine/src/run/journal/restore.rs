@@ -142,8 +142,9 @@ impl Replay<'_> {
                 let dated = Dated { at: *at, steady: scale.steady(*at), read: read.clone() };
                 state.dated.insert(step.clone(), dated);
             }
-            Event::StepRetry { at, step, attempt, next_at, .. } => {
+            Event::StepRetry { at, step, attempt, next_at, error } => {
                 let at = scale.steady(*at);
+                state.replay_failure(step, *attempt, error);
                 state.interrupted.remove(step);
                 state.pauses.end(step, at);
                 self.abandon(state, step, at);
@@ -156,12 +157,14 @@ impl Replay<'_> {
             }
             Event::StepFailed { at, step, error } => {
                 let at = scale.steady(*at);
+                state.replay_last_failure(step, error);
                 state.ended(step, at);
                 state.failing.insert(step.clone(), error.clone());
                 self.abandon(state, step, at);
             }
             Event::StepFinished { at, step, outcome, .. } => {
                 let at = scale.steady(*at);
+                state.replay_end(step, outcome);
                 state.ended(step, at);
                 state.failing.remove(step);
                 if self.ordered {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use model::action::{ActionError, ErrorKind, LostAttempt};
 use model::automation::Automation;
 use model::execution::{Event, StepOutcome};
 
@@ -17,7 +18,31 @@ pub(crate) struct Tries {
     pub(crate) next_at: Option<Steady>,
 }
 
+/// The first attempt at a step that may have had its effect although it failed, and how many attempts failed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    attempt: Box<LostAttempt>,
+    since: u32,
+}
+
 impl Journal {
+    /// The error of a failed attempt at a step: after an attempt whose outcome is unknown, its message says so.
+    /// `attempt` is the number of the attempt in its own list of tries, from 1.
+    pub(crate) fn attempt_failed(&self, step: &str, attempt: u32, error: ActionError) -> ActionError {
+        self.state().attempt_failed(step, attempt, error)
+    }
+
+    /// Records that an attempt with an effect was under way when the process before this one stopped.
+    pub(crate) fn attempt_interrupted(&self, step: &str, attempt: u32) {
+        let message = "the daemon stopped while it waited for it".to_owned();
+        let attempt =
+            LostAttempt { attempt, kind: ErrorKind::Interrupted, message, status: None, request_id: None };
+        self.state()
+            .lost
+            .entry(step.to_owned())
+            .or_insert_with(|| Lost { attempt: Box::new(attempt), since: 0 });
+    }
+
     /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
     pub(crate) fn waits_beyond(&self, now: Steady) -> bool {
         let state = self.state();
@@ -58,6 +83,57 @@ impl Journal {
 }
 
 impl State {
+    fn attempt_failed(&mut self, step: &str, attempt: u32, error: ActionError) -> ActionError {
+        match self.lost.get_mut(step) {
+            Some(lost) => {
+                lost.since += 1;
+                error.after_lost(lost.attempt.attempt + lost.since, Some(lost.attempt.clone()))
+            }
+            None => {
+                self.remember_lost(step, attempt, &error);
+                error
+            }
+        }
+    }
+
+    /// Takes over from the log that an attempt at a step failed with this error.
+    pub(super) fn replay_failure(&mut self, step: &str, attempt: u32, error: &ActionError) {
+        match self.lost.get_mut(step) {
+            Some(lost) => lost.since += 1,
+            None => self.remember_lost(step, attempt, error),
+        }
+    }
+
+    /// The same of the last attempt of a step, which failed for good.
+    pub(super) fn replay_last_failure(&mut self, step: &str, error: &ActionError) {
+        let attempt = self.tries.get(step).map_or(1, |tries| tries.failed + 1);
+        self.replay_failure(step, attempt, error);
+    }
+
+    /// Takes over from the log that a step ended. If its `onError` list began, its failure has been taken over before.
+    pub(super) fn replay_end(&mut self, step: &str, outcome: &StepOutcome) {
+        if let (StepOutcome::Failed { error, .. }, None) = (outcome, self.failing.get(step)) {
+            self.replay_last_failure(step, error);
+        }
+        self.settle(step, outcome);
+    }
+
+    fn remember_lost(&mut self, step: &str, attempt: u32, error: &ActionError) {
+        // An error of a step inside belongs to that step, which is tried again by itself.
+        let own = error.step.as_deref().is_none_or(|id| id == split_turns(step).0);
+        if let Some(attempt) = error.as_lost(attempt).filter(|_| own) {
+            self.lost.insert(step.to_owned(), Lost { attempt, since: 0 });
+        }
+    }
+
+    /// Forgets the lost attempt of a step that will not be tried again.
+    pub(super) fn settle(&mut self, step: &str, outcome: &StepOutcome) {
+        let is_open = matches!(outcome, StepOutcome::Failed { handled: None, .. });
+        if !is_open && !self.lost.is_empty() {
+            self.lost.remove(step);
+        }
+    }
+
     /// What succeeded stays, what failed is forgotten.
     pub(super) fn retry(&mut self, attempt: u32, next_at: Steady) {
         self.attempt = attempt + 1;

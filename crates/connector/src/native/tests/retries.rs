@@ -1,0 +1,120 @@
+//! The retries of Raw Request: how many requests are sent, how long apart, and what the author reads in the end.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+/// What a raw request with these inputs sends to a server with these first answers, and what comes of it.
+async fn retried(statuses: Vec<&'static str>, inputs: &str) -> (Vec<u128>, String, usize) {
+    let server = Server::start(move |count, _| match statuses.get(count) {
+        Some(&"reset") => Answer::Bytes(Vec::new()),
+        Some(status) => answer(status, b""),
+        None => answer(JSON, b"{}"),
+    })
+    .await;
+    let inputs = map(&format!(r#"{{"url": "/x", {inputs}}}"#));
+    let (result, waits, _) = call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
+    let end = result.map_or_else(|error| error.into_message(), |_| "done".to_owned());
+    (waits.iter().map(Duration::as_millis).collect(), end, server.requests().len())
+}
+
+#[tokio::test]
+async fn the_retry_delay_is_the_delay_whatever_is_remembered_of_the_host() {
+    let all = |rest: &str| format!(r#""method": "GET", "retryOnAllErrors": true, {rest}"#);
+    let (waits, end, sent) = retried(vec!["429 x"; 6], &all(r#""maxRetryCount": 6"#)).await;
+    assert_eq!((waits, end.as_str(), sent), (vec![0; 6], "done", 7));
+    let (waits, end, sent) =
+        retried(vec!["429 x"; 2], &all(r#""maxRetryCount": 3, "retryDelayMs": 100"#)).await;
+    assert_eq!((waits, end.as_str(), sent), (vec![100, 100], "done", 3));
+    let exponential = all(r#""maxRetryCount": 6, "useExponentialBackoff": true, "retryDelayMs": 9000"#);
+    let (waits, end, sent) = retried(vec!["429 x"; 4], &exponential).await;
+    assert_eq!((end.as_str(), sent, waits.len()), ("done", 5, 4));
+    for (wait, least) in waits.iter().zip([200, 400, 800, 1600]) {
+        assert!((least..=least + least / 5).contains(wait), "{waits:?}");
+    }
+}
+
+#[tokio::test]
+async fn answers_of_503_without_end_are_asked_for_as_often_as_the_count_says() {
+    let inputs = r#""method": "GET", "maxRetryCount": 30"#;
+    let (waits, end, sent) = retried(vec!["503 x"; 25], inputs).await;
+    assert_eq!((waits, end.as_str(), sent), (vec![0; 25], "done", 26));
+    let (_, end, sent) = retried(vec!["503 x"; 99], inputs).await;
+    assert_eq!((end.as_str(), sent), ("the wiki answered 503 Service Unavailable (31 tries)", 31));
+    let all = r#""method": "GET", "maxRetryCount": 4, "retryOnAllErrors": true"#;
+    let (_, end, sent) = retried(vec!["429 x"; 99], all).await;
+    assert_eq!((end.as_str(), sent), ("the wiki answered 429 Too Many Requests (5 tries)", 5));
+}
+
+#[tokio::test]
+async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
+    let server = Server::start(|count, _| match count {
+        0 => answer("429 x\r\nretry-after: 60", b""),
+        1 => answer("500 x", b""),
+        _ => answer(JSON, b"{}"),
+    })
+    .await;
+    let (registry, waits, lines) = (builtin(), Arc::new(Waits::default()), Lines::default());
+    let http = testing::http(HttpOptions { timer: waits.clone(), ..local() });
+    let connection = wiki(&server);
+    let action = registry.action("wiki.rawRequest").expect("an action");
+    for (more, expected) in [("", "429"), (r#", "maxRetryCount": 1, "retryDelayMs": 5"#, "done")] {
+        let inputs = map(&format!(r#"{{"url": "/x", "method": "GET"{more}}}"#));
+        let inputs = check_inputs(action.spec(), &inputs).expect("inputs");
+        let result = action.call(testing::call(&http, &inputs, Some(&connection), &lines)).await;
+        let end = result.map_or_else(|error| error.status.expect("a status").to_string(), |_| "done".into());
+        assert_eq!(end, expected);
+    }
+    let waits: Vec<_> = waits.0.lock().expect("not poisoned").iter().map(Duration::as_millis).collect();
+    assert_eq!((waits, server.requests().len()), (vec![60_000, 5], 3));
+    let lines = lines.0.into_inner().expect("not poisoned");
+    assert!(lines[0].ends_with("left alone for another 1m; the next try follows in 1m"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_wait_of_hours_is_waited_for_an_hour_at_most() {
+    let server = Server::start(|_, _| answer("429 x\r\nretry-after: 18000", b"")).await;
+    let inputs = r#"{"url": "/x", "method": "GET", "maxRetryCount": 3, "retryOnAllErrors": true}"#;
+    let (result, waits, _) =
+        call_with(local(), "wiki.rawRequest", map(inputs), Some(&wiki(&server)), false).await;
+    let error = result.expect_err("refused");
+    assert_eq!(waits, vec![Duration::from_secs(3600); 3]);
+    assert_eq!(server.requests().len(), 4);
+    let expected = "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited (4 tries)";
+    assert_eq!(error.message, expected);
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_try() {
+    let inputs = r#""method": "POST", "maxRetryCount": 2"#;
+    let (_, end, sent) = retried(vec!["reset", "400 x"], inputs).await;
+    assert_eq!(sent, 2);
+    assert!(
+        end.starts_with("the wiki answered 400 Bad Request (attempt 2; the answer to attempt 1 was lost: the connection to "),
+        "{end}"
+    );
+    let (_, end, _) = retried(vec!["500 x", "409 x"], inputs).await;
+    let expected = "the wiki answered 409 Conflict (attempt 2; attempt 1 may have been carried out: the wiki answered 500 \
+                    Internal Server Error)";
+    assert_eq!(end, expected);
+    let (_, end, _) = retried(vec!["501 x", "409 x"], inputs).await;
+    assert_eq!(end, "the wiki answered 409 Conflict (2 tries)", "501 says that nothing was done");
+    let (_, end, _) = retried(vec!["reset", "404 x"], r#""method": "GET", "maxRetryCount": 2"#).await;
+    assert_eq!(end, "the wiki answered 404 Not Found (2 tries)", "a read has no effect that could be lost");
+}
+
+#[tokio::test]
+async fn the_lost_attempt_is_in_the_data_of_the_error() {
+    let server = Server::start(|count, _| match count {
+        0 => answer("502 x", b""),
+        _ => answer("409 x", b""),
+    })
+    .await;
+    let inputs = map(r#"{"url": "/x", "method": "PUT", "maxRetryCount": 1}"#);
+    let (result, _, _) = call_with(local(), "wiki.rawRequest", inputs, Some(&wiki(&server)), false).await;
+    let error = result.expect_err("an error").to_value();
+    let shown = |path: &str| error.path(path).map(|value| value.to_text());
+    assert_eq!(shown("lostAttempt.attempt").as_deref(), Some("1"));
+    assert_eq!(shown("lostAttempt.status").as_deref(), Some("502"));
+    assert_eq!(shown("outcomeUnknown"), None, "409 is an outcome");
+}
