@@ -175,8 +175,14 @@ impl Engine {
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
+        // Of those that inflate their body, few are at work at one time.
+        let is_compressed = trigger::webhook::is_compressed(&request.headers);
+        let _permit = match is_compressed {
+            true => self.services().inflating.acquire().await.ok(),
+            false => None,
+        };
         // What is on disk is read where nobody waits for it.
-        if request.body.is_kept() {
+        if request.body.is_kept() || is_compressed {
             let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
             return aside(move || {
                 let signed = engine.verify(&mounted, &webhook, &request)?;
@@ -191,6 +197,20 @@ impl Engine {
             aside(move || trigger::webhook::check_body(&webhook, &results, &Budget::default())).await?;
         }
         Ok((signed, received))
+    }
+
+    /// Reads a verified request whole; one whose body was sent compressed on a thread that may block.
+    pub(crate) async fn receive_inflated(
+        &self,
+        webhook: &WebhookTrigger,
+        request: Request,
+    ) -> Result<Received, Rejection> {
+        if !trigger::webhook::is_compressed(&request.headers) {
+            return trigger::webhook::receive(webhook, request);
+        }
+        let _permit = self.services().inflating.acquire().await.ok();
+        let webhook = webhook.clone();
+        aside(move || trigger::webhook::receive(&webhook, request)).await
     }
 
     /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.

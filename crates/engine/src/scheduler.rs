@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
-use model::automation::{AutomationId, Overlap, ScheduleTrigger, Trigger};
+use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
 use store::{Accept, Watermark};
@@ -55,6 +55,8 @@ struct Entry {
     done: Timestamp,
     /// When it has to be looked at: its next instant, or when one is tried again that could not start.
     next: Option<Timestamp>,
+    /// True while instants are tried again, so that the log tells of them once.
+    is_again: bool,
 }
 
 impl Timed for Timetable {
@@ -118,7 +120,8 @@ impl Timetable {
             };
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
-            self.entries.insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next });
+            self.entries
+                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_again: false });
         }
         // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
         stream::iter(fresh)
@@ -157,7 +160,7 @@ impl Timetable {
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
-        (entry.done, entry.next) = (done, Some(again));
+        (entry.done, entry.next, entry.is_again) = (done, Some(again), true);
         self.order.insert((again, id.clone()));
     }
 }
@@ -168,6 +171,9 @@ struct Tick {
     fingerprint: String,
     timezone: String,
     overlap: Overlap,
+    /// True where the instants are missed ones that are all made up for: one that finds the last execution still running
+    /// waits for its end.
+    waits: bool,
     /// The instants to run, oldest first.
     instants: Vec<Timestamp>,
     /// How many more were missed and are passed over.
@@ -202,14 +208,21 @@ impl Entry {
         let following = schedule.next_after(at);
         let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
         let alone = following.is_none_or(|following| following > now);
-        let (instants, missed, done) = if alone && late <= ON_TIME {
+        // What is made up for stays so, however late the last of it is.
+        let is_made_up = self.is_again && *misfire == Misfire::All;
+        let on_time = alone && late <= ON_TIME && !is_made_up;
+        let (instants, missed, done) = if on_time {
             (vec![at], 0, at)
         } else {
             let missed = schedule.missed(before, now, *misfire);
             let automation = &self.deployed.automation.id;
-            tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
+            if !self.is_again {
+                tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
+            }
             (missed.due, missed.dropped, now)
         };
+        let waits = !on_time && *misfire == Misfire::All;
+        self.is_again = false;
         self.done = done;
         self.next = schedule.next_after(done);
         // What is passed over now is not passed over again where the rest is put back.
@@ -220,6 +233,7 @@ impl Entry {
             fingerprint: self.fingerprint.clone(),
             timezone: timezone.name.clone(),
             overlap: *overlap,
+            waits,
             instants,
             missed,
             before,
@@ -241,6 +255,9 @@ impl Tick {
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
             let busy = self.overlap == Overlap::Skip && services.intake.schedule_is_busy(&automation.id);
+            if busy && self.waits {
+                return Some(Left { automation: automation.id.clone(), done: reached });
+            }
             if busy {
                 services.refusals.count(Some(&automation.id), "overlap");
                 tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use store::Store;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -36,6 +36,8 @@ use crate::vault::Vault;
 
 /// Notices that a slow subscriber may be behind before it loses some.
 const NOTICES: usize = 1024;
+/// Bodies of requests that are inflated at one time.
+const INFLATING: usize = 2;
 
 /// What everything inside the engine shares.
 pub(crate) struct Services {
@@ -58,6 +60,8 @@ pub(crate) struct Services {
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) evaluator: Evaluator,
+    /// The right to inflate the body of a request: each may take 25 MiB.
+    pub(crate) inflating: Semaphore,
     /// The room for large values of executions.
     pub(crate) memory: Memory,
     pub(crate) isolation: Arc<Isolation>,
@@ -155,6 +159,7 @@ impl Services {
             notices,
             intake: Intake::new(settings.limits.in_flight, clock.ahead()),
             evaluator: Evaluator::new(),
+            inflating: Semaphore::new(INFLATING),
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
             hooks: Desk::default(),

@@ -72,7 +72,7 @@ impl Rejection {
     /// 415: the body is compressed or otherwise encoded.
     #[must_use]
     pub fn unsupported_encoding() -> Self {
-        let message = "this content-encoding is not taken; send the body without one";
+        let message = "this content-encoding is not taken; send the body in gzip, or without one";
         Self::new(415, "unsupported_encoding", message)
     }
 

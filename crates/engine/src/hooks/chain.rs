@@ -14,7 +14,8 @@ pub(crate) fn check(request: &Request) -> Result<(), Rejection> {
     let sent = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACE_HEADER));
     let trace = sent.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse::<Trace>().ok());
     match trace {
-        Some(trace) if trace.depth >= LONGEST => Err(Rejection::loop_detected(LONGEST)),
+        // The execution that it would start is one more.
+        Some(trace) if trace.depth.saturating_add(1) >= LONGEST => Err(Rejection::loop_detected(LONGEST)),
         _ => Ok(()),
     }
 }

@@ -64,7 +64,7 @@ impl Engine {
         }
         verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
-        let Received { payload, results, .. } = trigger::webhook::receive(&webhook, request)?;
+        let Received { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
         let Some(fails) = services.condition_on(automation, &payload).await.start() else {
             return Ok(said("filtered"));

@@ -206,7 +206,7 @@ async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
     let (live, _) = tokens(&engine);
     let (mut trace, mut chain) = (None::<String>, None);
     // Each hop sends on what the one before it was sent with.
-    for hop in 0..=10 {
+    for hop in 0..10 {
         let request = trace.iter().fold(post("{}"), |request, trace| with(request, "X-Cogwork-Trace", trace));
         let calling = tokio::spawn({
             let (engine, live) = (engine.clone(), live.clone());

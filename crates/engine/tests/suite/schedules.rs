@@ -268,3 +268,38 @@ async fn an_instant_whose_condition_cannot_be_evaluated_starts_an_execution_that
     assert!(engine.status().refused.is_empty(), "{:?}", engine.status().refused);
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn instants_that_are_all_made_up_for_run_one_after_another_where_they_may_not_overlap() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{schedule: {{every: 1m, misfire: all}}}}\nsteps:\n{}",
+        call("a", &peer.base, "/${{ trigger.results.scheduledAt }}")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T08:01:00Z").await;
+    stop(engine).await;
+    project.clock.advance(Duration::from_secs(5 * 60 + 10));
+    let engine = project.start().await;
+    for minute in 1..=5 {
+        let asked = peer.asked().await;
+        assert!(asked.line.contains(&format!("T08:0{minute}")), "{}", asked.line);
+        let again = engine.clock().now() + Duration::from_secs(1);
+        if minute < 5 {
+            soon(project.clock.somebody_sleeps_until(again)).await;
+            assert!(peer.asked_already().is_none(), "the next one waits for the end of this one");
+        }
+        asked.answer(200, "1").await;
+        soon(async {
+            while engine.status().in_flight > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        project.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(instants(&engine).await.len(), 5);
+    assert!(engine.status().refused.is_empty(), "{:?}", engine.status().refused);
+    stop(engine).await;
+}

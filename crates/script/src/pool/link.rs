@@ -337,6 +337,11 @@ impl Link {
         self.lines.take()
     }
 
+    /// True where the last run has sent lines of the log.
+    pub(super) fn has_logs(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
     /// What marks the texts of the next run that stand for something else.
     pub(super) fn nonce(&mut self) -> Result<Nonce, getrandom::Error> {
         self.chance.draw().map(Nonce)

@@ -118,7 +118,7 @@ impl Running {
     ) -> Result<Option<Box<Self>>, Error> {
         let started = Instant::now();
         let until = started + self.sent.front().map_or(GRACE, |call| call.deadline + GRACE);
-        let mut answer = self.answer(until).await?;
+        let mut answer = self.answer(shared, until).await?;
         while let Some(call) = self.sent.pop_front() {
             self.has_answered = true;
             let logs = self.link.take_logs();
@@ -155,8 +155,9 @@ impl Running {
     }
 
     /// The answer to the next call. The first is sent again, with those behind it, if the worker wants the text of its
-    /// module.
-    async fn answer(&mut self, until: Instant) -> Result<Result<Answer, Broken>, Error> {
+    /// module, or to a new worker if this one ended without a sign that it had begun: somebody else may have killed it
+    /// while it had nothing to do. Code has no effect, so beginning again changes nothing.
+    async fn answer(&mut self, shared: &Shared, until: Instant) -> Result<Result<Answer, Broken>, Error> {
         loop {
             let message = self.link.answer(until).await;
             let answer = message.and_then(read_answer);
@@ -166,6 +167,17 @@ impl Running {
                 (Ok(Answer::Unknown), Some(call)) if !call.has_source => {
                     self.link.forgets(call.digest());
                     let again = match self.skipped(1, until).await {
+                        Ok(()) => send(&mut self.link, &mut self.sent, self.together)?,
+                        broken => broken,
+                    };
+                    if let Err(broken) = again {
+                        return Ok(Err(broken));
+                    }
+                }
+                (Err(Broken::Ended), Some(_)) if self.link.has_rested() && !self.link.has_logs() => {
+                    self.link = shared.keeper.start().await.map_err(Error::Start)?;
+                    let greeted = self.link.greeting(shared.settings.start_within).await;
+                    let again = match greeted {
                         Ok(()) => send(&mut self.link, &mut self.sent, self.together)?,
                         broken => broken,
                     };

@@ -59,6 +59,11 @@ impl Lines {
         Ok(())
     }
 
+    /// True where no line has come.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// The lines, taken out.
     pub(crate) fn take(&mut self) -> Vec<LogLine> {
         std::mem::take(self).lines

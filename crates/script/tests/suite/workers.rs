@@ -116,6 +116,24 @@ async fn a_worker_that_was_killed_in_its_rest_is_replaced() {
 }
 
 #[tokio::test]
+async fn code_whose_worker_is_killed_before_it_answers_runs_on_another() {
+    let pool = pool();
+    result(&pool, "export default () => 1").await;
+    let worker = workers().pop_first().expect("there is one");
+    let pid = rustix::process::Pid::from_raw(worker).expect("it has a number");
+    // It takes what is sent, and is killed before it reads that.
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it can be stopped");
+    let call = step("export default () => 2");
+    let run = call.on(&pool);
+    let kill = async {
+        tokio::task::yield_now().await;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it can be killed");
+    };
+    let (outcome, ()) = tokio::join!(run, kill);
+    assert_eq!(outcome.expect("another worker runs it").value.to_json(), "2");
+}
+
+#[tokio::test]
 async fn a_worker_that_fell_is_replaced_at_once() {
     let pool = pool();
     result(&pool, "export default () => 1").await;

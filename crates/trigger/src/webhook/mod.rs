@@ -7,6 +7,7 @@ mod body;
 mod content_type;
 mod disposition;
 mod fields;
+mod inflate;
 mod multipart;
 #[cfg(test)]
 mod outside;
@@ -28,7 +29,10 @@ use model::{File, HttpResponse, Map, Value};
 
 use crate::{Rejection, response};
 
+use inflate::Encoding;
+
 pub use content_type::MOST_PARSED;
+pub use inflate::is_compressed;
 
 /// The methods that run an Automation where its trigger names none.
 pub const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
@@ -113,15 +117,15 @@ pub fn probe(trigger: &WebhookTrigger, method: &str) -> Option<HttpResponse> {
     Some(response::sealed(answer.with_header("allow", allow(trigger))))
 }
 
-/// Checks a request without reading its body, and keeps it as it came.
+/// Checks a request without reading its body, and keeps it as it came; a body in gzip is inflated.
 ///
 /// Order: size, method, encoding, content type. Decoded here: the path fragment (percent-decoded once, except encoded
 /// slashes, so splitting on `/` stays safe), the query (`+` and `%XX`; a repeated name is a list, `a[]` stays literal) and
 /// the headers (lower-case names, repeated ones joined with `, `, those of the connection left out).
 ///
 /// # Errors
-/// 413 for more bytes than `max_body`, 405 for a method that is not taken, 415 for any content encoding but `identity`,
-/// 400 for two different content types, or a query of more fields than JSON may have.
+/// 413 for more bytes than `max_body`, 405 for a method that is not taken, 415 for any content encoding but `identity` and
+/// `gzip`, 400 for a body that is not the gzip it should be, for two different content types, or a query of more fields than JSON may have.
 pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayload, Rejection> {
     if request.body.len() > trigger.max_body {
         return Err(Rejection::payload_too_large(trigger.max_body));
@@ -129,10 +133,15 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
     if !methods(trigger).any(|taken| taken == request.method) {
         return Err(Rejection::method_not_allowed(&request.method, allow(trigger)));
     }
-    let encodings = values(&request.headers, "content-encoding");
-    let plain = |value: &str| matches!(value.trim().to_ascii_lowercase().as_str(), "" | "identity");
-    if !encodings.iter().flat_map(|value| value.split(',')).all(plain) {
-        return Err(Rejection::unsupported_encoding());
+    let mut request = request;
+    match inflate::encoding(&request.headers) {
+        Encoding::Identity => {}
+        Encoding::Gzip => {
+            request.body = inflate::inflate(&request.body, trigger.max_body)?;
+            // It says something of the bytes that came, not of those that are kept.
+            request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-encoding"));
+        }
+        Encoding::Other => return Err(Rejection::unsupported_encoding()),
     }
     let content_types = values(&request.headers, "content-type");
     if content_types.windows(2).any(|pair| pair[0].trim() != pair[1].trim()) {

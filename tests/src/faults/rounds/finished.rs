@@ -95,7 +95,7 @@ async fn is_stored_before_the_end(rig: &Rig, id: &str) -> Result<bool, Error> {
             if shown["steps"].as_array().is_some_and(|steps| steps.iter().any(has_ended)) {
                 return Ok(shown["status"] != "succeeded");
             }
-            tokio::time::sleep(LOOK).await;
+            look_later(rig).await;
         }
     };
     timeout(END_WITHIN, stored).await.unwrap_or(Ok(false))
@@ -113,6 +113,12 @@ async fn have_ended(rig: &Rig) -> Result<(), Error> {
             rig.blame(Some("not everything came to its end".to_owned()));
             return Ok(());
         }
-        tokio::time::sleep(LOOK).await;
+        look_later(rig).await;
     }
+}
+
+/// Waits for the interval between two reads of the history, or for an effect.
+async fn look_later(rig: &Rig) {
+    let mut received = rig.shared().sink().count();
+    let _ = timeout(LOOK, received.changed()).await;
 }
