@@ -17,6 +17,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use accept::{Admission, Slot, Terms};
+pub use definition::read_definition;
 use gate::Gate;
 pub use signal::{Answer, SignalError};
 

@@ -159,7 +159,10 @@ impl Execution {
                 *state = StepState { outcome: Some(outcome), ..StepState::default() };
                 self.interruptions = 0;
             }
-            Event::StepDated { .. } | Event::Signalled { .. } | Event::Failing { .. } => {}
+            Event::StepCalled { .. }
+            | Event::StepDated { .. }
+            | Event::Signalled { .. }
+            | Event::Failing { .. } => {}
             // What a loop keeps of one of its turns is no step: `poll[2]#delay`.
             Event::Waiting { step, .. } if step.contains('#') => {}
             Event::Waiting { at, step, until, on, .. } => {

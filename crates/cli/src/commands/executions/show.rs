@@ -1,6 +1,7 @@
 //! `cogwork executions show`
 
 use anyhow::Context as _;
+use model::execution::Origin;
 use serde_json::Value;
 use store::Store as _;
 
@@ -28,7 +29,8 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     // It gives the steps their order.
     let automation = history::definition(&store, definition).await?;
     let waits = store.waits(id).await?;
-    let mut value = server::describe(row, events, &waits).context("the store is damaged")?;
+    let mut value =
+        server::describe(row, events, &waits, automation.as_ref()).context("the store is damaged")?;
     if !has_ended {
         // What only a daemon knows: the queue, the turns, and where to answer. Without one the store has to do.
         let told = daemon::get::<Value>(config, &format!("/api/v1/executions/{id}")).await;
@@ -61,6 +63,9 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     let took = execution.finished_at.map(|end| time::took(time::between(execution.started_at, end)));
     let took = took.map_or_else(String::new, |took| format!(", took {took}"));
     fact("started", &format!("{} by {origin}{took}", time::local(execution.started_at)))?;
+    if let Origin::Call { execution, step, .. } = &execution.origin {
+        fact("called by", &format!("execution {execution}, step `{}`", plain(step)))?;
+    }
     if execution.attempt > 1 {
         fact("attempt", &execution.attempt.to_string())?;
     }

@@ -48,7 +48,14 @@ impl Place {
         match SqliteStore::open(config.store_path(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
-                output::say("a daemon holds the store; this execution is kept in a temporary one");
+                let way = if is_file {
+                    String::new()
+                } else {
+                    format!("; `cogwork start {wanted}` starts one there")
+                };
+                output::say(format_args!(
+                    "a daemon holds the store: this execution runs here, with a temporary store, and not in the daemon{way}"
+                ));
                 let (store, temporary) = temporary_store()?;
                 Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
             }
