@@ -113,7 +113,7 @@ async fn start(config: &Config, what: &Start, given: &Given) -> anyhow::Result<E
         tokio::select! {
             biased;
             () = signals.next() => None,
-            ended = watch.to_the_end() => Some(ended),
+            ended = watch.follow() => Some(ended),
         }
     };
     progress.end();
@@ -181,7 +181,7 @@ struct Watch<'w> {
 
 impl Watch<'_> {
     /// Shows what happens until the execution has ended.
-    async fn to_the_end(&mut self) -> anyhow::Result<()> {
+    async fn follow(&mut self) -> anyhow::Result<()> {
         while let Some(event) = self.events.next().await? {
             if self.show(&event)? {
                 return Ok(());

@@ -60,9 +60,7 @@ fn a_synchronous_webhook_prints_the_status_and_the_body_that_it_would_answer() {
     let ran = project.cogwork_with(&["run", "order", "--payload", "-"], &[], r#"{"id": 7}"#).exits(0);
     assert_eq!((ran.json(), ran.stderr.as_str()), (json!({"order": 7}), "answers 201 (application/json)\n"));
     let hook = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n";
-    let text = format!(
-        "{hook}  - respond: {{status: 202, headers: {{content-type: text/plain}}, body: \"thanks\"}}\n"
-    );
+    let text = format!("{hook}  - respond: {{status: 202, contentType: text/plain, body: \"thanks\"}}\n");
     project.write("automations/thanks.yaml", &text);
     let ran = project.cogwork(&["run", "thanks"]).exits(0).says("answers 202 (text/plain)");
     assert_eq!(ran.stdout, "thanks");

@@ -29,7 +29,8 @@ pub(crate) struct StepView {
     /// The connection that it calls with.
     #[serde(skip_serializing_if = "Option::is_none")]
     connection: Option<String>,
-    /// The last request that was sent, as it was sent; a redirect and a repetition are requests of their own.
+    /// The last request that was sent, as it was sent, or that a rule or the network kept from being sent. A redirect and a
+    /// repetition are requests of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<RequestView>,
     /// The automation that a `call` step starts.
