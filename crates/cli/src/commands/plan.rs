@@ -25,9 +25,9 @@ Examples:
   cogwork plan --dir ~/checkout --data-dir /srv/flows/.cogwork
   cogwork plan --json | jq -r '.changes[] | \"\\(.effect) \\(.id)\"'
 
-The files of --dir are compared with what is in force in the daemon that runs on the project's data, or
-on those of --data-dir: so a checkout elsewhere is compared before it is taken. Where no daemon runs,
-everything is new.";
+The files of --dir are compared with what is in force in the daemon that runs on the project's
+data, or on those of --data-dir: so a checkout elsewhere is compared before it is taken. Where no
+daemon runs, everything is new.";
 
 /// Show what taking the files as they are now would change, and change nothing
 ///

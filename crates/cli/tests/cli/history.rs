@@ -202,6 +202,23 @@ steps:
 }
 
 #[test]
+fn a_failure_in_a_loop_names_its_turn() {
+    let text = "\
+trigger: {manual: {}}
+steps:
+  - forEach: \"[1, 2, 3]\"
+    steps:
+      - id: check
+        if: item == 2
+        fail: two is too many
+";
+    let project = Project::with(&[("automations/a.yaml", text)]);
+    project.cogwork(&["run", "a"]).exits(1);
+    let shown = project.cogwork(&["executions", "show", "latest"]).exits(0).stdout;
+    assert!(shown.ends_with("error  step `check[1]` failed: two is too many\n"), "{shown}");
+}
+
+#[test]
 fn the_beginning_of_an_id_is_as_good_as_the_id_where_no_other_begins_so() {
     let project = project();
     project.cogwork(&["run", "hello"]).exits(0);

@@ -1,13 +1,14 @@
 //! `cogwork executions show`
 
 use anyhow::Context as _;
+use model::ActionError;
 use model::execution::Origin;
 use serde_json::Value;
 use store::Store as _;
 
 use super::tree;
 use crate::exit::Exit;
-use crate::history::{self, Execution, Outcome};
+use crate::history::{self, Execution, Outcome, Step};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, cut, paint, plain};
 use crate::pauses::{self, Waiting};
 use crate::settings::Config;
@@ -140,13 +141,28 @@ fn tail(execution: &Execution) -> anyhow::Result<()> {
             ))?;
         }
         Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
-            output::data(format_args!("{}  {}", paint(BAD.bold(), "error"), history::describe(error)))?;
+            let error = in_its_turn(error, &execution.steps);
+            output::data(format_args!("{}  {}", paint(BAD.bold(), "error"), history::describe(&error)))?;
         }
         Some(Outcome::Cancelled { reason }) => {
             output::data(format_args!("{}  {}", paint(WARN.bold(), "cancelled"), plain(reason)))?;
         }
     }
     Ok(())
+}
+
+/// The error with the step in the turn of the loop in which it failed: `copy[2]`.
+fn in_its_turn(error: &ActionError, steps: &[Step]) -> ActionError {
+    let mut error = error.clone();
+    let is_it = |one: &&Step| {
+        one.status == "failed"
+            && one.step.split('[').next() == error.step.as_deref()
+            && one.error.as_ref().is_some_and(|own| own.message == error.message)
+    };
+    if let Some(found) = steps.iter().rev().find(is_it) {
+        error.step = Some(found.step.clone());
+    }
+    error
 }
 
 fn status(word: &str) -> String {
