@@ -202,6 +202,30 @@ steps:
 }
 
 #[test]
+fn a_secret_in_the_path_of_a_call_is_hidden_in_the_history() {
+    let address = server();
+    let text = format!(
+        "\
+trigger: {{manual: {{}}}}
+configVars:
+  key: {{value: \"${{{{ secrets.pathKey }}}}\", secret: true}}
+steps:
+  - id: send
+    action: http.request
+    with: {{method: POST, url: \"http://{address}/bot${{{{ configVars.key }}}}/send\"}}
+"
+    );
+    // The data folder and all that is printed are searched for the mark of the secret.
+    let project = Project::with(&[("automations/a.yaml", &text)]);
+    let secret = tests::canary::secret("path");
+    let variables = [("COGWORK_SECRET_PATH_KEY", secret.as_str())];
+    let arguments = ["run", "a", "--outbound-allow", "127.0.0.1", "--watch"];
+    project.cogwork_with(&arguments, &variables, "").exits(0).says("/bot***/send");
+    let shown = project.cogwork(&["executions", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!(shown["steps"][0]["request"]["url"], format!("http://{address}/bot***/send"));
+}
+
+#[test]
 fn a_failure_in_a_loop_names_its_turn() {
     let text = "\
 trigger: {manual: {}}
