@@ -45,6 +45,14 @@ impl Context {
         &self.dir
     }
 
+    /// The settings with what these flags gave, where nothing may be said and nothing logged.
+    ///
+    /// # Errors
+    /// A setting is wrong.
+    pub(crate) fn quiet_config(&self, flags: &[Given]) -> anyhow::Result<Config> {
+        Config::load(&self.dir, &self.environment, flags)
+    }
+
     /// The settings with what these flags gave, and starts the log as they say.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 
 use anyhow::Context as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use server::Client;
+use server::{Client, Events};
 
 use crate::settings::Config;
 
@@ -54,6 +55,31 @@ pub(crate) async fn post<T: DeserializeOwned>(
     body: &serde_json::Value,
 ) -> anyhow::Result<T> {
     heard(config, require(config)?.post(path, body).await)
+}
+
+/// What a daemon answers to `POST path`; `None` where none runs.
+///
+/// # Errors
+/// One runs and refuses, or its files cannot be read.
+pub(crate) async fn post_if_running<T: DeserializeOwned>(
+    config: &Config,
+    path: &str,
+    body: &impl Serialize,
+) -> anyhow::Result<Option<T>> {
+    let Some(client) = client(config)? else { return Ok(None) };
+    match client.post(path, body).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(server::Error::Unreachable { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The events that the daemon tells of at `path`.
+///
+/// # Errors
+/// None runs, or it refuses.
+pub(crate) async fn events(config: &Config, path: &str) -> anyhow::Result<Events> {
+    heard(config, require(config)?.events(path).await)
 }
 
 /// What the daemon answers to `PUT path`.

@@ -1,13 +1,12 @@
 //! The store of a project, opened to read beside a daemon, and executions as the API describes them.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use model::automation::Automation;
-use model::execution::WaitReason;
-use model::{ActionError, DefinitionHash, ErrorKind, ExecutionId, Source};
+use model::execution::{Origin, WaitReason};
+use model::{ActionError, DefinitionHash, ErrorKind, ExecutionId};
 use serde::Deserialize;
 use serde_json::Value;
 use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
@@ -15,11 +14,13 @@ use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
 use crate::exit::Fault;
 use crate::output::plain;
 use crate::pauses::Waiting;
-use crate::project;
 use crate::settings::Config;
+use crate::time;
 
 /// The word for the newest execution in place of an id.
-const LATEST: &str = "latest";
+pub(crate) const LATEST: &str = "latest";
+/// The most executions that are shown where a text may mean several.
+const CANDIDATES: u32 = 10;
 
 /// An execution in the form of `GET /api/v1/executions/{id}`.
 #[derive(Debug, Deserialize)]
@@ -27,6 +28,7 @@ const LATEST: &str = "latest";
 pub(crate) struct Execution {
     pub(crate) id: String,
     pub(crate) automation: String,
+    pub(crate) origin: Origin,
     pub(crate) status: String,
     pub(crate) started_at: Timestamp,
     pub(crate) finished_at: Option<Timestamp>,
@@ -45,6 +47,16 @@ pub(crate) struct Execution {
 pub(crate) struct Step {
     /// Its id with its loop turns: `copy[2]`.
     pub(crate) step: String,
+    /// The action that it calls.
+    pub(crate) action: Option<String>,
+    pub(crate) connection: Option<String>,
+    /// The last request that it sent.
+    pub(crate) request: Option<Request>,
+    /// The automation that it starts.
+    pub(crate) automation: Option<String>,
+    /// The executions that it started.
+    #[serde(default)]
+    pub(crate) executions: Vec<String>,
     pub(crate) status: String,
     pub(crate) attempts: u32,
     pub(crate) took_ms: Option<f64>,
@@ -58,6 +70,13 @@ pub(crate) struct Step {
     pub(crate) left: Option<String>,
     pub(crate) result: Option<Value>,
     pub(crate) error: Option<ActionError>,
+}
+
+/// A request that a step sent.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) url: String,
 }
 
 /// Something that came for a step that paused.
@@ -118,21 +137,44 @@ fn exists(path: &Path) -> bool {
     path.is_file() || path.join("cogwork.db").is_file()
 }
 
-/// The execution that `text` names: an id, or `latest`.
+/// The execution that `text` names: by its id, by a beginning that no other id has, or as `latest`.
 ///
 /// # Errors
-/// There is none.
+/// There is none, or there are several.
 pub(crate) async fn find(store: &SqliteStore, text: &str) -> anyhow::Result<ExecutionRow> {
     if text == LATEST {
         let page = Page { before: None, limit: 1 };
         let newest = store.executions(&ExecutionFilter::default(), page).await?;
         return newest.into_iter().next().context("nothing has run yet");
     }
-    let id = parse_id(text)?;
-    store
-        .execution(id)
-        .await?
-        .with_context(|| format!("there is no execution `{id}`; it may have been cleared away by age"))
+    let cleared = || format!("there is no execution `{text}`; it may have been cleared away by age");
+    if let Ok(id) = text.parse() {
+        return store.execution(id).await?.with_context(cleared);
+    }
+    if ExecutionId::span_of(text).is_none() {
+        return Err(Fault::usage(format!(
+            "`{text}` is no execution id and no beginning of one; `cogwork executions list` shows them, and \
+             `{LATEST}` is the newest"
+        )));
+    }
+    let mut rows = store::executions_by_prefix(store, text, CANDIDATES + 1).await?;
+    if rows.len() > 1 {
+        return Err(Fault::usage(ambiguous(text, &rows)));
+    }
+    rows.pop().with_context(cleared)
+}
+
+/// That a text is the beginning of several ids, and of which.
+fn ambiguous(text: &str, rows: &[ExecutionRow]) -> String {
+    let shown = rows.iter().take(CANDIDATES as usize).map(|row| {
+        let (started, status) = (time::local(row.started_at), row.status.word());
+        format!("\n  {}  {started}  {}  {status}", row.id, row.automation)
+    });
+    let more = if rows.len() > CANDIDATES as usize { "\n  …" } else { "" };
+    format!(
+        "`{text}` is the beginning of several ids; give more of the one you mean:{}{more}",
+        shown.collect::<String>()
+    )
 }
 
 /// A definition that executions ran on; none where it cannot be read any more.
@@ -143,31 +185,17 @@ pub(crate) async fn definition(
     store: &SqliteStore,
     hash: DefinitionHash,
 ) -> anyhow::Result<Option<Automation>> {
-    let Some(definition) = store.definition(hash).await? else { return Ok(None) };
-    let stem = project::stem(&definition.path).to_owned();
-    let source = Arc::new(Source::new(definition.path, definition.text));
-    Ok(model::load::automation(source, &stem).value)
+    Ok(store.definition(hash).await?.and_then(engine::read_definition))
 }
 
-/// The id that `text` names: an id, or `latest`.
+/// The id that `text` names: an id, a beginning that no other has, or `latest`.
 ///
 /// # Errors
-/// There is none.
+/// There is none, or there are several.
 pub(crate) async fn id(config: &Config, text: &str) -> anyhow::Result<ExecutionId> {
-    match text {
-        LATEST => Ok(find(&require(config)?, text).await?.id),
-        text => parse_id(text),
+    // A whole id may be known to the daemon alone.
+    match text.parse() {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(find(&require(config)?, text).await?.id),
     }
-}
-
-/// The id that `text` is.
-///
-/// # Errors
-/// It is none.
-pub(crate) fn parse_id(text: &str) -> anyhow::Result<ExecutionId> {
-    text.parse().map_err(|_| {
-        Fault::usage(format!(
-            "`{text}` is no execution id; `cogwork executions list` shows them, and `{LATEST}` is the newest"
-        ))
-    })
 }

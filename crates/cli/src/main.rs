@@ -10,12 +10,14 @@ mod output;
 
 mod settings;
 
+mod candidates;
 mod daemon;
 mod data;
 mod failpoint;
 mod history;
 mod paths;
 mod pauses;
+mod progress;
 mod project;
 mod signals;
 mod time;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == engine::CODE_WORKER) {
         return engine::serve_code();
     }
+    // Where a shell asks for completions, this answers and ends the process.
+    candidates::answer();
     // Before anything makes a client for calls, which would fail without it.
     connector::install_crypto();
     app::run(std::env::args_os()).into()

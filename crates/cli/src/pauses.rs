@@ -1,7 +1,7 @@
 //! What executions wait for, in words.
 
 use jiff::Timestamp;
-use model::execution::{ExecutionId, WaitReason};
+use model::execution::{CallRecord, ExecutionId, WaitReason};
 use serde::Deserialize;
 
 use crate::output::{cut, plain};
@@ -60,6 +60,14 @@ pub(crate) fn what(on: &WaitReason) -> String {
         WaitReason::Event { name } => format!("the event `{}`", plain(&cut(name, QUESTION))),
         WaitReason::Approval { .. } => "an answer".to_owned(),
         WaitReason::Call { execution } => format!("execution {execution}"),
+    }
+}
+
+/// A call of a step: `GET https://…`, `→ execution …`.
+pub(crate) fn call(call: &CallRecord) -> String {
+    match call {
+        CallRecord::Request { method, url } => format!("{method} {url}"),
+        CallRecord::Execution { id } => format!("→ execution {id}"),
     }
 }
 

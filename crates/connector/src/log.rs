@@ -6,4 +6,10 @@ use model::LogLevel;
 pub trait LogSink: Send + Sync {
     /// Takes one line. It must not block.
     fn line(&self, level: LogLevel, message: &str);
+
+    /// Takes note of a request that is about to be sent, each redirect and repetition by itself. `url` has neither
+    /// credentials nor query nor fragment. It must not block.
+    fn request(&self, method: &str, url: &str) {
+        let _ = (method, url);
+    }
 }

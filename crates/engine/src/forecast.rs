@@ -12,7 +12,8 @@ use store::{ExecutionFilter, Page, Store};
 
 use crate::Error;
 use crate::catalog::{
-    Catalog, Change, Effect, FileChange, Folder, InFlight, Look, Parts, Reload, assemble, in_flight,
+    Catalog, Change, Effect, File, FileChange, Folder, InFlight, Look, MAX_FILES, Parts, Reload, assemble,
+    in_flight,
 };
 use crate::engine::Engine;
 use crate::services::Services;
@@ -96,25 +97,100 @@ pub(crate) async fn left_behind(
     Ok(in_flight(others))
 }
 
+/// A file of a project folder that somebody else has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GivenFile {
+    /// Its path, relative to the project folder, with `/` between its parts.
+    pub path: String,
+    /// Its text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// Why it could not be read, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl GivenFile {
+    fn is_inside(&self) -> bool {
+        let mut parts = self.path.split('/');
+        self.path.contains('/') && parts.all(|part| !matches!(part, "" | "." | ".."))
+    }
+}
+
+/// The files of a project folder that a daemon would take: automations, their code, connections and connectors.
+#[must_use]
+pub fn project_files(dir: &Path) -> Vec<GivenFile> {
+    let mut folder = Folder::new(dir);
+    folder.look(&Look::Everywhere);
+    let files = folder.all().map(|file| {
+        let problem = (!file.is_read()).then(|| {
+            let first = file.report().entries().into_iter().next();
+            first.map_or_else(|| "the file cannot be read".to_owned(), |entry| entry.message.to_string())
+        });
+        GivenFile { path: file.source.path().to_owned(), text: file.source.text().to_owned(), problem }
+    });
+    files.collect()
+}
+
+/// The ids that the files of a project folder give to their Automations, in order. Nothing is checked.
+#[must_use]
+pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
+    let mut folder = Folder::new(dir);
+    folder.look(&Look::Everywhere);
+    let mut ids: Vec<AutomationId> = folder.all().filter_map(|file| file.claims()).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
 impl Engine {
+    /// What would change if these files took the place of those in force. Changes nothing itself.
+    ///
+    /// # Errors
+    /// There are too many of them, one has a path that is none in a project, or the store cannot be read.
+    pub async fn forecast_of(&self, files: Vec<GivenFile>) -> Result<Forecast, Error> {
+        if files.len() > MAX_FILES {
+            return Err(Error::Input(format!(
+                "{} files are more than the {MAX_FILES} of a project",
+                files.len()
+            )));
+        }
+        if let Some(wrong) = files.iter().find(|file| !file.is_inside()) {
+            return Err(Error::Input(format!("`{}` is no path of a file inside a project", wrong.path)));
+        }
+        self.services().clone().forecast(Some(files)).await
+    }
+
     /// What [`Engine::reload`] would change now. Changes nothing itself.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn forecast(&self) -> Result<Forecast, Error> {
-        self.services().clone().forecast().await
+        self.services().clone().forecast(None).await
     }
 }
 
 impl Services {
-    async fn forecast(self: Arc<Self>) -> Result<Forecast, Error> {
+    /// What taking these files would change, or else those that are on disk.
+    async fn forecast(self: Arc<Self>, given: Option<Vec<GivenFile>>) -> Result<Forecast, Error> {
         let folder = self.loader.folder().await;
         let services = self.clone();
         // Reading and checking is work for a thread of its own.
         let work = tokio::task::spawn_blocking(move || {
             let mut folder = folder;
             let (before, now) = (services.catalog.load_full(), services.clock.now());
-            let assembled = services.loader.assemble(&before, &mut folder, &Look::Everywhere);
+            let assembled = match given {
+                None => services.loader.assemble(&before, &mut folder, &Look::Everywhere),
+                Some(given) => {
+                    let files = given.into_iter().filter_map(|given| {
+                        let file = File::given(&given.path, given.text, given.problem)?;
+                        Some((given.path, file))
+                    });
+                    let (folder, changed) = before.folder().replaced(files.collect());
+                    services.loader.assemble_changed(&before, &folder, changed)
+                }
+            };
             let (after, reload) = match assembled {
                 Some(assembled) => (assembled.catalog, assembled.reload),
                 None => (Catalog::clone(&before), Reload::default()),

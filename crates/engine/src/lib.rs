@@ -64,8 +64,8 @@ pub use connections::{
 pub use connector::http::Pieces;
 pub use engine::Engine;
 pub use error::Error;
-pub use forecast::{Forecast, forecast_project};
-pub use intake::{Answer, SignalError};
+pub use forecast::{Forecast, GivenFile, automation_ids, forecast_project, project_files};
+pub use intake::{Answer, SignalError, read_definition};
 pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};

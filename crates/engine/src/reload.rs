@@ -77,6 +77,16 @@ impl Loader {
     /// The snapshot that the files make after another look at them; `None` where nothing changed.
     pub(crate) fn assemble(&self, previous: &Catalog, folder: &mut Folder, look: &Look) -> Option<Assembled> {
         let changed = folder.look(look);
+        self.assemble_changed(previous, folder, changed)
+    }
+
+    /// The snapshot that these files make, which differ at these paths; `None` where they differ nowhere.
+    pub(crate) fn assemble_changed(
+        &self,
+        previous: &Catalog,
+        folder: &Folder,
+        changed: BTreeSet<Arc<str>>,
+    ) -> Option<Assembled> {
         if changed.is_empty() && previous.generation() > 0 {
             return None;
         }

@@ -1,5 +1,7 @@
 //! What executions wait for, in short, as lists show it: read from the store alone, without their events.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use model::automation::{Automation, Verb, WaitOn};
 use model::execution::ExecutionId;
@@ -91,6 +93,12 @@ impl Engine {
         // A definition that this version does not load leaves the kinds a little vague, and nothing else.
         let deployed = self.services().deployed(&row.automation, row.definition).await.ok();
         Ok(Pauses::new(deployed.as_ref().map(|deployed| deployed.automation.as_ref()), waits))
+    }
+
+    /// The Automation that an execution runs on, or ran; none where this version does not load its definition.
+    pub async fn automation_of(&self, row: &ExecutionRow) -> Option<Arc<Automation>> {
+        let deployed = self.services().deployed(&row.automation, row.definition).await.ok();
+        deployed.map(|deployed| deployed.automation.clone())
     }
 
     /// The address at which a person or another system answers an execution that pauses.

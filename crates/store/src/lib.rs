@@ -5,6 +5,7 @@
 
 mod contract;
 mod error;
+mod prefix;
 
 mod sqlite;
 
@@ -21,4 +22,5 @@ pub use contract::{
 pub use error::Error;
 #[cfg(feature = "memory")]
 pub use memory::{Memory, MemoryStore};
+pub use prefix::executions_by_prefix;
 pub use sqlite::{Backup, Durability, Options, SqliteStore};

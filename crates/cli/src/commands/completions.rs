@@ -1,10 +1,13 @@
 //! `cogwork completions`
 
+use anyhow::Context as _;
 use clap::Args;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 use super::Subcommand;
-use crate::app::{self, NAME};
+use crate::app::NAME;
+use crate::candidates::VARIABLE;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
@@ -13,7 +16,10 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork completions bash > ~/.local/share/bash-completion/completions/cogwork
   cogwork completions zsh > ~/.zfunc/_cogwork
-  cogwork completions fish > ~/.config/fish/completions/cogwork.fish";
+  cogwork completions fish > ~/.config/fish/completions/cogwork.fish
+
+The script asks the program itself, so that ids of automations, names of saved payloads and recent
+executions are completed too. Write it anew after an upgrade.";
 
 /// Print the completions of a shell
 #[derive(Args, Debug)]
@@ -27,8 +33,10 @@ impl Subcommand for Completions {
     const NAME: &'static str = "completions";
 
     fn run(self, _context: &Context) -> anyhow::Result<Exit> {
+        let shells = Shells::builtins();
+        let shell = shells.completer(&self.shell.to_string()).context("the shell has no completions")?;
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut app::command(), NAME, &mut script);
+        shell.write_registration(VARIABLE, NAME, NAME, NAME, &mut script)?;
         output::raw(&script)?;
         Ok(Exit::Done)
     }

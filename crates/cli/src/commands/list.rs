@@ -19,6 +19,7 @@ use crate::{daemon, history, project, time};
 const EXAMPLES: &str = "\
 Examples:
   cogwork list
+  cogwork list --addresses       where to send requests
   cogwork list --json | jq -r '.automations[] | select(.trigger == \"webhook\") | .liveUrl'
 
 It asks the daemon that runs on the project's data; where none runs it loads the files.";
@@ -30,7 +31,10 @@ const NEXT_FIRES: usize = 5;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {
-    /// Print JSON
+    /// Show the addresses of webhooks whole, with the secret in them
+    #[arg(long)]
+    addresses: bool,
+    /// Print JSON, with whole addresses
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -91,11 +95,11 @@ impl Subcommand for List {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), Talk::Tool)?;
-        daemon::runtime()?.block_on(list(&config, self.json))
+        daemon::runtime()?.block_on(list(&config, &self))
     }
 }
 
-async fn list(config: &Config, json: bool) -> anyhow::Result<Exit> {
+async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
     let files = Files::load(config)?;
     let store = history::open(config)?;
     let mut listing = match daemon::get::<Listing>(config, "/api/v1/automations").await? {
@@ -108,9 +112,9 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<Exit> {
             row.last_execution = last_execution(store, &row.id).await?;
         }
     }
-    match json {
+    match what.json {
         true => output::json(&listing)?,
-        false => print(&listing)?,
+        false => print(&listing, what.addresses)?,
     }
     Ok(Exit::Done)
 }
@@ -121,11 +125,11 @@ async fn last_execution(store: &SqliteStore, id: &str) -> anyhow::Result<Option<
     Ok(newest.into_iter().next().map(|row| server::describe_row(row, None)))
 }
 
-fn print(listing: &Listing) -> anyhow::Result<()> {
+fn print(listing: &Listing, addresses: bool) -> anyhow::Result<()> {
     let now = time::now();
     let mut table = Table::new(&["ID", "STATE", "STARTED BY", "LAST"]);
     for row in &listing.automations {
-        table.row([&row.id, &row.state, &started_by(row), &last(row, now)]);
+        table.row([&row.id, &row.state, &started_by(row, addresses), &last(row, now)]);
     }
     for broken in &listing.broken {
         table.row([broken.path.as_str(), "broken", "", ""]);
@@ -148,9 +152,16 @@ fn print(listing: &Listing) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn started_by(row: &Row) -> String {
+/// How many characters of the secret in an address are shown, to tell one from another.
+const TOKEN: usize = 4;
+
+fn started_by(row: &Row, addresses: bool) -> String {
     match (&row.live_url, row.next_fires.first()) {
-        (Some(url), _) => url.clone(),
+        (Some(url), _) if addresses => url.clone(),
+        (Some(url), _) => {
+            let token: String = url.rsplit('/').next().unwrap_or_default().chars().take(TOKEN).collect();
+            format!("{} …/{token}…", row.trigger)
+        }
         (None, Some(at)) => format!("next {}", time::in_zone(*at, row.timezone.as_deref().unwrap_or("UTC"))),
         (None, None) => row.trigger.clone(),
     }

@@ -1,6 +1,7 @@
 //! `cogwork listen`
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use jiff::Timestamp;
 use model::AutomationId;
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use crate::exit::{Exit, Fault};
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, PLACE};
 use crate::signals::Signals;
-use crate::{daemon, time};
+use crate::{candidates, daemon, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +33,7 @@ const MOST_SHOWN: usize = 200;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Listen {
     /// The automation's id
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     /// How long, such as `2m`; 10m at most
     #[arg(long, value_name = "TIME")]

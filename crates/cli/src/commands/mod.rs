@@ -24,6 +24,7 @@ mod schema;
 mod secrets;
 mod serve;
 mod shown;
+mod start;
 mod state;
 mod subscriptions;
 mod test;
@@ -38,6 +39,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::of::<run::Run>(),
     Entry::of::<test::Test>(),
     Entry::of::<serve::Serve>(),
+    Entry::of::<start::Start>(),
     Entry::of::<list::List>(),
     Entry::of::<listen::Listen>(),
     Entry::of::<plan::Plan>(),

@@ -8,12 +8,13 @@ use crate::context::Context;
 use crate::exit::{Exit, Fault};
 use crate::output::{self, STRONG, paint};
 use crate::paths;
-use crate::scaffold::{self, KINDS, Kind};
+use crate::scaffold::{self, KINDS, Kind, Wanted};
 
 const EXAMPLES: &str = "\
 Examples:
   cogwork new \"Order desk\" --trigger webhook     writes automations/order-desk.yaml and its tests
   cogwork new nightly --trigger schedule
+  cogwork new \"Bestellung für Ärger\" --id order-trouble --trigger event
   cogwork new                                    asks for both";
 
 /// Write a new automation with its first tests, commented and valid at once
@@ -22,6 +23,9 @@ Examples:
 pub(crate) struct New {
     /// What it is called; asked for if not given
     name: Option<String>,
+    /// Its id, which its file is named by; if not given, one is made of the name, and at a terminal you are asked
+    #[arg(long)]
+    id: Option<String>,
     /// What starts it; asked for if not given
     #[arg(long, value_parser = KINDS.map(|kind| kind.name))]
     trigger: Option<String>,
@@ -35,15 +39,24 @@ impl Subcommand for New {
             Some(name) => name,
             None => ask_name()?,
         };
-        let none = || Fault::usage(format!("`{name}` has no letter or digit that an id could be made of"));
-        let id = AutomationId::suggest(&name).ok_or_else(none)?;
+        let id = match &self.id {
+            Some(id) => AutomationId::parse(id).ok_or_else(|| Fault::usage(no_id(id)))?,
+            None => choose_id(name.trim())?,
+        };
         let kind = match self.trigger.as_deref().and_then(Kind::of) {
             Some(kind) => kind,
             None => ask_kind()?,
         };
         let path = context.dir().join("automations").join(format!("{id}.yaml"));
-        scaffold::create(&path, &kind.text(&id, name.trim()))?;
+        let connection = kind.connection.map(|wanted| connection(context, wanted)).transpose()?;
+        let (connection, missing) = connection.unwrap_or_default();
+        scaffold::create(&path, &kind.text(&id, name.trim(), &connection))?;
         output::say(format_args!("wrote {}", paths::shown(&path)));
+        if let Some((path, text)) = missing {
+            let path = context.dir().join(path);
+            scaffold::create(&path, text)?;
+            output::say(format_args!("wrote {}: fill it in", paths::shown(&path)));
+        }
         let tests = path.with_file_name(format!("{id}{}", model::trial::ENDINGS[0]));
         // Tests that are there already may be those of an automation that was deleted: they are for a person to look at.
         if !tests.exists() {
@@ -55,6 +68,52 @@ impl Subcommand for New {
     }
 }
 
+/// The id of a new automation. Where it differs from the name, a person is asked, and anybody else is told.
+fn choose_id(name: &str) -> anyhow::Result<AutomationId> {
+    let none = || Fault::usage(format!("`{name}` has no letter or digit that an id could be made of"));
+    let suggested = suggest(name).ok_or_else(none)?;
+    if suggested.as_str() == name {
+        return Ok(suggested);
+    }
+    if !output::can_ask() {
+        output::say(format_args!("its id is `{suggested}`; --id gives it another"));
+        return Ok(suggested);
+    }
+    loop {
+        match output::ask(&format!("Its id, and the name of its file [{suggested}]:"))? {
+            Some(id) if id.is_empty() => return Ok(suggested),
+            Some(id) => match AutomationId::parse(&id) {
+                Some(id) => return Ok(id),
+                None => output::say(no_id(&id)),
+            },
+            None => return Err(Fault::usage("no id was chosen")),
+        }
+    }
+}
+
+/// The id that a name suggests: `Bestellung für Ärger` gives `bestellung-fur-arger`.
+fn suggest(name: &str) -> Option<AutomationId> {
+    AutomationId::suggest(&any_ascii::any_ascii(name))
+}
+
+fn no_id(text: &str) -> String {
+    format!(
+        "`{text}` cannot be an id: lower-case letters, digits and `-`, a letter or digit first, such as `order-desk`"
+    )
+}
+
+/// The name of a connection of the project that fits, or a new one with its path and text.
+fn connection(context: &Context, wanted: Wanted) -> anyhow::Result<(String, Option<(String, &'static str)>)> {
+    let catalog = engine::check_project(context.dir(), &[])?.catalog;
+    let fits = |kind: &str| kind.split('.').next() == Some(wanted.connector);
+    let found = catalog.connections().find(|connection| fits(&connection.kind));
+    if let Some(found) = found {
+        return Ok((found.name.clone(), None));
+    }
+    let path = format!("connections/{}.yaml", wanted.name);
+    Ok((wanted.name.to_owned(), Some((path, wanted.text))))
+}
+
 fn ask_name() -> anyhow::Result<String> {
     if !output::can_ask() {
         return Err(Fault::usage(
@@ -63,7 +122,7 @@ fn ask_name() -> anyhow::Result<String> {
     }
     loop {
         match output::ask("What is it called?")? {
-            Some(name) if AutomationId::suggest(&name).is_some() => return Ok(name),
+            Some(name) if suggest(&name).is_some() => return Ok(name),
             Some(_) => output::say("It needs a letter or a digit."),
             None => return Err(Fault::usage("no name was given")),
         }
@@ -77,7 +136,9 @@ fn ask_kind() -> anyhow::Result<&'static Kind> {
     }
     output::say("What starts it?");
     for (index, kind) in KINDS.iter().enumerate() {
-        output::say(format_args!("  {}  {:<10}{}", index + 1, paint(STRONG, kind.name), kind.about));
+        // Filled up before it is painted: what colours a text would count as a part of it.
+        let name = format!("{:<10}", kind.name);
+        output::say(format_args!("  {}  {}{}", index + 1, paint(STRONG, name), kind.about));
     }
     loop {
         let Some(answer) = output::ask("Name or number:")? else {
@@ -88,5 +149,19 @@ fn ask_kind() -> anyhow::Result<&'static Kind> {
             return Ok(kind);
         }
         output::say(format_args!("It is one of {names}."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_beyond_ascii_are_spelt_out_in_an_id() {
+        let id = |name: &str| suggest(name).map(|id| id.to_string());
+        assert_eq!(id("Bestellung für Ärger").as_deref(), Some("bestellung-fur-arger"));
+        assert_eq!(id("Заказ 7").as_deref(), Some("zakaz-7"));
+        assert_eq!(id("order-desk").as_deref(), Some("order-desk"));
+        assert_eq!(id("---"), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use jiff::Timestamp;
 use model::AutomationId;
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use crate::context::{Context, Talk};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, plain};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{daemon, time};
+use crate::{candidates, daemon, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Pair {
     /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
     id: String,
     #[command(flatten)]
     settings: Flags<PLACE>,

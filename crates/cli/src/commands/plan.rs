@@ -1,5 +1,7 @@
 //! `cogwork plan`
 
+use std::path::{Path, PathBuf};
+
 use anstyle::Style;
 use clap::Args;
 use engine::{Change, Effect, Forecast, How};
@@ -7,6 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::Store;
 
 use super::Subcommand;
@@ -19,9 +22,12 @@ use crate::{daemon, history, project, time};
 const EXAMPLES: &str = "\
 Examples:
   cogwork plan
+  cogwork plan --dir ~/checkout --data-dir /srv/flows/.cogwork
   cogwork plan --json | jq -r '.changes[] | \"\\(.effect) \\(.id)\"'
 
-It asks the daemon that runs on the project's data; where none runs, everything is new.";
+The files of --dir are compared with what is in force in the daemon that runs on the project's
+data, or on those of --data-dir: so a checkout elsewhere is compared before it is taken. Where no
+daemon runs, everything is new.";
 
 /// Show what taking the files as they are now would change, and change nothing
 ///
@@ -44,6 +50,9 @@ struct Planned {
     /// Whether a daemon runs.
     #[serde(default)]
     daemon: bool,
+    /// The project folder of the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folder: Option<PathBuf>,
     #[serde(flatten)]
     forecast: Forecast,
     errors: usize,
@@ -61,31 +70,33 @@ impl Subcommand for Plan {
     }
 }
 
-async fn plan(config: &Config, json: bool) -> anyhow::Result<Exit> {
-    let planned = match daemon::get::<Planned>(config, "/api/v1/plan").await? {
+async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
+    project::require(&config.dir)?;
+    // Read here, not by the daemon: the files that are given may be others than its own.
+    let files = json!({ "files": engine::project_files(&config.dir) });
+    let planned = match daemon::post_if_running::<Planned>(config, "/api/v1/plan", &files).await? {
         Some(planned) => Planned { daemon: true, ..planned },
         None => without_daemon(config).await?,
     };
-    match json {
+    match as_json {
         true => output::json(&planned)?,
-        false => print(&planned)?,
+        false => print(&planned, config)?,
     }
     Ok(if planned.errors == 0 { Exit::Done } else { Exit::Failed })
 }
 
 /// What a daemon that is started now would bring into force.
 async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
-    project::require(&config.dir)?;
     let store = history::open(config)?;
     let store = store.as_ref().map(|store| store as &dyn Store);
     let forecast = engine::forecast_project(&config.dir, store, time::now()).await?;
     let entries = forecast.reports.iter().flat_map(Report::entries);
     let diagnostics = entries.map(serde_json::to_value).collect::<Result<_, _>>()?;
     let rendered = forecast.reports.iter().map(|report| report.render(true)).collect();
-    Ok(Planned { daemon: false, errors: forecast.errors(), forecast, diagnostics, rendered })
+    Ok(Planned { daemon: false, folder: None, errors: forecast.errors(), forecast, diagnostics, rendered })
 }
 
-fn print(planned: &Planned) -> anyhow::Result<()> {
+fn print(planned: &Planned, config: &Config) -> anyhow::Result<()> {
     let Planned { daemon, forecast, .. } = planned;
     let width = forecast.changes.iter().map(|change| change.id.len()).max().unwrap_or_default();
     for change in &forecast.changes {
@@ -106,10 +117,28 @@ fn print(planned: &Planned) -> anyhow::Result<()> {
         output::say(format_args!("\n{}", planned.rendered.trim_end()));
     }
     output::say(format_args!("\n{}", summary(planned)));
-    if !daemon {
-        output::say("no daemon runs here: compared with nothing; `cogwork serve` starts one");
+    match &planned.folder {
+        _ if !daemon => output::say(format_args!(
+            "no daemon runs here, on `{}`: compared with nothing; `cogwork serve` starts one, and --data-dir names \
+             the data of one that runs elsewhere",
+            config.data_dir.display()
+        )),
+        Some(folder) if is_same(folder, &config.dir) => {
+            output::say(
+                "compared with what is in force in the daemon, which takes what changes in this folder at once",
+            );
+        }
+        Some(folder) => output::say(format_args!(
+            "compared with what is in force in the daemon, whose folder is `{}`",
+            plain(&folder.display().to_string())
+        )),
+        None => {}
     }
     Ok(())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
 }
 
 fn head(change: &Change, width: usize) -> String {

@@ -1,6 +1,7 @@
 //! `cogwork polls`
 
 use clap::{Args, Subcommand as Choice};
+use clap_complete::engine::ArgValueCandidates;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Table};
 use crate::settings::Config;
-use crate::{daemon, data, time};
+use crate::{candidates, daemon, data, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +53,7 @@ struct List {
 #[command(after_help = "Examples:\n  cogwork polls show new-orders")]
 struct One {
     /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
     shown: Shown,
@@ -62,6 +64,7 @@ struct One {
 #[command(after_help = "Examples:\n  cogwork polls now new-orders")]
 struct Now {
     /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
     shown: Shown,
@@ -72,6 +75,7 @@ struct Now {
 #[command(after_help = "Examples:\n  cogwork polls reset new-orders")]
 struct Reset {
     /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
     shown: Shown,
@@ -84,6 +88,7 @@ struct Reset {
 )]
 struct Rewind {
     /// The automation's id
+    #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     /// The cursor, as JSON: for an event an instant, else what the trigger's `cursor` gives; `@file` reads a file
     #[arg(value_name = "JSON", allow_hyphen_values = true)]

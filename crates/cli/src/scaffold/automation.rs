@@ -11,16 +11,30 @@ pub(crate) struct Kind {
     pub(crate) about: &'static str,
     /// What to do next.
     pub(crate) next: &'static str,
+    /// The connection that it names.
+    pub(crate) connection: Option<Wanted>,
     body: &'static str,
     tests: &'static str,
 }
 
+/// A connection that a new automation needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// To which connector.
+    pub(crate) connector: &'static str,
+    /// Its name where there is none yet.
+    pub(crate) name: &'static str,
+    /// Its text then.
+    pub(crate) text: &'static str,
+}
+
 /// Every kind there is.
-pub(crate) const KINDS: [Kind; 4] = [
+pub(crate) const KINDS: [Kind; 5] = [
     Kind {
         name: "webhook",
         about: "a request on its address",
         next: "cogwork run {id} --payload FILE    or `cogwork serve`, which prints its address",
+        connection: None,
         body: WEBHOOK,
         tests: WEBHOOK_TESTS,
     },
@@ -28,13 +42,15 @@ pub(crate) const KINDS: [Kind; 4] = [
         name: "schedule",
         about: "the clock",
         next: "cogwork run {id}    or `cogwork serve`, which starts it when it is time",
+        connection: None,
         body: SCHEDULE,
         tests: SCHEDULE_TESTS,
     },
     Kind {
         name: "poll",
         about: "new data in the results of an action",
-        next: "cogwork run {id} --payload FILE    or `cogwork serve`, which polls",
+        next: "cogwork run {id} --payload FILE    then write your own address and take `enabled: false` away",
+        connection: None,
         body: POLL,
         tests: POLL_TESTS,
     },
@@ -42,8 +58,17 @@ pub(crate) const KINDS: [Kind; 4] = [
         name: "manual",
         about: "a person, the command line or the API",
         next: "cogwork run {id}",
+        connection: None,
         body: MANUAL,
         tests: MANUAL_TESTS,
+    },
+    Kind {
+        name: "event",
+        about: "something that happens in another application",
+        next: "cogwork test automations/{id}.test.yaml    then fill in its connection and take `enabled: false` away",
+        connection: Some(Wanted { connector: "wiki", name: "mainWiki", text: WIKI }),
+        body: EVENT,
+        tests: EVENT_TESTS,
     },
 ];
 
@@ -92,7 +117,10 @@ outputs:
   dueAt: ${{ trigger.results.scheduledAt }}
 "#;
 
-const POLL: &str = r#"# New data in the results of an action starts it.
+const POLL: &str = r#"# Nothing is polled before this line is gone: write your own address first.
+enabled: false
+
+# New data in the results of an action starts it.
 trigger:
   poll:
     action: http.request
@@ -115,6 +143,41 @@ steps:
 outputs:
   order: ${{ trigger.results.body.data.id }}
 "#;
+
+const EVENT: &str = r#"# Nothing is asked before this line is gone: fill in the connection first.
+enabled: false
+
+# Something that happens in another application starts it; `cogwork connectors show wiki` lists its events.
+trigger:
+  event: wiki.pageChanged
+  connection: {connection}
+  every: 5m
+  # batch: all that is new goes to one execution, as a list. each: one execution for each.
+  deliver: each
+
+# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+steps:
+  - id: note
+    action: log.info
+    with:
+      message: Page ${{ trigger.results.body.data.record.title }} was ${{ trigger.results.body.data.changeType }}
+
+# The result; without this it is the result of the last step.
+outputs:
+  page: ${{ trigger.results.body.data.record.id }}
+"#;
+
+const WIKI: &str = "\
+# yaml-language-server: $schema=../schemas/connection.schema.json
+#
+# A wiki. Steps and triggers name it by the name of this file.
+type: wiki.basic
+with:
+  email: ops@example.com
+  # Keep it with: cogwork secrets set wikiToken
+  apiToken: ${{ secrets.wikiToken }}
+  host: https://acme.example.com
+";
 
 const MANUAL: &str = r#"# A person starts it, or the API.
 trigger:
@@ -173,6 +236,14 @@ const POLL_TESTS: &str = r#"tests:
       logs: [Order 17 is new]
 "#;
 
+const EVENT_TESTS: &str = r#"tests:
+  - name: a new page is noted
+    found: {changeType: created, record: {id: "17", title: Order 17}}
+    expect:
+      result: {page: "17"}
+      logs: [Page Order 17 was created]
+"#;
+
 const MANUAL_TESTS: &str = r#"tests:
   - name: each greeting is a line of the log
     inputs: {name: Ada, times: 2}
@@ -196,9 +267,9 @@ impl Kind {
         KINDS.iter().find(|kind| kind.name == name)
     }
 
-    /// The text of a new automation of this kind.
-    pub(crate) fn text(&self, id: &AutomationId, name: &str) -> String {
-        let body = self.body.replace("{id}", id.as_str());
+    /// The text of a new automation of this kind, which names `connection` where it needs one.
+    pub(crate) fn text(&self, id: &AutomationId, name: &str, connection: &str) -> String {
+        let body = self.body.replace("{id}", id.as_str()).replace("{connection}", connection);
         let name = serde_json::Value::from(name);
         let head = "# yaml-language-server: $schema=../schemas/automation.schema.json";
         // A JSON text is a YAML text, whatever it holds.
@@ -222,12 +293,19 @@ mod tests {
 
     #[test]
     fn every_new_automation_is_valid_at_once() {
-        let catalog =
-            engine::check_project(std::path::Path::new("/nonexistent"), &[]).expect("connectors").catalog;
+        let project = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(project.path().join("connections")).expect("a folder");
+        for wanted in KINDS.iter().filter_map(|kind| kind.connection) {
+            let path = project.path().join("connections").join(format!("{}.yaml", wanted.name));
+            std::fs::write(path, wanted.text).expect("a file");
+        }
+        let checked = engine::check_project(project.path(), &[]).expect("connectors");
+        assert_eq!(checked.errors(), 0);
+        let catalog = checked.catalog;
         let id = AutomationId::parse("order-desk").expect("an id");
         for kind in &KINDS {
             for name in ["Order desk", "a: \"b\" #c {d}"] {
-                let text = kind.text(&id, name);
+                let text = kind.text(&id, name, kind.connection.map_or("", |wanted| wanted.name));
                 let report = engine::check_text(&catalog, "automations/order-desk.yaml", &text);
                 assert!(report.is_empty(), "{}\n{}", kind.name, report.render(false));
             }

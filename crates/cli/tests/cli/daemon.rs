@@ -150,7 +150,8 @@ fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
     assert_eq!(listed["broken"][0]["path"], "automations/bad.yaml");
     let shown = project.cogwork(&["executions", "show", "latest", "--json"]).exits(0).json();
     assert_eq!((&shown["automation"], &shown["origin"]["kind"]), (&"order".into(), &"webhook".into()));
-    project.cogwork(&["run", "hello"]).exits(0).says("a daemon holds the store");
+    let beside = project.cogwork(&["run", "hello"]).exits(0);
+    beside.says("a daemon holds the store").says("not in the daemon; `cogwork start hello` starts one there");
     project.cogwork(&["serve", "--hooks", "0", "--admin", "0"]).exits(1).says("another daemon");
 
     let (code, log) = daemon.stop();
@@ -266,6 +267,78 @@ fn a_change_is_told_in_the_log_when_it_is_taken_and_by_plan_while_it_is_not() {
     let (code, log) = daemon.stop();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("added; every hour: mounted; calls added: `hello`"), "{log}");
+}
+
+#[test]
+fn a_checkout_elsewhere_is_compared_with_what_is_in_force() {
+    let files = [("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)];
+    let project = Project::with(&files);
+    let daemon = Daemon::start(&project, &[], "order");
+    let elsewhere = Project::with(&files);
+    let data = project.file(".cogwork").display().to_string();
+    let plan = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["plan", "--data-dir", &data].iter().chain(arguments).copied().collect();
+        elsewhere.cogwork(&arguments)
+    };
+    plan(&[])
+        .exits(0)
+        .says("no automation changes; 2 stay as they are")
+        .says(&project.path().display().to_string());
+    elsewhere.write("automations/hello.yaml", &HELLO.replace("id: note", "id: notice"));
+    elsewhere.write(
+        "connections/main.yaml",
+        "type: http.bearer\nwith: {token: \"${{ secrets.t }}\", baseUrl: \"https://a.example\"}\n",
+    );
+    std::fs::remove_file(elsewhere.file("automations/order.yaml")).expect("removed");
+    let planned = plan(&["--json"]).exits(0).json();
+    let effects: Vec<_> =
+        planned["changes"].as_array().expect("a list").iter().map(|one| &one["effect"]).collect();
+    assert_eq!(effects, ["changed", "removed"]);
+    assert_eq!(planned["files"][0]["path"], "connections/main.yaml");
+    plan(&[]).exits(0).says("1 changed, 1 removed; 0 stay as they are");
+    elsewhere.write("automations/hello.yaml", BAD);
+    plan(&[]).exits(1).says("did you mean `steps`?").says("1 removed, 1 stale");
+    // Nothing of it is taken.
+    project.cogwork(&["plan"]).exits(0).says("no automation changes; 2 stay as they are");
+    assert_eq!(daemon.stop().0, Some(0));
+    plan(&[]).exits(1).says("no daemon runs here").says("--data-dir");
+}
+
+#[test]
+fn an_execution_is_started_in_the_daemon_and_followed_to_its_end() {
+    let failing = "trigger: {manual: {}}\nsteps:\n  - fail: no luck\n";
+    let project = Project::with(&[
+        ("automations/hello.yaml", HELLO),
+        ("automations/order.yaml", ORDER),
+        ("automations/failing.yaml", failing),
+        (
+            "automations/tick.yaml",
+            "trigger: {schedule: {every: 5h}}\nsteps: [{set: {at: \"${{ trigger.results.scheduledAt }}\"}}]\n",
+        ),
+    ]);
+    project.cogwork(&["start", "hello"]).exits(1).says("no daemon runs");
+    let daemon = Daemon::start(&project, &[], "order");
+    let ran = project.cogwork(&["start", "hello", "--input", "name=Ada", "--input", "times=2"]).exits(0);
+    let id = ran.stdout.trim();
+    let shown = daemon.get(&project, &format!("/api/v1/executions/{id}"));
+    assert!(shown.contains("\"automation\":\"hello\"") && shown.contains("\"kind\":\"manual\""), "{shown}");
+
+    let ran = project.cogwork(&["start", "hello", "--watch", "--input", "times=2"]).exits(0);
+    assert_eq!(ran.json(), serde_json::json!({"greeting": "Hello, world!", "times": 2}));
+    ran.says("hello execution ").says("✓ greet").says("│ Hello, world!").says("✓ note");
+    project.cogwork(&["start", "failing", "--watch"]).exits(1).says("no luck");
+    let ran =
+        project.cogwork_with(&["start", "order", "--watch", "--payload", "-"], &[], r#"{"id": 7}"#).exits(0);
+    assert_eq!(ran.json(), serde_json::json!({"order": 7}));
+    let at = project.cogwork(&["start", "tick", "--watch"]).exits(0).json();
+    assert!(at["at"].is_string(), "{at}");
+
+    project.cogwork(&["start", "helo"]).exits(1).says("did you mean `hello`?");
+    project.cogwork(&["start", "hello", "--input", "nam=Ada"]).exits(1).says("did you mean `name`?");
+    project.cogwork(&["start", "order", "--input", "id=7"]).exits(2).says("--payload");
+    let listed = project.cogwork(&["executions", "list", "--json"]).exits(0).json();
+    assert_eq!(listed["executions"].as_array().map(Vec::len), Some(5));
+    assert_eq!(daemon.stop().0, Some(0));
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "new",
         "validate",
         "run",
+        "start",
         "test",
         "serve",
         "list",

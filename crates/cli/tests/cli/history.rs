@@ -124,6 +124,144 @@ fn an_execution_is_shown_on_the_definition_it_ran_on() {
     assert_eq!(project.cogwork(&["executions", "show", "latest"]).exits(0).stdout, before);
 }
 
+/// Answers one request after the other with an empty object, in a thread of its own.
+fn server() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).expect("a request");
+            let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            stream.write_all(answer.as_bytes()).expect("an answer");
+        }
+    });
+    address
+}
+
+#[test]
+fn the_history_says_what_was_called_and_where_a_call_came_from() {
+    let address = server();
+    let parent = "\
+trigger: {manual: {}}
+steps:
+  - id: each
+    forEach: \"['a', 'b']\"
+    steps:
+      - id: sub
+        call: child
+        with: {name: \"${{ item }}\"}
+";
+    let child = format!(
+        "\
+trigger: {{manual: {{}}}}
+inputs: {{name: {{type: text, required: true}}}}
+steps:
+  - id: put
+    action: http.request
+    with: {{method: PUT, url: \"http://{address}/items/${{{{ inputs.name }}}}?key=hush\"}}
+"
+    );
+    let project = Project::with(&[("automations/parent.yaml", parent), ("automations/child.yaml", &child)]);
+    project.cogwork(&["run", "parent", "--outbound-allow", "127.0.0.1"]).exits(0);
+    let listed = project.cogwork(&["executions", "list", "--json"]).exits(0).json();
+    let id = |automation: &str| {
+        let rows = listed["executions"].as_array().expect("a list").iter();
+        let mut of_it = rows.filter(|row| row["automation"] == automation);
+        of_it.next().and_then(|row| row["id"].as_str()).expect("one").to_owned()
+    };
+    let (parent, child) = (id("parent"), id("child"));
+
+    let shown = project.cogwork(&["executions", "show", &child, "--json"]).exits(0).json();
+    let step = &shown["steps"][0];
+    assert_eq!(step["action"], "http.request");
+    assert_eq!(
+        step["request"],
+        serde_json::json!({"method": "PUT", "url": format!("http://{address}/items/b")})
+    );
+    assert!(!step.to_string().contains("hush"), "{step}");
+    assert_eq!(
+        (&shown["origin"]["execution"], &shown["origin"]["step"]),
+        (&parent.as_str().into(), &"sub[1]".into())
+    );
+    let text = project.cogwork(&["executions", "show", &child]).exits(0).stdout;
+    assert!(text.contains(&format!("execution {parent}, step `sub[1]`")), "{text}");
+    assert!(
+        text.contains("put  action http.request") && text.contains(&format!("PUT http://{address}/items/b")),
+        "{text}"
+    );
+
+    let shown = project.cogwork(&["executions", "show", &parent, "--json"]).exits(0).json();
+    let steps = shown["steps"].as_array().expect("steps");
+    let sub = steps.iter().find(|step| step["step"] == "sub[1]").expect("the call");
+    assert_eq!((&sub["automation"], &sub["executions"]), (&"child".into(), &serde_json::json!([child])));
+    let text = project.cogwork(&["executions", "show", &parent]).exits(0).stdout;
+    assert!(text.contains("sub[1]  call child") && text.contains(&format!("→ {child}")), "{text}");
+}
+
+#[test]
+fn a_secret_in_the_path_of_a_call_is_hidden_in_the_history() {
+    let address = server();
+    let text = format!(
+        "\
+trigger: {{manual: {{}}}}
+configVars:
+  key: {{value: \"${{{{ secrets.pathKey }}}}\", secret: true}}
+steps:
+  - id: send
+    action: http.request
+    with: {{method: POST, url: \"http://{address}/bot${{{{ configVars.key }}}}/send\"}}
+"
+    );
+    // The data folder and all that is printed are searched for the mark of the secret.
+    let project = Project::with(&[("automations/a.yaml", &text)]);
+    let secret = tests::canary::secret("path");
+    let variables = [("COGWORK_SECRET_PATH_KEY", secret.as_str())];
+    let arguments = ["run", "a", "--outbound-allow", "127.0.0.1", "--watch"];
+    project.cogwork_with(&arguments, &variables, "").exits(0).says("/bot***/send");
+    let shown = project.cogwork(&["executions", "show", "latest", "--json"]).exits(0).json();
+    assert_eq!(shown["steps"][0]["request"]["url"], format!("http://{address}/bot***/send"));
+}
+
+#[test]
+fn a_failure_in_a_loop_names_its_turn() {
+    let text = "\
+trigger: {manual: {}}
+steps:
+  - forEach: \"[1, 2, 3]\"
+    steps:
+      - id: check
+        if: item == 2
+        fail: two is too many
+";
+    let project = Project::with(&[("automations/a.yaml", text)]);
+    project.cogwork(&["run", "a"]).exits(1);
+    let shown = project.cogwork(&["executions", "show", "latest"]).exits(0).stdout;
+    assert!(shown.ends_with("error  step `check[1]` failed: two is too many\n"), "{shown}");
+}
+
+#[test]
+fn the_beginning_of_an_id_is_as_good_as_the_id_where_no_other_begins_so() {
+    let project = project();
+    project.cogwork(&["run", "hello"]).exits(0);
+    project.cogwork(&["run", "loop"]).exits(0);
+    let listed = project.cogwork(&["executions", "list", "--json"]).exits(0).json();
+    let id = |place: usize| listed["executions"][place]["id"].as_str().expect("an id").to_owned();
+    let (newer, older) = (id(0), id(1));
+    let same = newer.bytes().zip(older.bytes()).take_while(|(one, other)| one == other).count();
+    let (short, common) = (&newer[..=same], &newer[..same.min(8)]);
+    let shown = project.cogwork(&["executions", "show", short, "--json"]).exits(0).json();
+    assert_eq!(shown["id"].as_str(), Some(newer.as_str()));
+    let plain = short.replace('-', "").to_uppercase();
+    project.cogwork(&["executions", "logs", &plain]).exits(0);
+    let ran = project.cogwork(&["executions", "show", common]).exits(2);
+    ran.says("is the beginning of several ids").says(&newer).says(&older);
+    project.cogwork(&["executions", "cancel", short]).exits(1).says("no daemon runs");
+    project.cogwork(&["executions", "show", "ffff"]).exits(1).says("there is no execution `ffff`");
+}
+
 #[test]
 fn a_program_reads_an_execution_as_the_api_gives_it() {
     let project = project();
@@ -182,6 +320,9 @@ fn without_a_daemon_the_files_are_listed() {
     // Its address was made with the first start of the project, and is kept.
     let url = listed["automations"][2]["liveUrl"].as_str().expect("an address");
     assert!(url.starts_with("http://127.0.0.1:7070/trigger/"), "{url}");
+    let short = project.cogwork(&["list"]).exits(0).stdout;
+    assert!(short.contains("webhook …/") && !short.contains(url), "{short}");
+    assert!(project.cogwork(&["list", "--addresses"]).exits(0).stdout.contains(url));
     let based = project.cogwork_with(
         &["list", "--json"],
         &[("COGWORK_PUBLIC_URL", "https://hooks.example.com/")],

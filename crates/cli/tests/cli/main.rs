@@ -4,6 +4,7 @@
 
 mod support;
 
+mod completions;
 mod connectors;
 mod daemon;
 mod damage;
@@ -13,6 +14,7 @@ mod help;
 mod history;
 mod pauses;
 mod plan;
+mod recipes;
 mod reference;
 mod run;
 mod scaffold;

@@ -62,7 +62,11 @@ fn a_schema_is_printed_or_written() {
 fn every_shell_gets_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Project::empty().cogwork(&["completions", shell]).exits(0).stdout;
-        assert!(script.contains("validate"), "{shell}");
+        assert!(script.contains("COGWORK_COMPLETE") && script.contains("cogwork"), "{shell}: {script}");
+        // The script asks the program with these.
+        let variables = [("COGWORK_COMPLETE", shell), ("_CLAP_COMPLETE_INDEX", "1")];
+        let ran = Project::empty().cogwork_with(&["--", "cogwork", "val"], &variables, "").exits(0);
+        assert!(ran.stdout.contains("validate"), "{shell}: {}", ran.stdout);
     }
     Project::empty().cogwork(&["completions", "tcl"]).exits(2);
 }

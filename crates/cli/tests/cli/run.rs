@@ -56,6 +56,20 @@ fn a_webhook_takes_its_body_from_a_file_or_stdin() {
 }
 
 #[test]
+fn a_synchronous_webhook_prints_the_status_and_the_body_that_it_would_answer() {
+    let project = project();
+    let ran = project.cogwork_with(&["run", "order", "--payload", "-"], &[], r#"{"id": 7}"#).exits(0);
+    assert_eq!((ran.json(), ran.stderr.as_str()), (json!({"order": 7}), "answers 201 (application/json)\n"));
+    let hook = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n";
+    let text = format!("{hook}  - respond: {{status: 202, contentType: text/plain, body: \"thanks\"}}\n");
+    project.write("automations/thanks.yaml", &text);
+    let ran = project.cogwork(&["run", "thanks"]).exits(0).says("answers 202 (text/plain)");
+    assert_eq!(ran.stdout, "thanks");
+    project.write("automations/boom.yaml", &format!("{hook}  - fail: no luck\n"));
+    project.cogwork(&["run", "boom"]).exits(1).says("answers 500").says("no luck");
+}
+
+#[test]
 fn a_schedule_starts_with_the_time() {
     assert_eq!(project().cogwork(&["run", "tick"]).exits(0).json(), json!({"a": 1}));
 }

@@ -33,12 +33,13 @@ fn a_folder_under_git_keeps_its_gitignore() {
 #[test]
 fn a_new_automation_of_each_kind_is_valid_and_runs_at_once() {
     let project = Project::empty();
-    for (name, kind) in [("Order desk", "webhook"), ("Nightly", "schedule"), ("Many", "manual")] {
+    let kinds = [("Order desk", "webhook"), ("Nightly", "schedule"), ("Many", "manual"), ("Orders", "poll")];
+    for (name, kind) in kinds.into_iter().chain([("Pages", "event")]) {
         project.cogwork(&["new", name, "--trigger", kind]).exits(0);
     }
-    project.cogwork(&["validate"]).exits(0).says("checked 6 files: 0 errors, 0 warnings");
+    project.cogwork(&["validate"]).exits(0).says("checked 11 files: 0 errors, 0 warnings");
     let ran = project.cogwork(&["test", "--coverage"]).exits(0);
-    assert!(ran.stdout.contains("6 passed"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("8 passed"), "{}", ran.stdout);
     for (id, key) in [("order-desk", "order"), ("nightly", "dueAt"), ("many", "greeted")] {
         let result = project.cogwork(&["run", id]).exits(0).json();
         assert!(result.get(key).is_some(), "{id}: {result}");
@@ -58,5 +59,39 @@ fn without_a_terminal_nothing_is_asked() {
     project.cogwork(&["new"]).exits(2).says("give the name");
     project.cogwork(&["new", "hello"]).exits(2).says("webhook, schedule, poll, manual");
     project.cogwork(&["new", "---", "--trigger", "manual"]).exits(2);
-    project.cogwork(&["new", "hello", "--trigger", "event"]).exits(2).says("possible values");
+    project.cogwork(&["new", "hello", "--trigger", "cron"]).exits(2).says("possible values");
+    project
+        .cogwork(&["new", "hello", "--id", "Hello!", "--trigger", "manual"])
+        .exits(2)
+        .says("cannot be an id");
+}
+
+#[test]
+fn a_name_beyond_ascii_becomes_an_id_that_can_be_read_and_is_told() {
+    let project = Project::empty();
+    let ran = project.cogwork(&["new", "Bestellung für Ärger", "--trigger", "manual"]).exits(0);
+    ran.says("its id is `bestellung-fur-arger`; --id gives it another");
+    assert!(project.read("automations/bestellung-fur-arger.yaml").contains("name: \"Bestellung für Ärger\""));
+    project.cogwork(&["new", "Ärger", "--id", "trouble", "--trigger", "manual"]).exits(0);
+    assert!(project.file("automations/trouble.yaml").exists());
+}
+
+#[test]
+fn what_is_new_asks_nobody_outside_before_it_is_switched_on() {
+    let project = Project::empty();
+    for kind in ["poll", "event"] {
+        project.cogwork(&["new", kind, "--trigger", kind]).exits(0);
+        let text = project.read(&format!("automations/{kind}.yaml"));
+        assert!(text.contains("\nenabled: false\n"), "{text}");
+    }
+}
+
+#[test]
+fn a_new_event_takes_the_connection_that_is_there() {
+    let connection = "type: wiki.basic\nwith: {email: a@b.example, apiToken: \"${{ secrets.t }}\", host: \"https://a.example\"}\n";
+    let project = Project::with(&[("connections/ourWiki.yaml", connection)]);
+    project.cogwork(&["new", "pages", "--trigger", "event"]).exits(0);
+    assert!(project.read("automations/pages.yaml").contains("connection: ourWiki\n"));
+    assert!(!project.file("connections/mainWiki.yaml").exists());
+    project.cogwork(&["validate"]).exits(0).says("0 errors, 0 warnings");
 }

@@ -82,6 +82,7 @@ impl Http {
         headers: &HeaderMap,
         context: &Context<'_>,
     ) -> Sent {
+        context.log.request(request.method.as_str(), &bare(url));
         context.note(|| debug::request(request, url, headers, context));
         let response = match (&self.options.transport, &self.client) {
             // What was recorded may have been private; nothing goes there now.
@@ -207,6 +208,13 @@ impl Http {
 /// The failure of a request that was sent: if it may have changed something, its outcome is unknown.
 fn marked(error: ActionError, request: &Request) -> ActionError {
     if request.is_safe() { error } else { error.with_outcome_unknown() }
+}
+
+/// The address for the history: scheme, host, port and path.
+fn bare(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
 /// A body of these pieces. What is in memory goes as it is; a file is read while it is sent, and its length is known before.

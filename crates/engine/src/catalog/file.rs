@@ -117,6 +117,28 @@ impl File {
         Self::load(source, kind, Stamp::NONE, None)
     }
 
+    /// A file that somebody else has read, or could not read for this reason. None where its path is of no kind and
+    /// nothing is wrong with it.
+    pub(crate) fn given(path: &str, text: String, problem: Option<String>) -> Option<Self> {
+        match (FileKind::of(Path::new(path)), &problem) {
+            (Some(kind), _) => {
+                Some(Self::load(Arc::new(Source::new(path, text)), kind, Stamp::NONE, problem))
+            }
+            (None, Some(_)) => Some(Self::link(path, Stamp::NONE)),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether there is a text.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Whether both have the same text, or neither has any.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.is_read == other.is_read && self.source.text() == other.source.text()
+    }
+
     fn load(source: Arc<Source>, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
         let path = source.path();
         let is_read = problem.is_none();

@@ -14,7 +14,7 @@ use crate::project_dir::{self, EntryKind, Node, ProjectFileError};
 /// How deep folders below `automations/` are looked into.
 const MAX_DEPTH: usize = 8;
 /// The most files of a project (interfaces, "Limits").
-const MAX_FILES: usize = 12_000;
+pub(crate) const MAX_FILES: usize = 12_000;
 
 /// Where to look for changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,29 @@ type Found = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
 impl Folder {
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
+    }
+
+    /// The files that somebody else has read, in the place of those of this folder. With the paths at which they differ.
+    pub(crate) fn replaced(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
+        let mut next = Self { dir: self.dir.clone(), files: RedBlackTreeMapSync::new_sync() };
+        let mut changed = BTreeSet::new();
+        for (path, file) in files {
+            let path: Arc<str> = path.into();
+            match self.get(&path).filter(|known| known.is_same(&file)) {
+                Some(known) => next.files.insert_mut(path, known.clone()),
+                None => {
+                    changed.insert(path.clone());
+                    next.put(path, file);
+                }
+            }
+        }
+        changed.extend(self.files.keys().filter(|path| next.get(path).is_none()).cloned());
+        (next, changed)
+    }
+
+    /// Every file, in the order of their paths.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<File>> {
+        self.files.values()
     }
 
     /// The files of a kind by their paths relative to the project folder, in the order of these.

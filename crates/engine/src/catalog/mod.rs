@@ -28,7 +28,7 @@ pub(crate) use assemble::{Parts, assemble};
 pub(crate) use diff::in_flight;
 pub use diff::{Change, Detail, Effect, FileChange, How, InFlight};
 pub(crate) use file::{File, FileKind, stem};
-pub(crate) use folder::{Folder, Look};
+pub(crate) use folder::{Folder, Look, MAX_FILES};
 pub(crate) use hooked::hooked;
 use relations::Relations;
 
@@ -240,6 +240,11 @@ impl Catalog {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// The files that it was made from.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     pub(crate) fn mounted(&self, token: &str) -> Option<&Mounted> {

@@ -83,6 +83,15 @@ impl Engine {
         }
     }
 
+    /// The answer that the caller of a synchronous webhook gets from this execution; none before that is decided.
+    ///
+    /// # Errors
+    /// There is no such execution, or the store failed.
+    pub async fn answer_to_caller(&self, id: ExecutionId) -> Result<Option<HttpResponse>, Error> {
+        let (response, outcome) = self.left(id).await?;
+        Ok(response.or_else(|| outcome.map(|outcome| of_outcome(outcome, &id))))
+    }
+
     /// The answer and the outcome of an execution that this process no longer has, as far as it came.
     async fn left(&self, id: ExecutionId) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
         let events = self.services().store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;

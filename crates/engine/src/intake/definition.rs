@@ -60,6 +60,12 @@ pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
     })
 }
 
+/// The Automation of a definition that a store has kept; none where this version does not load it.
+#[must_use]
+pub fn read_definition(kept: Definition) -> Option<Automation> {
+    unpack(kept).value
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use accept::{Admission, Slot, Terms};
+pub use definition::read_definition;
 use gate::Gate;
 pub(crate) use kept::{AwaitedEvents, since_begin};
 pub use signal::{Answer, SignalError};

@@ -105,6 +105,26 @@ impl Engine {
         })
     }
 
+    /// Deletes a saved payload; false if there was none of that name.
+    ///
+    /// # Errors
+    /// It cannot be its name, or the system refuses.
+    pub async fn delete_payload(&self, automation: &AutomationId, name: &str) -> Result<bool, PayloadError> {
+        let shown = payload_path(automation, name)?;
+        let (root, path) = (self.settings().dir.clone(), shown.clone());
+        let work = tokio::task::spawn_blocking(move || -> io::Result<bool> {
+            // A folder that leads out of the project is left alone.
+            check_project_target(&root, Path::new(&path))?;
+            match std::fs::remove_file(root.join(path)) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            }
+        });
+        let deleted = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        deleted.map_err(|error| PayloadError::Io { path: shown, error })
+    }
+
     /// The payloads that are saved for an Automation, by name.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! One call of an action: what must be committed before it, what bounds it, what it leaves.
 
+use std::sync::{Mutex, PoisonError};
+
 use connector::{Call, LogSink, Trace};
 use futures_util::future::BoxFuture;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
-use model::execution::LogLevel;
+use model::execution::{CallRecord, LogLevel};
 use model::value::{Map, Value};
 
 use super::scope::Scope;
@@ -73,7 +75,7 @@ impl Run {
         let trace = effect.then(|| self.chain());
         let shows_credentials =
             call.debug && action.reveals_credentials() && self.services.http.may_reveal_credentials();
-        let log = StepLog { run: self, key, shows_credentials };
+        let log = StepLog { run: self, key, shows_credentials, last: Mutex::new(None) };
         let future = match double {
             Some(answer) => answer,
             None => action.call(Call {
@@ -87,11 +89,16 @@ impl Run {
             }),
         };
         let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
-        let result = if takes_time {
-            self.bounded(step, context, self.services.between_boundaries(future)).await?
+        let bounded = if takes_time {
+            self.bounded(step, context, self.services.between_boundaries(future)).await
         } else {
-            future.await
+            Ok(future.await)
         };
+        // A call that was cut off was made as well.
+        if let Some(call) = log.last.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.journal.step_called(key, call);
+        }
+        let result = bounded?;
         if let Some(connection) = &connection {
             let now = self.services.clock.now();
             let error = result.as_ref().err().map(|error| self.journal.hidden_error(error.clone()));
@@ -201,6 +208,8 @@ struct StepLog<'a> {
     key: &'a str,
     /// Whether it logs to show its credentials, as its author and the settings allow.
     shows_credentials: bool,
+    /// The last request that the call sent.
+    last: Mutex<Option<CallRecord>>,
 }
 
 impl LogSink for StepLog<'_> {
@@ -211,5 +220,12 @@ impl LogSink for StepLog<'_> {
         } else {
             journal.log(level, step, message);
         }
+    }
+
+    fn request(&self, method: &str, url: &str) {
+        // Secrets in the path are hidden when this is committed.
+        let url = model::redact::cut(url, CallRecord::MAX_URL_CHARS).into_owned();
+        let call = CallRecord::Request { method: method.to_owned(), url };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use model::action::{ActionError, ErrorKind};
+use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{CallStep, Step};
-use model::execution::{ExecutionId, Origin, Outcome, WaitReason, Waiting};
+use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason, Waiting};
 use model::payload::Payload;
 use model::value::{Map, Value};
 
@@ -101,6 +101,9 @@ impl Run {
             crate::Error::Store(error) if error.outcome_unknown() => Exit::Lost(Arc::new(error)),
             error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
         })?;
+        self.journal.step_called(key, CallRecord::Execution { id: admission.id });
+        // Whoever looks at this execution meanwhile finds the one that it waits for. A quick one costs no commit.
+        self.journal.call_ended(Effect::Read);
         Ok(admission.id)
     }
 

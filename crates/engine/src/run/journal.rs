@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, Effect};
 use model::automation::Automation;
-use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
+use model::execution::{CallRecord, Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
 use model::redact::{Limit, Redactor};
 use model::value::Value;
@@ -248,6 +248,11 @@ impl Journal {
             self.tell(Status::Running, vec![event.clone()], Vec::new());
         }
         self.push(event);
+    }
+
+    /// Records a call that the step made. It is committed with what follows.
+    pub(crate) fn step_called(&self, step: &str, call: CallRecord) {
+        self.push(Event::StepCalled { at: self.clock.now(), step: step.to_owned(), call });
     }
 
     /// Whether a try of the step was under way when the process before this one stopped.

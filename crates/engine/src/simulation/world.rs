@@ -393,6 +393,7 @@ fn word(event: &Event) -> String {
         Event::StepRetry { step, .. } => ("stepRetry", step.as_str()),
         Event::StepFailed { step, .. } => ("stepFailed", step.as_str()),
         Event::StepFinished { step, .. } => ("stepFinished", step.as_str()),
+        Event::StepCalled { step, .. } => ("stepCalled", step.as_str()),
         Event::StepDated { step, .. } => ("stepDated", step.as_str()),
         Event::Waiting { step, .. } => ("waiting", step.as_str()),
         Event::Signalled { step, .. } => ("signalled", step.as_str()),

@@ -78,6 +78,15 @@ pub enum Event {
         /// How it ended.
         outcome: StepOutcome,
     },
+    /// A step made a call. Recorded with what follows it and committed with that: a call that a crash cut off is not named.
+    StepCalled {
+        /// When the call was recorded.
+        at: Timestamp,
+        /// Which step.
+        step: String,
+        /// The call.
+        call: CallRecord,
+    },
     /// A step began at an instant that stays part of what it does: it reads the clock or the Automation's state, or its
     /// time limit spans pauses.
     StepDated {
@@ -183,6 +192,7 @@ impl Event {
             | Self::StepRetry { at, .. }
             | Self::StepFailed { at, .. }
             | Self::StepFinished { at, .. }
+            | Self::StepCalled { at, .. }
             | Self::StepDated { at, .. }
             | Self::Waiting { at, .. }
             | Self::Signalled { at, .. }
@@ -195,6 +205,29 @@ impl Event {
             | Self::Finished { at, .. } => *at,
         }
     }
+}
+
+/// A call that a step made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum CallRecord {
+    /// The last request that one try of an action sent.
+    Request {
+        /// The HTTP method.
+        method: String,
+        /// The address without credentials, query and fragment, at most [`CallRecord::MAX_URL_CHARS`] characters.
+        url: String,
+    },
+    /// The execution that one try of a `call` started.
+    Execution {
+        /// Its id.
+        id: ExecutionId,
+    },
+}
+
+impl CallRecord {
+    /// The most characters of an address that are kept.
+    pub const MAX_URL_CHARS: usize = 300;
 }
 
 /// For what a step pauses.

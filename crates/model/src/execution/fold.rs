@@ -159,7 +159,8 @@ impl Execution {
                 *state = StepState { outcome: Some(outcome), ..StepState::default() };
                 self.interruptions = 0;
             }
-            Event::StepDated { .. }
+            Event::StepCalled { .. }
+            | Event::StepDated { .. }
             | Event::Signalled { .. }
             | Event::WaitEnded { .. }
             | Event::Failing { .. } => {}

@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// Where the hyphens of an id are.
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
 /// The identity of an execution: a version 7 UUID, so ids sort by the time of acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -24,6 +27,32 @@ impl ExecutionId {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
+    }
+
+    /// The first and the last id that begin with `prefix`: hexadecimal digits, with the hyphens of an id or without any.
+    /// None where no id does.
+    #[must_use]
+    pub fn span_of(prefix: &str) -> Option<(Self, Self)> {
+        let hyphens = prefix.contains('-');
+        let mut digits = 0;
+        let mut first = 0_u128;
+        for (place, character) in prefix.chars().enumerate() {
+            if hyphens && HYPHENS.contains(&place) {
+                if character != '-' {
+                    return None;
+                }
+                continue;
+            }
+            digits += 1;
+            first = (first << 4) | u128::from(character.to_digit(16)?);
+        }
+        if !(1..=32).contains(&digits) {
+            return None;
+        }
+        let rest = 4 * (32 - digits);
+        let first = first << rest;
+        let last = first | ((1_u128 << rest) - 1);
+        Some((Self::from_bytes(first.to_be_bytes()), Self::from_bytes(last.to_be_bytes())))
     }
 
     /// The id of these 16 bytes.
@@ -44,5 +73,26 @@ impl FromStr for ExecutionId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_spans_the_ids_that_begin_with_it() {
+        let id: ExecutionId = "019a2b3c-4d5e-7f60-8123-456789abcdef".parse().expect("an id");
+        for prefix in ["0", "019a2b3c", "019A2B3C-", "019a2b3c-4d5", "019a2b3c4d5e", &id.to_string()] {
+            let (first, last) = ExecutionId::span_of(prefix).expect(prefix);
+            assert!((first..=last).contains(&id), "{prefix}");
+        }
+        let (first, last) = ExecutionId::span_of("019a2b3d").expect("a prefix");
+        assert!(!(first..=last).contains(&id));
+        assert_eq!(ExecutionId::span_of(&id.to_string()), Some((id, id)));
+        let long = format!("{id}0");
+        for wrong in ["", "-", "latest", "019a2b3c4-d5e", "019a2b3c-4d5e7", "01 9", &long] {
+            assert_eq!(ExecutionId::span_of(wrong), None, "{wrong}");
+        }
     }
 }

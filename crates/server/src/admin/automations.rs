@@ -223,7 +223,8 @@ pub(crate) struct RunBody {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     inputs: Option<serde_json::Map<String, serde_json::Value>>,
-    /// A payload with its `kind`: `manual`, `webhook`, `schedule` or `poll`.
+    /// What starts it: for a webhook a request, `{method, headers, query, path, body}`; for a poll or an event `{data}`; for
+    /// a schedule `{scheduledAt}`. All parts have defaults. Or a whole payload with its `kind`, as it was saved.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     payload: Option<serde_json::Value>,
@@ -274,11 +275,12 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     body: Option<Body<RunBody>>,
 ) -> Result<Answer<Started>, Problem> {
-    let automation = id_of(&api.engine.catalog(), &id)?;
+    let deployed = api.engine.catalog().find(&id)?.clone();
+    let automation = deployed.automation.id.clone();
     let mut body = body.map(|body| body.0).unwrap_or_default();
     let origin = if body.test { Origin::Test } else { Origin::Manual };
     let payload = match body.saved.take() {
-        None => payload(body)?,
+        None => payload(body, &deployed, api.engine.clock().now())?,
         Some(name) if body.inputs.is_none() && body.payload.is_none() => {
             api.engine.saved_payload(&automation, &name).await?
         }
@@ -311,12 +313,13 @@ fn id_of(catalog: &Catalog, name: &str) -> Result<model::AutomationId, Problem> 
     Ok(catalog.find(name)?.automation.id.clone())
 }
 
-fn payload(body: RunBody) -> Result<Payload, Problem> {
+fn payload(body: RunBody, deployed: &Deployed, now: Timestamp) -> Result<Payload, Problem> {
     let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
     match (body.inputs, body.payload) {
         (Some(_), Some(_)) => Err(bad("give `inputs` or `payload`, not both".to_owned())),
-        (None, Some(payload)) => serde_json::from_value(payload)
-            .map_err(|error| bad(format!("`payload` is none that an execution could have: {error}"))),
+        (None, Some(given)) => super::payload::read(given, deployed, now),
+        // Steps read when it was due.
+        (None, None) if let Some(schedule) = &deployed.schedule => Ok(schedule.payload(now, now)),
         (inputs, None) => {
             let inputs = inputs.unwrap_or_default().into_iter();
             let inputs: Map = inputs.map(|(name, value)| (name, Value::from_serde(value))).collect();

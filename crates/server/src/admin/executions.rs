@@ -5,7 +5,9 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Pauses;
+use http::StatusCode;
 use jiff::Timestamp;
+use model::automation::Automation;
 use model::execution::IllegalEvent;
 use model::{AutomationId, Event, Execution, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,8 @@ const PAGE: u32 = 50;
 const MOST: u32 = 200;
 /// Log lines given at one time where no number is given, and the most of them.
 const LINES: u32 = 1000;
+/// The most executions that are named where a text may mean several.
+const CANDIDATES: u32 = 10;
 /// The most characters of a reason.
 const REASON: usize = 500;
 
@@ -34,7 +38,8 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// What started it: `kind` is `webhook`, `test`, `schedule`, `manual` or `call`.
+    /// What started it: `kind` is `webhook`, `test`, `schedule`, `poll`, `event`, `manual` or `call`; a call names the
+    /// `execution` and the `step` that it came from.
     #[schema(value_type = Object)]
     origin: serde_json::Value,
     /// `queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `stuck`.
@@ -217,24 +222,41 @@ impl Api {
     /// What the store has of an execution, by the id in a path.
     pub(crate) async fn execution(&self, id: &str) -> Result<(ExecutionRow, Vec<Event>), Problem> {
         let unknown = || Problem::not_found("unknown_execution", format!("there is no execution `{id}`"));
-        let id: ExecutionId = id.parse().map_err(|_| unknown())?;
+        let id = self.execution_id(id).await?;
         let store = self.engine.store();
         let row = store.execution(id).await?.ok_or_else(unknown)?;
         let events = store.events(id).await?.ok_or_else(unknown)?;
         Ok((row, events))
     }
 
-    /// The id that stands in a path.
-    pub(crate) fn row_id(id: &str) -> Result<ExecutionId, Problem> {
-        id.parse()
-            .map_err(|_| Problem::not_found("unknown_execution", format!("there is no execution `{id}`")))
+    /// The execution that a path names: by its id, or by a beginning that no other id has.
+    pub(crate) async fn execution_id(&self, text: &str) -> Result<ExecutionId, Problem> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let rows = store::executions_by_prefix(&**self.engine.store(), text, CANDIDATES + 1).await?;
+        match rows.as_slice() {
+            [] => Err(Problem::not_found("unknown_execution", format!("there is no execution `{text}`"))),
+            [one] => Ok(one.id),
+            several => {
+                let detail = format!("`{text}` is the beginning of several ids: {}", candidates(several));
+                Err(Problem::new(StatusCode::CONFLICT, "ambiguous_id", detail))
+            }
+        }
     }
+}
+
+/// Some executions that a text may mean, in words.
+fn candidates(rows: &[ExecutionRow]) -> String {
+    let shown = rows.iter().take(CANDIDATES as usize).map(|row| format!("{} ({})", row.id, row.automation));
+    let more = if rows.len() > CANDIDATES as usize { ", …" } else { "" };
+    format!("{}{more}", shown.collect::<Vec<_>>().join(", "))
 }
 
 /// One execution with its payload, its steps and its end
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}", tag = "executions",
-    params(("id" = String, Path, description = "The execution's id")),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
     responses((status = 200, description = "The execution", body = ExecutionDetail)),
 )]
 pub(crate) async fn show(
@@ -243,15 +265,19 @@ pub(crate) async fn show(
 ) -> Result<Answer<ExecutionDetail>, Problem> {
     let (row, events) = api.execution(&id).await?;
     let waiting = if row.status.is_terminal() { None } else { api.waiting(row.id).await? };
-    detail(row, events, waiting).map(Answer::ok).map_err(|error| Problem::internal(&error))
+    let automation = api.engine.automation_of(&row).await;
+    detail(row, events, waiting, automation.as_deref())
+        .map(Answer::ok)
+        .map_err(|error| Problem::internal(&error))
 }
 
 fn detail(
     row: ExecutionRow,
     events: Vec<Event>,
     waiting: Option<serde_json::Value>,
+    automation: Option<&Automation>,
 ) -> Result<ExecutionDetail, IllegalEvent> {
-    let steps = history::steps(&events);
+    let steps = history::steps(&events, automation);
     let state = Execution::fold(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
@@ -273,6 +299,7 @@ pub fn describe_row(row: ExecutionRow, pauses: Option<Pauses>) -> serde_json::Va
 
 /// An execution in the form of `GET /api/v1/executions/{id}`, credentials masked, for whoever reads a store without
 /// a daemon. `waits` are its open waits: of these neither the form nor the address is told, which only a daemon knows.
+/// `automation` is what it runs on, where that is known: it names the actions of the steps.
 ///
 /// # Errors
 /// An event that cannot stand where it stands: the store is damaged.
@@ -280,9 +307,10 @@ pub fn describe(
     row: ExecutionRow,
     events: Vec<Event>,
     waits: &[Wait],
+    automation: Option<&Automation>,
 ) -> Result<serde_json::Value, IllegalEvent> {
     let waiting = waiting::stored(&events, waits);
-    detail(row, events, waiting).map(|detail| serde_json::to_value(detail).unwrap_or_default())
+    detail(row, events, waiting, automation).map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
 
 /// Which log lines.
@@ -312,7 +340,7 @@ pub(crate) struct Logs {
 /// Log lines of an execution, in order
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}/logs", tag = "executions",
-    params(("id" = String, Path, description = "The execution's id"), LogQuery),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has"), LogQuery),
     responses((status = 200, description = "The lines", body = Logs)),
 )]
 pub(crate) async fn logs(
@@ -324,7 +352,7 @@ pub(crate) async fn logs(
     if !(1..=LINES).contains(&limit) {
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {LINES}")));
     }
-    let execution = Api::row_id(&id)?;
+    let execution = api.execution_id(&id).await?;
     let store = api.engine.store();
     if store.execution(execution).await?.is_none() {
         return Err(engine::Error::NoSuchExecution(execution).into());
@@ -354,7 +382,7 @@ pub(crate) struct Cancelled {
 /// End an execution
 #[utoipa::path(
     post, path = "/api/v1/executions/{id}/cancel", tag = "executions", request_body = Option<CancelBody>,
-    params(("id" = String, Path, description = "The execution's id")),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
     responses((status = 200, description = "Whether it was ended by this", body = Cancelled)),
 )]
 pub(crate) async fn cancel(
@@ -365,7 +393,7 @@ pub(crate) async fn cancel(
     let reason =
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
     let reason = model::redact::cut(&reason, REASON).into_owned();
-    let (engine, execution) = (api.engine.clone(), Api::row_id(&id)?);
+    let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
     let cancelled = api.to_its_end(async move { engine.cancel(execution, &reason).await }).await??;
     Ok(Answer::ok(Cancelled { cancelled }))
 }

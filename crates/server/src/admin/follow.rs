@@ -32,7 +32,7 @@ const LINES: u32 = 1000;
 /// `Last-Event-ID`, goes on after it.
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}/events", tag = "executions",
-    params(("id" = String, Path, description = "The execution's id")),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
     responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")),
 )]
 pub(crate) async fn events(

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::execution::Leave;
+use model::automation::{Automation, Verb};
+use model::execution::{CallRecord, Leave, WaitReason};
 use model::redact::{self, MASK};
-use model::{ActionError, Event, Payload, StepOutcome};
+use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -22,6 +23,22 @@ pub(crate) struct StepView {
     /// `running`, `waiting` (it pauses, or its next try does), `handling` (its `onError` steps run), `succeeded`, `failed`,
     /// `skipped`, or `left` where the execution ended before it.
     status: &'static str,
+    /// The action that it calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
+    /// The connection that it calls with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<String>,
+    /// The last request that was sent, as it was sent, or that a rule or the network kept from being sent. A redirect and a
+    /// repetition are requests of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<RequestView>,
+    /// The automation that a `call` step starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    automation: Option<String>,
+    /// The executions that a `call` step started: one for each of its tries.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    executions: Vec<String>,
     /// How many tries there were.
     attempts: u32,
     /// When its last try began.
@@ -67,6 +84,16 @@ pub(crate) struct StepView {
     handled: Option<serde_json::Value>,
 }
 
+/// A request that an action sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SentRequest)]
+pub(crate) struct RequestView {
+    method: String,
+    /// The address without credentials and query, secrets hidden; at most 300 characters.
+    url: String,
+}
+
 /// Something that came for a step that paused. What it held is the step's result, if it was what the step waited for.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -82,8 +109,14 @@ pub(crate) struct SignalView {
     by: Option<String>,
 }
 
-/// The steps in the order in which they first appear.
-pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
+/// The steps in the order in which they first appear. `automation` is what the execution runs on, where it is known.
+pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<StepView> {
+    let mut verbs = HashMap::new();
+    if let Some(automation) = automation {
+        automation.walk(&mut |step| {
+            verbs.insert(step.id.clone(), &step.verb);
+        });
+    }
     let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
     for event in events {
         if let Event::Finished { .. } = event {
@@ -94,6 +127,7 @@ pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
         | Event::StepFailed { step, .. }
         | Event::Waiting { step, .. }
         | Event::Signalled { step, .. }
+        | Event::StepCalled { step, .. }
         | Event::StepFinished { step, .. }) = event
         else {
             continue;
@@ -103,7 +137,8 @@ pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
             continue;
         }
         let place = *places.entry(step).or_insert_with(|| {
-            views.push(StepView::new(step));
+            let id = step.split('[').next().unwrap_or_default();
+            views.push(StepView::new(step, verbs.get(id).copied()));
             views.len() - 1
         });
         if let Some(view) = views.get_mut(place) {
@@ -114,9 +149,23 @@ pub(crate) fn steps(events: &[Event]) -> Vec<StepView> {
 }
 
 impl StepView {
-    fn new(step: &str) -> Self {
+    fn new(step: &str, verb: Option<&Verb>) -> Self {
+        let (mut action, mut connection, mut automation) = (None, None, None);
+        match verb {
+            Some(Verb::Action(call)) => {
+                action = Some(call.action.name.clone());
+                connection = call.connection.as_ref().map(|connection| connection.name.clone());
+            }
+            Some(Verb::Call(call)) => automation = Some(call.automation.name.clone()),
+            _ => {}
+        }
         Self {
             step: step.to_owned(),
+            action,
+            connection,
+            request: None,
+            automation,
+            executions: Vec::new(),
             status: "running",
             attempts: 0,
             started_at: None,
@@ -143,7 +192,18 @@ impl StepView {
                 (self.status, self.attempts, self.on, self.paused) = ("waiting", *attempt, None, None);
                 (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
             }
+            Event::StepCalled { call: CallRecord::Request { method, url }, .. } => {
+                self.request = Some(RequestView { method: method.clone(), url: url.clone() });
+            }
+            Event::StepCalled { at, call: CallRecord::Execution { id }, .. } => {
+                self.started_at.get_or_insert(*at);
+                self.started(id);
+            }
             Event::Waiting { at, until, on, .. } => {
+                if let WaitReason::Call { execution } = on {
+                    // Logs of earlier versions say it here alone.
+                    self.started(execution);
+                }
                 (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
                 self.started_at.get_or_insert(*at);
                 self.paused.get_or_insert(*at);
@@ -157,6 +217,13 @@ impl StepView {
             }
             Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
             _ => {}
+        }
+    }
+
+    fn started(&mut self, execution: &ExecutionId) {
+        let id = execution.to_string();
+        if !self.executions.contains(&id) {
+            self.executions.push(id);
         }
     }
 
@@ -229,7 +296,7 @@ pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use model::action::ErrorKind;
-    use model::execution::{Signal, WaitReason};
+    use model::execution::Signal;
     use model::payload::WebhookPayload;
     use model::{File, Map, Value};
     use serde_json::json;
@@ -245,7 +312,7 @@ mod tests {
     }
 
     fn check(events: &[Event], expected: serde_json::Value) {
-        pretty_assertions::assert_eq!(serde_json::to_value(steps(events)).expect("JSON"), expected);
+        pretty_assertions::assert_eq!(serde_json::to_value(steps(events, None)).expect("JSON"), expected);
     }
 
     #[test]
@@ -268,6 +335,47 @@ mod tests {
         }]);
         check(&[retry.clone(), started, done.clone()], expected.clone());
         check(&[retry, done], expected);
+    }
+
+    #[test]
+    fn a_step_names_the_last_request_that_it_sent_and_the_executions_that_it_started() {
+        let text = "\
+trigger: {manual: {}}
+steps:
+  - id: page
+    action: wiki.getPage
+    connection: main
+    with: {pageId: \"7\"}
+  - id: sub
+    call: other
+";
+        let source = std::sync::Arc::new(model::Source::new("automations/a.yaml", text));
+        let automation = model::load::automation(source, "a").value.expect("it loads");
+        let id = ExecutionId::from_bytes([7; 16]);
+        let called = |step: &str, call| Event::StepCalled { at: at(1), step: step.to_owned(), call };
+        let request =
+            |method: &str, url: &str| CallRecord::Request { method: method.into(), url: url.into() };
+        let events = [
+            called("page[0]", request("GET", "https://a.example/old")),
+            called("page[0]", request("GET", "https://a.example/new")),
+            called("sub", CallRecord::Execution { id }),
+            Event::Waiting {
+                at: at(2),
+                step: "sub".into(),
+                until: None,
+                limit: None,
+                on: WaitReason::Call { execution: id },
+            },
+        ];
+        let shown = serde_json::to_value(steps(&events, Some(&automation))).expect("JSON");
+        assert_eq!(
+            shown[0],
+            json!({
+                "step": "page[0]", "status": "running", "attempts": 0, "action": "wiki.getPage", "connection": "main",
+                "request": {"method": "GET", "url": "https://a.example/new"},
+            })
+        );
+        assert_eq!((&shown[1]["automation"], &shown[1]["executions"]), (&json!("other"), &json!([id])));
     }
 
     #[test]

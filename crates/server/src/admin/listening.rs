@@ -105,7 +105,7 @@ pub(crate) struct SaveBody {
     name: String,
     /// The number of the capture.
     capture: Option<u32>,
-    /// A payload with its `kind`.
+    /// What starts the automation, as `payload` of a start takes it.
     #[schema(value_type = Option<Object>)]
     payload: Option<serde_json::Value>,
 }
@@ -165,6 +165,13 @@ impl Api {
             left: view.left,
             captures: view.captures.into_iter().map(Into::into).collect(),
         }
+    }
+
+    /// A payload that a client wrote, for this automation.
+    fn payload_of(&self, automation: &AutomationId, given: serde_json::Value) -> Result<Payload, Problem> {
+        let catalog = self.engine.catalog();
+        let deployed = catalog.find(automation.as_str())?;
+        super::payload::read(given, deployed, self.engine.clock().now())
     }
 
     async fn captured(
@@ -284,10 +291,53 @@ pub(crate) async fn save(
             let found = found.ok_or_else(|| bad(format!("there is no capture {number}")))?;
             Payload::clone(&found.payload)
         }
-        (None, Some(payload)) => serde_json::from_value(payload)
-            .map_err(|error| bad(format!("`payload` is none that an execution could have: {error}")))?,
+        (None, Some(given)) => api.payload_of(&automation, given)?,
         _ => return Err(bad("give `capture` or `payload`, one of both".to_owned())),
     };
     let saved = api.engine.save_payload(&automation, &body.name, payload).await?;
     Ok(Answer::ok(saved.into()))
+}
+
+/// Save a payload under this name, in place of the one that had it
+#[utoipa::path(
+    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = Object,
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses((status = 200, description = "It is saved", body = SavedView)),
+)]
+pub(crate) async fn put(
+    State(api): Shared,
+    Segments(id, name): Segments,
+    Body(given): Body<serde_json::Value>,
+) -> Result<Answer<SavedView>, Problem> {
+    let automation = api.id_of(&id)?;
+    let payload = api.payload_of(&automation, given)?;
+    Ok(Answer::ok(api.engine.save_payload(&automation, &name, payload).await?.into()))
+}
+
+/// Whether a payload was deleted.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeletedPayload {
+    /// False where none was saved under the name.
+    deleted: bool,
+}
+
+/// Delete a saved payload
+#[utoipa::path(
+    delete, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations",
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses((status = 200, description = "Whether there was one", body = DeletedPayload)),
+)]
+pub(crate) async fn delete(
+    State(api): Shared,
+    Segments(id, name): Segments,
+) -> Result<Answer<DeletedPayload>, Problem> {
+    let deleted = api.engine.delete_payload(&api.id_of(&id)?, &name).await?;
+    Ok(Answer::ok(DeletedPayload { deleted }))
 }

@@ -14,6 +14,7 @@ mod history;
 mod hosts;
 mod listening;
 mod notices;
+mod payload;
 mod plan;
 mod polls;
 mod problem;
@@ -51,6 +52,8 @@ pub use routes::openapi;
 
 /// The most bytes of a request's body.
 const BODY_BYTES: usize = 1 << 20;
+/// The most bytes of the files that a plan is asked for.
+const PLAN_BYTES: usize = 32 << 20;
 /// The most event streams at one time.
 const STREAMS: usize = 64;
 
@@ -134,7 +137,9 @@ impl Admin {
         if !Access::is_public(&head) {
             seen.trust();
         }
-        let held = match net::read(body, BODY_BYTES, &self.budget, &self.deadlines).await {
+        let is_plan = head.method == Method::POST && head.uri.path() == "/api/v1/plan";
+        let most = if is_plan { PLAN_BYTES } else { BODY_BYTES };
+        let held = match net::read(body, most, &self.budget, &self.deadlines).await {
             Ok(held) => held,
             Err(refusal) => return closed(Problem::from(refusal)),
         };

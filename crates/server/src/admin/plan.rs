@@ -3,18 +3,20 @@
 
 use axum::extract::State;
 use model::diagnostic::Report;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::extract::Answer;
+use super::extract::{Answer, Body};
 use super::status::{DiagnosticView, diagnostics};
-use super::{Problem, Shared};
+use super::{Api, Problem, Shared};
 
 /// What taking the files as they are on disk would change.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Plan)]
 pub(crate) struct PlanView {
+    /// The project folder of the daemon.
+    folder: String,
     /// The snapshot in force that the files were compared with.
     generation: u64,
     /// What becomes of the automations, by id; those that stay as they are left out.
@@ -107,15 +109,46 @@ struct InFlightView {
 )]
 pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem> {
     let forecast = api.engine.forecast().await?;
-    Ok(Answer::ok(PlanView {
-        generation: forecast.generation,
-        errors: forecast.errors(),
-        diagnostics: diagnostics(&forecast.reports),
-        rendered: forecast.reports.iter().map(|report: &Report| report.render(false)).collect(),
-        changes: forecast.changes,
-        unchanged: forecast.unchanged,
-        files: forecast.files,
-    }))
+    Ok(Answer::ok(PlanView::new(&api, forecast)))
+}
+
+/// The files of a project folder: of all of them that a daemon takes, whether or not they changed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PlanBody {
+    /// Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read.
+    #[schema(value_type = Vec<Object>)]
+    files: Vec<engine::GivenFile>,
+}
+
+/// What these files would change if they took the place of those in force
+#[utoipa::path(
+    post, path = "/api/v1/plan", tag = "status", request_body = PlanBody,
+    responses((status = 200, description = "What would change", body = PlanView)),
+)]
+pub(crate) async fn plan_of(
+    State(api): Shared,
+    Body(body): Body<PlanBody>,
+) -> Result<Answer<PlanView>, Problem> {
+    let forecast = api.engine.forecast_of(body.files).await?;
+    Ok(Answer::ok(PlanView::new(&api, forecast)))
+}
+
+impl PlanView {
+    fn new(api: &Api, forecast: engine::Forecast) -> Self {
+        let dir = &api.engine.settings().dir;
+        let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        Self {
+            folder: folder.display().to_string(),
+            generation: forecast.generation,
+            errors: forecast.errors(),
+            diagnostics: diagnostics(&forecast.reports),
+            rendered: forecast.reports.iter().map(|report: &Report| report.render(false)).collect(),
+            changes: forecast.changes,
+            unchanged: forecast.unchanged,
+            files: forecast.files,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ macro_rules! table {
 table! {
     status::status;
     status::reload;
-    plan::plan;
+    plan::plan, plan::plan_of;
     status::validate;
     automations::list;
     automations::show;
@@ -77,7 +77,7 @@ table! {
     automations::pair, automations::pairing;
     listening::listen, listening::captures, listening::stop;
     listening::payloads, listening::save;
-    listening::payload;
+    listening::payload, listening::put, listening::delete;
     subscriptions::list;
     polls::list;
     polls::show;

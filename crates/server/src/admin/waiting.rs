@@ -164,7 +164,7 @@ pub(crate) struct Signalled {
 /// Answer a question of an execution, or send it the event that it waits for
 #[utoipa::path(
     post, path = "/api/v1/executions/{id}/signal", tag = "executions", request_body = SignalBody,
-    params(("id" = String, Path, description = "The execution's id")),
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
     responses((status = 200, description = "It was taken", body = Signalled)),
 )]
 pub(crate) async fn signal(
@@ -172,7 +172,7 @@ pub(crate) async fn signal(
     Segment(id): Segment,
     body: Option<Body<SignalBody>>,
 ) -> Result<Answer<Signalled>, Problem> {
-    let id = Api::row_id(&id)?;
+    let id = api.execution_id(&id).await?;
     let SignalBody { step, data, option, form, by } = body.map(|body| body.0).unwrap_or_default();
     let bad = |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
     let by = Some(model::redact::cut(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());

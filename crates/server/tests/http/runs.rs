@@ -59,6 +59,87 @@ async fn what_cannot_start_an_automation_is_told_in_words() {
 }
 
 #[tokio::test]
+async fn a_request_is_given_as_a_person_writes_it() {
+    let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
+    let payload = json!({"payload": {"path": "a", "query": {"page": 2}, "headers": {"X-Kind": "b"}, "body": {"id": 7}}});
+    let found = run(&daemon, "echo", "?wait=true", payload).await.unwrap();
+    let result = &found["outcome"]["result"];
+    assert_eq!((&result["data"], &result["query"]), (&json!({"id": 7}), &json!({"page": "2"})));
+    assert_eq!((&result["fragment"], &result["headers"]["x-kind"]), (&json!("a"), &json!("b")));
+    assert_eq!(
+        run(&daemon, "echo", "?wait=true", json!({"payload": {}})).await.unwrap()["status"],
+        "succeeded"
+    );
+    let wrong = json!({"payload": {"method": "DELETE", "boddy": 1, "path": 7}});
+    let (status, code, detail) = refused(run(&daemon, "echo", "", wrong).await);
+    assert_eq!((status, code.as_str()), (422, "bad_body"));
+    for part in ["`DELETE`", "did you mean `body`?", "`path` is a number"] {
+        assert!(detail.contains(part), "`{part}` is missing in: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_saved_payload_is_put_read_run_and_deleted() {
+    let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
+    let (client, path) = (daemon.client(), "/api/v1/automations/echo/payloads/first");
+    let saved: Value = client.put(path, &json!({"body": {"id": 7}})).await.unwrap();
+    assert_eq!(saved["path"], "payloads/echo/first.json");
+    client.put::<Value>(path, &json!({"body": {"id": 8}})).await.unwrap();
+    let read: Value = client.get(path).await.unwrap();
+    assert_eq!((&read["kind"], &read["method"]), (&json!("webhook"), &json!("POST")));
+    assert_eq!(client.put::<Value>(path, &read).await.unwrap()["name"], "first");
+    let found = run(&daemon, "echo", "?wait=true", json!({"saved": "first"})).await.unwrap();
+    assert_eq!(found["outcome"]["result"]["data"], json!({"id": 8}));
+    assert_eq!(refused(client.put(path, &json!({"boddy": 1})).await).1, "bad_body");
+    assert_eq!(refused(client.put("/api/v1/automations/echo/payloads/..x", &json!({})).await).1, "bad_name");
+    assert_eq!(client.delete::<Value>(path).await.unwrap(), json!({"deleted": true}));
+    assert_eq!(client.delete::<Value>(path).await.unwrap(), json!({"deleted": false}));
+    assert_eq!(refused(client.get(path).await).0, 404);
+}
+
+#[tokio::test]
+async fn an_execution_is_named_by_the_beginning_of_its_id() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let found = run(&daemon, "m", "?wait=true", json!({"inputs": {"name": "Ada"}})).await.unwrap();
+        ids.push(found["executionId"].as_str().unwrap().to_owned());
+    }
+    let same = ids[0].bytes().zip(ids[1].bytes()).take_while(|(one, other)| one == other).count();
+    let show = |id: &str| {
+        let (client, path) = (daemon.client(), format!("/api/v1/executions/{id}"));
+        async move { client.get::<Value>(&path).await }
+    };
+    let found = show(&ids[1][..=same]).await.unwrap();
+    assert_eq!(found["id"].as_str(), Some(ids[1].as_str()));
+    let (status, code, detail) = refused(show(&ids[0][..same.min(4)]).await);
+    assert_eq!((status, code.as_str()), (409, "ambiguous_id"));
+    assert!(ids.iter().all(|id| detail.contains(id)), "{detail}");
+    assert_eq!(refused(show("ffff").await).0, 404);
+    assert_eq!(refused(show("first").await).0, 404);
+}
+
+#[tokio::test]
+async fn files_of_another_folder_are_planned_and_not_taken() {
+    let daemon = daemon(&[("m", MANUAL), ("a", ASYNC)]).await;
+    let files = json!({"files": [
+        {"path": "automations/m.yaml", "text": MANUAL.replace("id: out", "id: last")},
+        {"path": "automations/b.yaml", "problem": "the file cannot be read: no rights"},
+    ]});
+    let planned: Value = daemon.client().post("/api/v1/plan", &files).await.unwrap();
+    let effects: Vec<_> =
+        planned["changes"].as_array().unwrap().iter().map(|one| (&one["id"], &one["effect"])).collect();
+    assert_eq!(
+        effects,
+        [(&json!("a"), &json!("removed")), (&json!("b"), &json!("broken")), (&json!("m"), &json!("changed"))]
+    );
+    assert!(planned["rendered"].as_str().unwrap().contains("no rights"), "{planned}");
+    let outside = json!({"files": [{"path": "automations/../x.yaml", "text": ""}]});
+    assert_eq!(refused(daemon.client().post("/api/v1/plan", &outside).await).1, "bad_input");
+    assert_eq!(daemon.client().get::<Value>("/api/v1/plan").await.unwrap()["changes"], json!([]));
+}
+
+#[tokio::test]
 async fn a_payload_of_an_earlier_start_can_be_given_again() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let payload = json!({"payload": {"kind": "manual", "inputs": {"name": "Eve"}}});

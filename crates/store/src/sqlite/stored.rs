@@ -3,6 +3,7 @@
 //! ```text
 //! [at, tookUs, step, result]   a step succeeded
 //! [at, result]                 the execution succeeded
+//! [at, call, step]             a step made a call: "GET https://…", or the id of the execution that it started
 //! {"event": …}                 anything else
 //! ```
 //! Times in the short forms are nanoseconds since the Unix epoch. Version 7 of the tables and those before it had objects
@@ -11,6 +12,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use model::execution::CallRecord;
 use model::{Event, Outcome, StepOutcome, Value};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
@@ -72,8 +74,22 @@ impl Serialize for One<'_> {
             {
                 (at, result).serialize(serializer)
             }
+            Event::StepCalled { at, step, call } if let Some(at) = nanoseconds(*at) => match call {
+                CallRecord::Request { method, url } => {
+                    (at, format_args!("{method} {url}"), step).serialize(serializer)
+                }
+                CallRecord::Execution { id } => (at, id, step).serialize(serializer),
+            },
             other => other.serialize(serializer),
         }
+    }
+}
+
+/// A call in its short form. The id of an execution has no blank.
+fn called(text: &str) -> Option<CallRecord> {
+    match text.split_once(' ') {
+        Some((method, url)) => Some(CallRecord::Request { method: method.to_owned(), url: url.to_owned() }),
+        None => text.parse().ok().map(|id| CallRecord::Execution { id }),
     }
 }
 
@@ -109,6 +125,11 @@ impl<'de> Visitor<'de> for OneVisitor {
         let Some(step) = list.next_element()? else {
             return Ok(Event::Finished { at, outcome: Outcome::Succeeded { result: second } });
         };
+        if let Some(text) = second.as_str() {
+            let call = called(text)
+                .ok_or_else(|| A::Error::custom("a call is neither a request nor an execution"))?;
+            return Ok(Event::StepCalled { at, step, call });
+        }
         let took_us = second.as_i64().and_then(|took| u64::try_from(took).ok());
         let took_us = took_us.ok_or_else(|| A::Error::custom("the time that a step took is no number"))?;
         let result = list.next_element()?.ok_or_else(missing)?;
@@ -154,6 +175,15 @@ pub(super) mod tests {
         })
     }
 
+    fn call() -> impl Strategy<Value = CallRecord> {
+        prop_oneof![
+            ("[A-Z]{1,7}", "https://[a-z]{1,5}(/[a-z %]{0,5})?")
+                .prop_map(|(method, url)| CallRecord::Request { method, url }),
+            any::<[u8; 16]>()
+                .prop_map(|bytes| CallRecord::Execution { id: model::ExecutionId::from_bytes(bytes) }),
+        ]
+    }
+
     pub(in super::super) fn event() -> impl Strategy<Value = Event> {
         let error = || ActionError::new(ErrorKind::Failed, "no");
         prop_oneof![
@@ -174,6 +204,7 @@ pub(super) mod tests {
             }),
             (time(), "[a-z]{1,5}").prop_map(|(at, step)| Event::StepStarted { at, step, attempt: 1 }),
             (time(), any::<bool>()).prop_map(|(at, waited)| Event::Resumed { at, waited }),
+            (time(), "[a-z]{1,5}", call()).prop_map(|(at, step, call)| Event::StepCalled { at, step, call }),
         ]
     }
 
@@ -209,5 +240,8 @@ pub(super) mod tests {
         assert_eq!(written(&step), r#"[[1000000000,5,"total",7]]"#);
         let end = Event::Finished { at, outcome: Outcome::Succeeded { result } };
         assert_eq!(written(&end), "[[1000000000,7]]");
+        let call = CallRecord::Request { method: "GET".to_owned(), url: "https://a/b".to_owned() };
+        let called = Event::StepCalled { at, step: "total".to_owned(), call };
+        assert_eq!(written(&called), r#"[[1000000000,"GET https://a/b","total"]]"#);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use engine::Pauses;
 use model::{AutomationId, Status};
 use serde_json::json;
@@ -12,7 +13,7 @@ use store::{ExecutionFilter, ExecutionRow, Page, SqliteStore, Store as _};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, Table, cut};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{history, pauses, time};
+use crate::{candidates, history, pauses, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +30,7 @@ const NOTE: usize = 80;
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
     /// Of this automation
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: Option<String>,
     /// In one of these states: queued, running, waiting, succeeded, failed, cancelled, stuck
     #[arg(long, value_delimiter = ',')]

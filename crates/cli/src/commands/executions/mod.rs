@@ -6,6 +6,7 @@ mod signal;
 pub(super) mod tree;
 
 use clap::{Args, Subcommand as Choice};
+use clap_complete::engine::ArgValueCandidates;
 use model::LogLevel;
 use serde_json::json;
 use store::Store as _;
@@ -15,7 +16,7 @@ use crate::context::{Context, Talk};
 use crate::exit::Exit;
 use crate::output::{self, BAD, QUIET, WARN, paint, plain_lines};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{daemon, history, time};
+use crate::{candidates, daemon, history, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,9 +24,10 @@ Examples:
   cogwork executions show latest
   cogwork executions logs latest
   cogwork executions signal latest --option approve
-  cogwork executions cancel 019a2b3c-…
+  cogwork executions cancel 019a2b3c
 
-`list`, `show` and `logs` read the store itself, with a daemon beside them or without one.";
+`list`, `show` and `logs` read the store itself, with a daemon beside them or without one. In place
+of an id its beginning will do, as long as no other begins so.";
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;
@@ -55,7 +57,8 @@ enum What {
     after_help = "Examples:\n  cogwork executions show latest\n  cogwork executions show latest --json | jq .outcome"
 )]
 struct Show {
-    /// The execution's id, or `latest`
+    /// The execution's id, a beginning of it that no other has, or `latest`
+    #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
     /// Print JSON, with whole results
     #[arg(long)]
@@ -70,7 +73,8 @@ struct Show {
     after_help = "Examples:\n  cogwork executions logs latest\n  cogwork executions logs latest --json"
 )]
 struct Logs {
-    /// The execution's id, or `latest`
+    /// The execution's id, a beginning of it that no other has, or `latest`
+    #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
     /// Print JSON
     #[arg(long)]
@@ -83,9 +87,10 @@ struct Logs {
 ///
 /// The step that runs is given up; steps under `finally` still run.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork executions cancel 019a2b3c-… --reason \"wrong order\"")]
+#[command(after_help = "Examples:\n  cogwork executions cancel 019a2b3c --reason \"wrong order\"")]
 struct Cancel {
-    /// The execution's id
+    /// The execution's id, a beginning of it that no other has, or `latest`
+    #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
     /// Why, for the history
     #[arg(long, default_value = "cancelled on the command line")]
@@ -158,7 +163,7 @@ async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> 
 }
 
 async fn cancel(config: &Config, what: &Cancel) -> anyhow::Result<Exit> {
-    let id = history::parse_id(&what.id)?;
+    let id = history::id(config, &what.id).await?;
     let path = format!("/api/v1/executions/{id}/cancel");
     let answer: serde_json::Value = daemon::post(config, &path, &json!({"reason": what.reason})).await?;
     let cancelled = answer["cancelled"].as_bool().unwrap_or_default();

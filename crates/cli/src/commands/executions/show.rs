@@ -1,12 +1,14 @@
 //! `cogwork executions show`
 
 use anyhow::Context as _;
+use model::ActionError;
+use model::execution::Origin;
 use serde_json::Value;
 use store::Store as _;
 
 use super::tree;
 use crate::exit::Exit;
-use crate::history::{self, Execution, Outcome};
+use crate::history::{self, Execution, Outcome, Step};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, cut, paint, plain};
 use crate::pauses::{self, Waiting};
 use crate::settings::Config;
@@ -28,7 +30,8 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     // It gives the steps their order.
     let automation = history::definition(&store, definition).await?;
     let waits = store.waits(id).await?;
-    let mut value = server::describe(row, events, &waits).context("the store is damaged")?;
+    let mut value =
+        server::describe(row, events, &waits, automation.as_ref()).context("the store is damaged")?;
     if !has_ended {
         // What only a daemon knows: the queue, the turns, and where to answer. Without one the store has to do.
         let told = daemon::get::<Value>(config, &format!("/api/v1/executions/{id}")).await;
@@ -61,6 +64,9 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     let took = execution.finished_at.map(|end| time::took(time::between(execution.started_at, end)));
     let took = took.map_or_else(String::new, |took| format!(", took {took}"));
     fact("started", &format!("{} by {origin}{took}", time::local(execution.started_at)))?;
+    if let Origin::Call { execution, step, .. } = &execution.origin {
+        fact("called by", &format!("execution {execution}, step `{}`", plain(step)))?;
+    }
     if execution.attempt > 1 {
         fact("attempt", &execution.attempt.to_string())?;
     }
@@ -135,13 +141,28 @@ fn tail(execution: &Execution) -> anyhow::Result<()> {
             ))?;
         }
         Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
-            output::data(format_args!("{}  {}", paint(BAD.bold(), "error"), history::describe(error)))?;
+            let error = in_its_turn(error, &execution.steps);
+            output::data(format_args!("{}  {}", paint(BAD.bold(), "error"), history::describe(&error)))?;
         }
         Some(Outcome::Cancelled { reason }) => {
             output::data(format_args!("{}  {}", paint(WARN.bold(), "cancelled"), plain(reason)))?;
         }
     }
     Ok(())
+}
+
+/// The error with the step in the turn of the loop in which it failed: `copy[2]`.
+fn in_its_turn(error: &ActionError, steps: &[Step]) -> ActionError {
+    let mut error = error.clone();
+    let is_it = |one: &&Step| {
+        one.status == "failed"
+            && one.step.split('[').next() == error.step.as_deref()
+            && one.error.as_ref().is_some_and(|own| own.message == error.message)
+    };
+    if let Some(found) = steps.iter().rev().find(is_it) {
+        error.step = Some(found.step.clone());
+    }
+    error
 }
 
 fn status(word: &str) -> String {

@@ -1,17 +1,18 @@
 //! `cogwork executions signal`
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use model::execution::WaitReason;
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Fault};
 use crate::pauses::{FieldKind, Pending, Waiting};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{daemon, data, history, output};
+use crate::{candidates, daemon, data, history, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  cogwork executions signal 019a2b3c-… --option approve --form reason=\"checked twice\"
+  cogwork executions signal 019a2b3c --option approve --form reason=\"checked twice\"
   cogwork executions signal latest --step ask[2] --option reject
   cogwork executions signal latest --data '{\"amount\": 12.5}'
   cogwork executions signal latest --step paid --data @payment.json";
@@ -25,7 +26,8 @@ const BY: &str = "the command line";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Signal {
-    /// The execution's id, or `latest`
+    /// The execution's id, a beginning of it that no other has, or `latest`
+    #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
     /// The step that is meant; needed where several wait
     #[arg(long)]

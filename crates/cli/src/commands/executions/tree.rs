@@ -152,9 +152,21 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
     if !verb.is_empty() {
         text.push_str(&format!("  {}", paint(QUIET, verb)));
     }
+    if let Some(what) = step.action.as_ref().or(step.automation.as_ref()) {
+        text.push_str(&format!(" {}", plain(what)));
+        if let Some(connection) = &step.connection {
+            text.push_str(&paint(QUIET, format_args!(" with {}", plain(connection))));
+        }
+    }
     if let Some(took) = step.took_ms {
         let took = Duration::try_from_secs_f64(took / 1000.0).unwrap_or_default();
         text.push_str(&format!("  {}", time::took(took)));
+    }
+    if let Some(request) = &step.request {
+        text.push_str(&format!("  {} {}", plain(&request.method), plain(&request.url)));
+    }
+    if !step.executions.is_empty() {
+        text.push_str(&format!("  → {}", plain(&step.executions.join(", "))));
     }
     if step.attempts > 1 {
         text.push_str(&format!("  {}", paint(WARN, format_args!("{} tries", step.attempts))));

@@ -10,11 +10,11 @@ use server::ResumeServer;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::progress::Progress;
 use super::prompt::{Lines, Next, Prompt};
 use crate::exit::Fault;
 use crate::output::{self, plain};
 use crate::pauses;
+use crate::progress::Progress;
 use crate::settings::Config;
 
 /// Who is told to have answered, in the history.

@@ -1,29 +1,33 @@
 //! `cogwork run`
 
 mod asking;
-mod payload;
+pub(in crate::commands) mod payload;
 mod place;
-mod progress;
 mod prompt;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
 use engine::{Engine, Start, SystemClock};
+use model::automation::{Trigger, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
+use model::payload::HttpResponse;
+use model::value::{JsonLimits, MOST_WHOLE, Value};
 use store::Store as _;
 
 use self::asking::{Asking, Given};
 use self::place::Place;
-use self::progress::Progress;
 use super::Subcommand;
 use crate::context::{Context, Talk};
 use crate::exit::Exit;
 use crate::output::{self, plain};
+use crate::progress::Progress;
 use crate::settings::{Config, Flags, RUN};
 use crate::signals::Signals;
-use crate::{daemon, history, project};
+use crate::{candidates, daemon, history, project};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +40,8 @@ Examples:
   cogwork run nightly | jq .dueAt
   cogwork run publish --answer ask=approve         what it asks is answered beforehand
 
-The result goes to stdout as JSON. Ctrl-C ends the execution.
+The result goes to stdout as JSON; of a synchronous webhook the body of the answer, and its status
+to stderr. Ctrl-C ends the execution.
 What it asks is answered at the terminal, or at its resume address, which is served meanwhile
 unless a daemon has the port.";
 
@@ -46,19 +51,24 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Run one automation here and now
 ///
 /// No daemon is needed. The execution is kept in the project's store, where `cogwork executions` shows it; while a
-/// daemon holds that store, a temporary one is used, and this is said.
+/// daemon holds that store, a temporary one is used, and this is said: `cogwork start` starts one in the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// The automation's id, or a file
-    #[arg(value_name = "ID|FILE")]
+    #[arg(value_name = "ID|FILE", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     /// What starts it, as JSON: the body of a webhook, what a poll or an event finds, or all inputs of a
     /// manual start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,
     /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["payload", "inputs"])]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["payload", "inputs"],
+        add = ArgValueCandidates::new(candidates::payloads)
+    )]
     saved: Option<String>,
     /// Mark it as a test, shown apart and with a state of its own
     #[arg(long)]
@@ -130,7 +140,7 @@ async fn start_and_wait(
     };
     let origin = if run.test { Origin::Test } else { Origin::Manual };
     let id = engine.run(automation, Start { payload, origin }).await?;
-    let mut progress = Progress::new(id, run.watch, &deployed.automation);
+    let mut progress = Progress::new(id, run.watch, Some(&deployed.automation));
     progress.begin(&deployed.automation.name);
     let ended = wait(engine, id, &mut progress, &mut asking, signals).await;
     progress.end();
@@ -140,7 +150,36 @@ async fn start_and_wait(
         engine.cancel(id, "given up on the command line").await?;
         engine.wait(id).await?;
     }
-    conclude(ended?)
+    let ended = ended?;
+    let is_sync = matches!(
+        &deployed.automation.trigger,
+        Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync
+    );
+    // What its caller would get takes the place of the result.
+    let answer = if is_sync && ended.outcome.is_some() { engine.answer_to_caller(id).await? } else { None };
+    if let Some(answer) = &answer {
+        show_answer(answer)?;
+    }
+    conclude(ended, answer.is_some())
+}
+
+/// Prints the body of an answer as data, and says its status.
+fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
+    let kind = answer.header("content-type").unwrap_or_default();
+    let kind = if kind.is_empty() { String::new() } else { format!(" ({})", plain(kind)) };
+    output::say(format_args!("answers {}{kind}", answer.status));
+    let body = answer.body.whole(MOST_WHOLE).context("the body of the answer cannot be read")?;
+    let value = Value::from_json(&body, JsonLimits::default());
+    match (value, std::str::from_utf8(&body)) {
+        _ if body.is_empty() => Ok(()),
+        (Ok(value), _) => Ok(output::data(value.to_json_pretty())?),
+        (Err(_), Err(_)) if output::is_seen() => {
+            output::say(format_args!("({} bytes that are no text)", body.len()));
+            Ok(())
+        }
+        (Err(_), Ok(text)) if output::is_seen() => Ok(output::data(text.trim_end())?),
+        (Err(_), _) => Ok(output::raw(&body)?),
+    }
 }
 
 /// How an execution ended, and whether a signal ended it.
@@ -180,8 +219,10 @@ async fn wait(
     }
 }
 
-fn conclude(ended: Ended) -> anyhow::Result<Exit> {
+/// Prints the result, unless the answer to the caller was printed in its place, or says what went wrong.
+fn conclude(ended: Ended, is_answered: bool) -> anyhow::Result<Exit> {
     let exit = match ended.outcome {
+        Some(Outcome::Succeeded { .. }) if is_answered => Exit::Done,
         Some(Outcome::Succeeded { result }) => {
             output::data(result.to_json_pretty())?;
             Exit::Done

@@ -18,7 +18,7 @@ use crate::time;
 const MOST_BYTES: u64 = 25 << 20;
 
 /// What was given on the command line.
-pub(super) struct Given {
+pub(in crate::commands) struct Given {
     payload: Option<Vec<u8>>,
     inputs: Vec<(String, String)>,
 }
@@ -28,7 +28,7 @@ impl Given {
     ///
     /// # Errors
     /// The file cannot be read or is too large, or an input is not `name=value`.
-    pub(super) fn read(payload: Option<&str>, inputs: &[String]) -> anyhow::Result<Self> {
+    pub(in crate::commands) fn read(payload: Option<&str>, inputs: &[String]) -> anyhow::Result<Self> {
         let inputs = inputs.iter().map(|input| match input.split_once('=') {
             Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
             _ => Err(Fault::usage(format!("`--input {input}`: write it as name=value"))),
@@ -118,7 +118,16 @@ impl Given {
         }))
     }
 
-    fn json(&self) -> anyhow::Result<Option<Value>> {
+    /// The inputs by name, as they were written.
+    pub(in crate::commands) fn inputs(&self) -> &[(String, String)] {
+        &self.inputs
+    }
+
+    /// The payload as JSON, if one was given.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(in crate::commands) fn json(&self) -> anyhow::Result<Option<Value>> {
         let Some(payload) = &self.payload else { return Ok(None) };
         let value = Value::from_json(payload, JsonLimits::default());
         value.map(Some).map_err(|error| Fault::usage(format!("the payload is not JSON: {error}")))

@@ -48,7 +48,7 @@ impl Place {
         match SqliteStore::open(config.store_path(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
-                output::say("a daemon holds the store; this execution is kept in a temporary one");
+                output::say(beside(config, (!is_file).then_some(wanted.as_str())));
                 let (store, temporary) = temporary_store()?;
                 Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
             }
@@ -98,6 +98,20 @@ impl Place {
             is_file: true,
             temporary: vec![folder, temporary],
         })
+    }
+}
+
+/// Says that the execution takes place here, since somebody else holds the store, and how one is started there.
+fn beside(config: &Config, id: Option<&str>) -> String {
+    let here = "this execution runs here, with a temporary store";
+    match (config.data_dir.join("daemon.json").is_file(), id) {
+        (false, _) => format!("another command holds the store: {here}"),
+        (true, None) => format!("a daemon holds the store: {here}, and not in the daemon"),
+        (true, Some(id)) => {
+            format!(
+                "a daemon holds the store: {here}, and not in the daemon; `cogwork start {id}` starts one there"
+            )
+        }
     }
 }
 

@@ -392,3 +392,31 @@ async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
     assert_eq!(http.send(&request, &context()).await.expect("an answer").status, 200);
     assert_eq!(http.health()[0].failures, 0);
 }
+
+/// The requests that a log was told of.
+#[derive(Default)]
+struct Requests(std::sync::Mutex<Vec<String>>);
+
+impl crate::LogSink for Requests {
+    fn line(&self, _: model::LogLevel, _: &str) {}
+
+    fn request(&self, method: &str, url: &str) {
+        self.0.lock().expect("not poisoned").push(format!("{method} {url}"));
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_told_without_its_query_and_its_credentials() {
+    let log = Requests::default();
+    let request = request(Method::POST, "http://user:hush@127.0.0.1:1/a/b%20c?key=hush#hush");
+    let context = Context {
+        subject: "the other",
+        connection: None,
+        idempotency_key: "",
+        detail: Detail::Nothing,
+        log: &log,
+        trace: None,
+    };
+    http(local()).send(&request, &context).await.expect_err("nobody listens there");
+    assert_eq!(*log.0.lock().expect("not poisoned"), ["POST http://127.0.0.1:1/a/b%20c"]);
+}

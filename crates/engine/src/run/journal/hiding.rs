@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use model::action::ActionError;
-use model::execution::{Event, LogLine, Outcome, StepOutcome, WaitReason};
+use model::execution::{CallRecord, Event, LogLine, Outcome, StepOutcome, WaitReason};
 use model::payload::HttpResponse;
 use model::value::{Map, Value};
 use store::Append;
@@ -130,6 +130,7 @@ impl Journal {
                 signal.by.iter_mut().for_each(in_text);
             }
             Event::Cancelling { reason, .. } => in_text(reason),
+            Event::StepCalled { call: CallRecord::Request { url, .. }, .. } => in_text(url),
             // The answer and the end are hidden when they are made: whoever waits gets them as they are stored.
             Event::Responded { .. }
             | Event::Finished { .. }
@@ -138,6 +139,7 @@ impl Journal {
             | Event::Started { .. }
             | Event::Resumed { .. }
             | Event::ClockSet { .. }
+            | Event::StepCalled { .. }
             | Event::StepStarted { .. } => {}
         }
     }

@@ -133,7 +133,7 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn event(&mut self, state: &mut State, event: &Event, scale: &Scale) {
         match event {
-            Event::Started { .. } | Event::ClockSet { .. } => {}
+            Event::Started { .. } | Event::StepCalled { .. } | Event::ClockSet { .. } => {}
             Event::Resumed { waited, .. } => state.interruptions += u32::from(!waited),
             Event::StepStarted { step, .. } => {
                 state.interrupted.insert(step.clone());

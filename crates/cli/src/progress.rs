@@ -23,7 +23,7 @@ const HELD: usize = 1000;
 const EXCERPT: usize = 100;
 
 /// Shows one execution as it goes.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     id: ExecutionId,
     /// Whether anybody wants to see it.
     is_shown: bool,
@@ -37,42 +37,55 @@ pub(super) struct Progress {
     running: BTreeMap<String, ProgressBar>,
     /// Since when steps pause.
     paused: BTreeMap<String, Timestamp>,
+    /// The last call of each step that runs.
+    calls: BTreeMap<String, String>,
 }
 
 impl Progress {
     /// Of this execution, if anybody wants to see it.
-    pub(super) fn new(id: ExecutionId, is_shown: bool, automation: &Automation) -> Self {
+    pub(crate) fn new(id: ExecutionId, is_shown: bool, automation: Option<&Automation>) -> Self {
         let mut debugged = HashSet::new();
-        automation.walk(&mut |step| {
-            if matches!(&step.verb, Verb::Action(call) if call.debug) {
-                debugged.insert(step.id.to_string());
-            }
-        });
+        if let Some(automation) = automation {
+            automation.walk(&mut |step| {
+                if matches!(&step.verb, Verb::Action(call) if call.debug) {
+                    debugged.insert(step.id.to_string());
+                }
+            });
+        }
         let bars = (is_shown && output::talks_to_a_person()).then(MultiProgress::new);
-        Self { id, is_shown, debugged, bars, held: None, running: BTreeMap::new(), paused: BTreeMap::new() }
+        Self {
+            id,
+            is_shown,
+            debugged,
+            bars,
+            held: None,
+            running: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            calls: BTreeMap::new(),
+        }
     }
 
-    pub(super) fn begin(&self, name: &str) {
+    pub(crate) fn begin(&self, name: &str) {
         if self.is_shown {
             self.line(&format!("{} {}", plain(name), paint(QUIET, format_args!("execution {}", self.id))));
         }
     }
 
     /// Says that some of what happened cannot be shown.
-    pub(super) fn missed(&self, count: u64) {
+    pub(crate) fn missed(&self, count: u64) {
         if self.is_shown {
             self.line(&format!("({count} notices came too fast to be shown)"));
         }
     }
 
     /// Takes away what still moves.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.hush(false);
         std::mem::take(&mut self.running).values().for_each(ProgressBar::finish_and_clear);
     }
 
     /// Says nothing more while a person types; says what was held back so far.
-    pub(super) fn hush(&mut self, is_hushed: bool) {
+    pub(crate) fn hush(&mut self, is_hushed: bool) {
         let held = self.held.take().map(RefCell::into_inner).unwrap_or_default();
         held.iter().for_each(output::say);
         self.held = is_hushed.then(RefCell::default);
@@ -87,7 +100,7 @@ impl Progress {
     }
 
     /// Shows something that happened.
-    pub(super) fn show(&mut self, notice: &Notice) {
+    pub(crate) fn show(&mut self, notice: &Notice) {
         let Notice::ExecutionEvents { id, events, logs, .. } = notice else { return };
         if *id != self.id {
             return;
@@ -112,7 +125,11 @@ impl Progress {
         id.is_some_and(|id| self.debugged.contains(id))
     }
 
-    fn event(&mut self, event: &Event) {
+    /// Shows one event.
+    pub(crate) fn event(&mut self, event: &Event) {
+        if !self.is_shown {
+            return;
+        }
         match event {
             Event::StepStarted { step, attempt, .. } => self.started(step, *attempt),
             Event::StepRetry { at, step, attempt, error, next_at } => {
@@ -131,7 +148,8 @@ impl Progress {
                 self.stopped(step);
                 let paused = self.paused.remove(step).map(|since| time::between(since, *at));
                 let took = paused.unwrap_or(Duration::from_micros(*took_us));
-                self.line(&finished(step, took, outcome));
+                let call = self.calls.remove(step);
+                self.line(&finished(step, took, outcome, call.as_deref()));
             }
             Event::Responded { response, .. } => {
                 self.line(&format!("{} answered {}", paint(GOOD, "←"), response.status));
@@ -142,6 +160,9 @@ impl Progress {
                     "{} try {attempt} of the execution failed; the next in {wait}",
                     paint(WARN, "↻")
                 ));
+            }
+            Event::StepCalled { step, call, .. } => {
+                self.calls.insert(step.clone(), pauses::call(call));
             }
             // What a loop keeps for one of its turns is no step.
             Event::Waiting { step, .. } if step.contains('#') => {}
@@ -221,7 +242,11 @@ impl Progress {
         }
     }
 
-    fn log(&self, line: &LogLine) {
+    /// Shows one log line.
+    pub(crate) fn log(&self, line: &LogLine) {
+        if !self.is_shown {
+            return;
+        }
         let style = match line.level {
             LogLevel::Debug | LogLevel::Info => QUIET,
             LogLevel::Warn => WARN,
@@ -232,7 +257,7 @@ impl Progress {
     }
 
     /// One line above whatever moves.
-    pub(super) fn line(&self, text: &str) {
+    pub(crate) fn line(&self, text: &str) {
         if let Some(held) = &self.held {
             let mut held = held.borrow_mut();
             if held.len() >= HELD {
@@ -248,8 +273,9 @@ impl Progress {
     }
 }
 
-fn finished(step: &str, took: Duration, outcome: &StepOutcome) -> String {
-    let took = paint(QUIET, time::took(took));
+fn finished(step: &str, took: Duration, outcome: &StepOutcome, call: Option<&str>) -> String {
+    let call = call.map_or_else(String::new, |call| format!("  {}", plain(call)));
+    let took = format!("{}{call}", paint(QUIET, time::took(took)));
     match outcome {
         StepOutcome::Succeeded { result } if result.is_null() => {
             format!("{} {step}  {took}", paint(GOOD, "✓"))

@@ -1,0 +1,238 @@
+//! `cogwork start`
+
+use anyhow::Context as _;
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use model::execution::{Event, ExecutionId, LogLine};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use server::{Events, ServerEvent};
+
+use super::Subcommand;
+use super::run::payload::Given;
+use crate::context::{Context, Talk};
+use crate::exit::{Exit, Fault};
+use crate::history::{self, Outcome};
+use crate::output::{self, plain};
+use crate::pauses::{Field, FieldKind};
+use crate::progress::Progress;
+use crate::settings::{Config, Flags, PLACE};
+use crate::signals::Signals;
+use crate::{candidates, daemon};
+
+const EXAMPLES: &str = "\
+Examples:
+  cogwork start hello --input name=Ada
+  cogwork start hello --watch | jq .greeting
+  cogwork start order-desk --payload order.json    the body of a request on its webhook
+  cogwork start order-desk --saved first --test    a request that `cogwork listen` has saved
+  cogwork executions show $(cogwork start nightly)
+
+It prints the execution's id; with --watch the steps go to stderr, and the result to stdout as JSON.
+Ctrl-C ends the watching; the execution goes on in the daemon.";
+
+/// Start an automation in the daemon
+///
+/// The daemon that runs on the project's data starts it, so that it is in the history and shares state, secrets and
+/// limits with all others. `cogwork run` runs one without a daemon.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Start {
+    /// The automation's id
+    #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
+    automation: String,
+    /// What starts it, as JSON: the body of a webhook, what a poll or an event finds, or all inputs of a
+    /// manual start; `-` reads stdin
+    #[arg(long, value_name = "FILE|-")]
+    payload: Option<String>,
+    /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["payload", "inputs"],
+        add = ArgValueCandidates::new(candidates::payloads)
+    )]
+    saved: Option<String>,
+    /// Mark it as a test, shown apart and with a state of its own
+    #[arg(long)]
+    test: bool,
+    /// One input of a manual start; again for more
+    #[arg(long = "input", value_name = "NAME=VALUE")]
+    inputs: Vec<String>,
+    /// Show each step and log line as it comes, and end with the execution, with 1 if it fails
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    settings: Flags<PLACE>,
+}
+
+/// What the daemon says of an automation.
+#[derive(Deserialize)]
+struct Known {
+    name: String,
+    trigger: String,
+    #[serde(default)]
+    inputs: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Started {
+    execution_id: ExecutionId,
+}
+
+impl Subcommand for Start {
+    const NAME: &'static str = "start";
+
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let config = context.config(self.settings.given(), Talk::Tool)?;
+        let given = Given::read(self.payload.as_deref(), &self.inputs)?;
+        daemon::runtime()?.block_on(start(&config, &self, &given))
+    }
+}
+
+async fn start(config: &Config, what: &Start, given: &Given) -> anyhow::Result<Exit> {
+    let mut signals = Signals::listen()?;
+    let known: Known = daemon::fetch(config, &daemon::path(&["automations", &what.automation])).await?;
+    let mut body = match &what.saved {
+        Some(name) => json!({ "saved": name }),
+        None => body(&known, given)?,
+    };
+    body["test"] = what.test.into();
+    let path = daemon::path(&["automations", &what.automation, "run"]);
+    let Started { execution_id: id } = daemon::post(config, &path, &body).await?;
+    if !what.watch {
+        output::data(id)?;
+        return Ok(Exit::Done);
+    }
+    let mut progress = Progress::new(id, true, None);
+    progress.begin(&known.name);
+    let ended = {
+        let mut watch =
+            Watch { events: daemon::events(config, &events_path(id)).await?, progress: &mut progress };
+        tokio::select! {
+            biased;
+            () = signals.next() => None,
+            ended = watch.follow() => Some(ended),
+        }
+    };
+    progress.end();
+    match ended {
+        None => {
+            output::say(format_args!("it goes on in the daemon; `cogwork executions cancel {id}` ends it"));
+            Ok(Exit::Interrupted)
+        }
+        Some(ended) => {
+            ended?;
+            conclude(config, id).await
+        }
+    }
+}
+
+fn events_path(id: ExecutionId) -> String {
+    format!("/api/v1/executions/{id}/events")
+}
+
+/// What is sent to the daemon for a start with what was given.
+fn body(known: &Known, given: &Given) -> anyhow::Result<Value> {
+    let payload = given.json()?.map(|value| value.to_serde());
+    let inputs = given.inputs();
+    if known.trigger == "manual" {
+        let mut all = match payload {
+            None => Map::new(),
+            Some(Value::Object(map)) => map,
+            Some(_) => return Err(Fault::usage("the payload of a manual start is an object of inputs")),
+        };
+        for (name, text) in inputs {
+            let kind = known.inputs.iter().find(|input| input.name == *name).map(|input| &input.kind);
+            all.insert(name.clone(), value(kind, text));
+        }
+        return Ok(json!({ "inputs": all }));
+    }
+    if !inputs.is_empty() {
+        let trigger = &known.trigger;
+        return Err(Fault::usage(format!(
+            "only a manual start takes --input, and this one starts by `{trigger}`; give its data with --payload"
+        )));
+    }
+    Ok(match (known.trigger.as_str(), payload) {
+        (_, None) => json!({ "payload": {} }),
+        ("webhook", Some(body)) => json!({ "payload": { "body": body } }),
+        ("schedule", Some(_)) => {
+            return Err(Fault::usage("a schedule starts with the time alone; it takes no --payload"));
+        }
+        (_, Some(data)) => json!({ "payload": { "data": data } }),
+    })
+}
+
+/// A text as the type of its input reads it. What does not fit stays text, so that the daemon says what is wanted.
+fn value(kind: Option<&FieldKind>, text: &str) -> Value {
+    match kind.map(|kind| kind.kind.as_str()) {
+        None | Some("text" | "choice" | "url" | "file") => text.into(),
+        Some(_) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+    }
+}
+
+/// An execution in the daemon that is watched.
+struct Watch<'w> {
+    events: Events,
+    progress: &'w mut Progress,
+}
+
+impl Watch<'_> {
+    /// Shows what happens until the execution has ended.
+    async fn follow(&mut self) -> anyhow::Result<()> {
+        while let Some(event) = self.events.next().await? {
+            if self.show(&event)? {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("the daemon has stopped telling; `cogwork executions show` says how far it came")
+    }
+
+    /// Shows one thing that happened; true for the end.
+    fn show(&mut self, event: &ServerEvent) -> anyhow::Result<bool> {
+        match event.name.as_str() {
+            "end" => return Ok(true),
+            "closing" => anyhow::bail!("the daemon stops; the execution goes on at its next start"),
+            "problem" => anyhow::bail!("the daemon cannot tell any more: {}", plain(&event.data)),
+            "log" => {
+                if let Ok(line) = serde_json::from_str::<LogLine>(&event.data) {
+                    self.progress.log(&line);
+                }
+            }
+            // What is shown differs from what is stored where it holds files: such an event is left out.
+            "event" => match serde_json::from_str::<Event>(&event.data) {
+                Ok(Event::Started { .. }) => {}
+                Ok(event) => self.progress.event(&event),
+                Err(error) => tracing::debug!(%error, "an event cannot be shown"),
+            },
+            _ => {}
+        }
+        Ok(false)
+    }
+}
+
+/// How the execution ended, as the daemon tells it.
+#[derive(Deserialize)]
+struct Ended {
+    outcome: Option<Outcome>,
+}
+
+async fn conclude(config: &Config, id: ExecutionId) -> anyhow::Result<Exit> {
+    let ended: Ended = daemon::fetch(config, &format!("/api/v1/executions/{id}")).await?;
+    match ended.outcome.context("the execution has not ended")? {
+        Outcome::Succeeded { result } => {
+            output::json(&result)?;
+            Ok(Exit::Done)
+        }
+        Outcome::Failed { error } | Outcome::Stuck { error } => {
+            output::error(history::describe(&error));
+            Ok(Exit::Failed)
+        }
+        Outcome::Cancelled { reason } => {
+            output::error(format_args!("cancelled: {}", plain(&reason)));
+            Ok(Exit::Failed)
+        }
+    }
+}
