@@ -6,6 +6,7 @@
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
 mod absent;
+mod meant;
 mod names;
 mod places;
 mod races;
@@ -13,6 +14,7 @@ mod races;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
+use connector::Registry;
 use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
@@ -20,7 +22,8 @@ use model::load::Gaps;
 use model::value::Key;
 use model::{Connection, Source, Template};
 
-use self::absent::{maybe, never, words};
+use self::absent::{behind_stop, maybe, never, words};
+use self::meant::dashed;
 use self::names::{ErrorName, Names, Place};
 use self::places::{Doubt, Places, Seen, Way};
 use self::races::Reading;
@@ -28,7 +31,7 @@ use crate::plan::Plan;
 
 /// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
 /// not be read), only what does not depend on it is checked.
-pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan) -> Vec<Diagnostic> {
+pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan, registry: &Registry) -> Vec<Diagnostic> {
     let mut variables: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
     automation.walk(&mut |step| {
         if let Verb::Set(values) = &step.verb {
@@ -37,6 +40,7 @@ pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan) -> Vec<Di
     });
     let mut checker = Checker {
         automation,
+        registry,
         gaps,
         places: Places::of(automation, gaps, plan),
         variables,
@@ -84,6 +88,7 @@ fn dated(expression: &Expression, why: &str) -> Option<Diagnostic> {
 
 struct Checker<'a> {
     automation: &'a Automation,
+    registry: &'a Registry,
     gaps: &'a Gaps,
     places: Places<'a>,
     /// The steps that set each variable.
@@ -251,7 +256,7 @@ impl<'a> Checker<'a> {
                 self.step(read, reference.optional, site)
             }
             "vars" => self.variable(read, reference.optional, site),
-            "trigger" => self.trigger(read),
+            "trigger" => self.trigger(read, reference.optional),
             "inputs" => self.input(read),
             "configVars" => self.config_var(read),
             "execution" => read.member(1, &names::EXECUTION),
@@ -277,6 +282,12 @@ impl<'a> Checker<'a> {
         }
         let message = format!("`{root}` is not defined");
         let diagnostic = Diagnostic::error("unknown-name", message, spot.span);
+        if let Some(help) = dashed(read, &spot) {
+            return diagnostic.help(help);
+        }
+        if let Some(help) = self.elsewhere(read).filter(|_| site.names.place == Place::Steps) {
+            return diagnostic.allowed(allowed.iter().copied()).help(help);
+        }
         match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
             Some(meant) => {
                 diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
@@ -314,7 +325,19 @@ impl<'a> Checker<'a> {
             if self.gaps.has("steps") {
                 return None;
             }
+            let reader = self.reader(site);
+            let is_read = |id: &&str| match (self.places.chain(id), &reader) {
+                (Some(target), Some(reader)) => {
+                    !matches!(self.places.seen_by(reader, site.in_guard, target), Seen::Never(_))
+                }
+                (Some(target), None) => !matches!(self.places.at_the_end(target), Seen::Never(_)),
+                (None, _) => false,
+            };
             let mut ids: Vec<&str> = self.places.ids().collect();
+            // A step that was misspelt and cannot be read here is told of once its name is right.
+            if model::diagnostic::nearest(id, ids.iter().copied()).is_none() {
+                ids.retain(is_read);
+            }
             ids.sort_unstable();
             let diagnostic = Diagnostic::error("unknown-step", format!("there is no step `{id}`"), spot.span);
             return Some(spot.nearest(diagnostic, id, &ids));
@@ -324,6 +347,12 @@ impl<'a> Checker<'a> {
             Some(reader) => self.places.seen_by(reader, site.in_guard, target),
             None => self.places.at_the_end(target),
         };
+        if let (None, Seen::Always) = (&reader, &seen)
+            && !optional
+            && let Some(stop) = self.stop_before(target)
+        {
+            return Some(behind_stop(id, stop, spot.span));
+        }
         match seen {
             Seen::Never(why) => {
                 // With a default, what the turn before left can be carried over.
@@ -339,18 +368,19 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// `steps.<id>.<member>`
-    fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
-        let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
-        let member = read.path.get(2).filter(|member| !names::STEP.contains(&member.as_str()))?;
-        let message = format!("`steps.{id}` has no `{member}`, only `results` and `error`");
-        let spot = read.spot(2);
-        let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-        if model::diagnostic::nearest(member, names::STEP).is_some() {
-            return Some(spot.nearest(diagnostic, member, &names::STEP));
-        }
-        let rest = read.path.get(2..).unwrap_or_default().join(".");
-        Some(diagnostic.allowed(names::STEP).help(format!("did you mean `steps.{id}.results.{rest}`?")))
+    /// A `stop` without a result that may end the execution before a step has run.
+    fn stop_before(&self, target: &places::Chain<'a>) -> Option<&'a Step> {
+        let mut found = None;
+        self.automation.steps.walk(&mut |step| {
+            let Verb::Stop { result } = &step.verb else { return };
+            // One with a result ends with it, and nothing of the file's `outputs` is read.
+            let has_result = result.literal().is_none_or(|result| !result.is_null());
+            let Some(stop) = self.places.chain(&step.id).filter(|_| !has_result && found.is_none()) else { return };
+            if matches!(self.places.seen_by(stop, false, target), Seen::Never(_)) {
+                found = Some(step);
+            }
+        });
+        found
     }
 
     /// `vars.<name>`
@@ -399,35 +429,6 @@ impl<'a> Checker<'a> {
                 .related(setter.span, format!("`{name}` is set here"))
                 .help("set it before, in a step that has ended when this one begins"),
         )
-    }
-
-    /// `trigger.results.<name>`
-    fn trigger(&self, read: Read<'_>) -> Option<Diagnostic> {
-        let first = read.path.get(1)?;
-        let known = names::trigger_results(&self.automation.trigger);
-        if first != "results" {
-            let diagnostic = read.member(1, &["results"])?;
-            let rest = read.path.get(1..).unwrap_or_default().join(".");
-            return Some(
-                diagnostic.nearest(None::<String>).help(format!("did you mean `trigger.results.{rest}`?")),
-            );
-        }
-        let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
-        // Which names there are hangs on the kind, and on the trigger's code, if it has some.
-        let has_code =
-            matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
-        if self.gaps.has("trigger") || has_code {
-            return None;
-        }
-        let word = self.automation.trigger.word();
-        let spot = read.spot(2);
-        let Some(other) = names::trigger_with(name) else {
-            let message = format!("the results of a `{word}` trigger have no `{name}`");
-            let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-            return Some(spot.nearest(diagnostic, name, known));
-        };
-        let message = format!("`{name}` is left by a `{other}` trigger, but this one is `{word}`");
-        Some(Diagnostic::error("unknown-member", message, spot.span).allowed(known.iter().copied()))
     }
 
     fn input(&self, read: Read<'_>) -> Option<Diagnostic> {

@@ -15,6 +15,7 @@ mod inputs;
 pub(crate) mod keys;
 mod lint;
 mod policy;
+mod short;
 mod steps;
 mod template;
 mod text;

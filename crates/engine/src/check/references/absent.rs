@@ -1,5 +1,6 @@
 //! What is said of results that are not there, or may not be.
 
+use model::automation::Step;
 use model::diagnostic::{Diagnostic, Span};
 
 use super::places::{Doubt, Why};
@@ -65,4 +66,14 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
         _ => format!("say what holds then: `steps.{id}.results… | default(…)`"),
     };
     Diagnostic::warning("may-be-missing", format!("step `{id}` may not have run: {reason}"), span).help(help)
+}
+
+/// The warning about `outputs` that read a step behind a `stop`.
+pub(super) fn behind_stop(id: &str, stop: &Step, span: Span) -> Diagnostic {
+    let message = format!("step `{id}` has not run where `stop` ends the execution before it: these `outputs` then fail");
+    Diagnostic::warning("may-be-missing", message, span)
+        .related(stop.span, "it may end here, and `outputs` are read all the same")
+        .help(format!(
+            "give the `stop` a result of its own, `stop: {{result: …}}`, or say what holds then: `steps.{id}.results… | default(none)`"
+        ))
 }

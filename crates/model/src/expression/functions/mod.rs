@@ -12,6 +12,7 @@ mod file;
 mod json;
 mod xml;
 
+pub(super) use self::date::foreign_format;
 use self::arguments::Arguments;
 use super::evaluation::{Evaluation, Failure, Values};
 use super::moment::Moment;
