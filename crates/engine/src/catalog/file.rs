@@ -10,6 +10,7 @@ use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::{self, Loaded};
 
 use super::folder::Stamp;
+use crate::check::NameKind;
 use crate::project_dir::{self, ProjectFileError};
 
 /// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
@@ -91,6 +92,8 @@ pub(crate) struct Uses {
     pub(crate) connections: Arc<[Arc<str>]>,
     /// The files of code that it names, by path.
     pub(crate) code: Arc<[Arc<str>]>,
+    /// The names in it that other files may write otherwise: events, keys of the shared state.
+    pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
 }
 
 impl File {
@@ -141,8 +144,8 @@ impl File {
     /// What its loading has to say.
     pub(crate) fn report(&self) -> Report {
         match &self.content {
-            Content::Automation { loaded, .. } => loaded.report.clone(),
-            Content::Connection(loaded) => loaded.report.clone(),
+            Content::Automation { loaded, .. } => load::allow(loaded.report.clone()),
+            Content::Connection(loaded) => load::allow(loaded.report.clone()),
             Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
                 Report::clone(report)
             }
@@ -204,6 +207,7 @@ impl Uses {
             automations: names(automations),
             connections: names(connections),
             code: names(files.collect()),
+            names: crate::check::names(automation).into(),
         }
     }
 }

@@ -8,14 +8,17 @@ mod masked;
 mod references;
 mod results;
 mod retries;
+mod secrets;
+mod spelling;
+mod value;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
 use model::automation::{Automation, Cadence, Named, ScheduleTrigger, Trigger};
-use model::diagnostic::{Diagnostic, Report};
-use model::load::Gaps;
+use model::diagnostic::{Diagnostic, Report, Source};
+use model::load::{Gaps, allow};
 use model::{Connection, ResultType};
 use trigger::schedule::{Schedule, ScheduleKey};
 
@@ -24,6 +27,8 @@ use crate::plan::Plan;
 pub(crate) use actions::connection;
 pub(crate) use calls::{Callee, Signature};
 pub(crate) use results::saved_body;
+pub use secrets::missing_secrets;
+pub(crate) use spelling::{NameKind, fold, names};
 
 /// What the checker makes of one Automation.
 pub(crate) struct Verdict {
@@ -35,6 +40,8 @@ pub(crate) struct Verdict {
 
 /// What the files around an Automation are.
 pub(crate) struct Surroundings<'a> {
+    /// The file itself.
+    pub(crate) source: &'a Source,
     pub(crate) registry: &'a Registry,
     /// The connection of a name.
     pub(crate) connection: &'a dyn Fn(&str) -> Found,
@@ -45,6 +52,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
     /// The path of a file of code that was probably meant by one that is not there.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
+    /// How files of the project write a name, by its folded form: each spelling with a path.
+    pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<(Arc<str>, Arc<str>)>,
     /// What the payloads that were saved for an Automation say of a webhook's body.
     pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
 }
@@ -78,6 +87,7 @@ pub(crate) fn automation(
     diagnostics.extend(actions::check(automation, gaps, around));
     diagnostics.extend(cases::check(automation));
     diagnostics.extend(masked::check(automation));
+    diagnostics.extend(spelling::check(automation, around));
     diagnostics.extend(retries::check(automation, gaps, around.registry));
     diagnostics.extend(code::check(automation, gaps, around));
     diagnostics.extend(calls::check(automation, gaps, around));
@@ -85,6 +95,7 @@ pub(crate) fn automation(
     diagnostics.extend(results::check(automation, gaps, around.registry, (around.saved_body)(automation)));
     let report = together(said, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
+    let report = allow(report);
     Verdict { plan, schedule, report }
 }
 

@@ -56,6 +56,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("unknown-key", "A key is not one of those that may stand there."),
     ("unknown-keyword", "A word in a schema is no keyword of JSON Schema, so it has no effect."),
     ("unknown-value", "A word is not one of those that may stand there."),
+    ("unused-allow", "A comment that switches a warning off switches nothing off."),
     ("unused-setting", "A setting has no effect beside the others."),
     ("unused-value", "A name is given a value and never read."),
     ("unverified-webhook", "Nothing verifies who sends to a webhook."),
@@ -77,4 +78,25 @@ pub const CODES: &[(&str, &str)] = &[
     ("yaml-unknown-anchor", "A `*name` has no `&name` before it."),
     ("yaml-unquoted-expression", "An expression inside `{ }` or `[ ]` has no quotes."),
     ("yaml-unquoted-value", "A value has characters that need quotes."),
+];
+
+/// The codes of warnings and hints that are found later, when a file is held against what is around it.
+pub const OTHER_DOUBTS: &[&str] = &[
+    "code-syntax",
+    "credentials-in-log",
+    "masked-header",
+    "may-be-missing",
+    "missing-cassette",
+    "missing-secret",
+    "never-equal",
+    "no-retry",
+    "other-spelling",
+    "racing-variable",
+    "unknown-field",
+    "unknown-member",
+    "unknown-step",
+    "unreachable-case",
+    "unused-input",
+    "unused-type",
+    "wrong-double",
 ];

@@ -262,8 +262,9 @@ impl<'d> Steps<'d> {
             unread.push("needs");
         }
         let before = diagnostics.error_count();
-        let retry = retry(reader.take("retry"), &STEP_RETRY, diagnostics);
-        let retry = (retry.max > 0).then(|| Box::new(retry));
+        let written = reader.take("retry");
+        // `retry: 0` is kept: its author says that one try is meant.
+        let retry = written.is_given().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
         if diagnostics.error_count() > before {
             unread.push("retry");
         }

@@ -63,6 +63,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("unknown-key", "S []\nname_: x\n"),
     ("unknown-keyword", "trigger: {webhook: {schema: {typ: text}}}\nsteps: []\n"),
     ("unknown-value", "trigger: {webhook: {mode: synchronous}}\nsteps: []\n"),
+    ("unused-allow", "S [] # cogwork: allow(no-retry)\n"),
     ("unused-setting", "trigger: {webhook: {}}\ninputs: {a: {}}\nsteps: []\n"),
     ("unused-value", "S\n  - set: {a: 1}\n  - action: log.info\n"),
     ("unverified-webhook", "trigger: {webhook: {}}\nsteps: []\n"),
@@ -91,6 +92,7 @@ fn gives(text: &str, code: &str) -> bool {
     let report = match code {
         "invalid-type" => super::super::connection(source(), "c").report,
         "invalid-instant" => super::super::trial(source(), "c").report,
+        "unused-allow" => super::super::allow(load(&text).report),
         _ => load(&text).report,
     };
     report.diagnostics().iter().any(|diagnostic| diagnostic.code == code)
