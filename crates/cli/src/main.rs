@@ -17,6 +17,7 @@ mod history;
 mod paths;
 mod pauses;
 mod project;
+mod secrets;
 mod signals;
 mod time;
 

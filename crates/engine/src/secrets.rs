@@ -78,6 +78,11 @@ impl Secrets {
         Ok(found)
     }
 
+    /// Returns true if there is a secret of this name, also where it cannot be opened.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        !matches!(self.find(name), Ok(None))
+    }
+
     fn find(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         if !vault::is_name(name) {
             return Ok(None);

@@ -155,7 +155,9 @@ impl Expression {
             return Err(SyntaxError::new("the expression is empty", 0..text.len()));
         }
         if let Some((name, help)) = strange::variable(trimmed) {
-            let message = format!("`{name}` is another tool's: names have no `$` here, and a JSONPath begins with `$.`");
+            let message = format!(
+                "`{name}` is another tool's: names have no `$` here, and a JSONPath begins with `$.`"
+            );
             let at = lead..lead + name.len();
             return Err(SyntaxError { help: Some(help.into()), ..SyntaxError::new(message, at) });
         }

@@ -135,7 +135,8 @@ pub fn meant_duration(text: &str) -> Option<String> {
         }
     }
     let most = MAX_DURATION.as_secs_f64() * 1_000.0;
-    let duration = Duration::try_from_secs_f64(millis.round() / 1_000.0).ok().filter(|_| any && millis <= most)?;
+    let duration =
+        Duration::try_from_secs_f64(millis.round() / 1_000.0).ok().filter(|_| any && millis <= most)?;
     Some(format_duration(duration))
 }
 

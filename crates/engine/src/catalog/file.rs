@@ -104,7 +104,7 @@ impl File {
             Ok(text) => (text, None),
             Err(message) => (String::new(), Some(message)),
         };
-        Self::load(Arc::new(Source::new(path, text)), kind, stamp, problem)
+        Self::load(Arc::new(Source::new(path, text)), stem(path), kind, stamp, problem)
     }
 
     /// A link that leads out of the project, and whose name is of no kind.
@@ -115,13 +115,12 @@ impl File {
         Self { stamp, is_read: false, content, source }
     }
 
-    /// A text as if it were the file at its path.
-    pub(crate) fn draft(source: Arc<Source>, kind: FileKind) -> Self {
-        Self::load(source, kind, Stamp::NONE, None)
+    /// A text as if it were the file at its path. `stem` is the name that it goes by where it has none of its own.
+    pub(crate) fn draft(source: Arc<Source>, stem: &str, kind: FileKind) -> Self {
+        Self::load(source, stem, kind, Stamp::NONE, None)
     }
 
-    fn load(source: Arc<Source>, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
-        let path = source.path();
+    fn load(source: Arc<Source>, stem: &str, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
         let is_read = problem.is_none();
         let content = match kind {
             FileKind::Manifest => {
@@ -129,11 +128,11 @@ impl File {
             }
             FileKind::Code => Content::Code(problem.map(|message| Arc::new(unreadable(message, &source)))),
             FileKind::Connection => {
-                let loaded = load::connection(source.clone(), stem(path));
+                let loaded = load::connection(source.clone(), stem);
                 Content::Connection(Arc::new(shared(loaded, problem, &source)))
             }
             FileKind::Automation => {
-                let loaded = shared(load::automation(source.clone(), stem(path)), problem, &source);
+                let loaded = shared(load::automation(source.clone(), stem), problem, &source);
                 let uses = loaded.to_check().map(|(automation, _)| Uses::of(automation)).unwrap_or_default();
                 Content::Automation { loaded: Arc::new(loaded), uses }
             }

@@ -60,8 +60,15 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
     let wants = Wants { name, connections: &spec.connections, required: spec.connection_required };
     check_connection(asks, &wants, &|_| false, around, found);
     let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
-    Given { source: around.source, callee: name, inputs: &spec.inputs, with: &asks.with, place, unread: false }
-        .check(found);
+    Given {
+        source: around.source,
+        callee: name,
+        inputs: &spec.inputs,
+        with: &asks.with,
+        place,
+        unread: false,
+    }
+    .check(found);
     if matches!(spec.source, EventSource::Hook(_)) {
         let keys = [
             ("every", event.every.map(|(_, span)| span)),
@@ -93,7 +100,8 @@ fn check_call(
     let Some(action) = around.registry.action(&call.action.name) else {
         match broken_connector(call, around.registry) {
             // One error of a connector is told once of a file.
-            Some(broken) if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
+            Some(broken)
+                if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
             Some(broken) => found.push(broken),
             None => found.push(unknown_action(call, around.registry)),
         }
@@ -141,7 +149,14 @@ impl Given<'_> {
             });
             let Some(input) = self.inputs.iter().find(|input| read_as == Some(&input.name)) else { continue };
             given.push(input.name.as_str());
-            value::check(self.source, &input.kind, template, name.span, &format!("input `{}`", input.name), found);
+            value::check(
+                self.source,
+                &input.kind,
+                template,
+                name.span,
+                &format!("input `{}`", input.name),
+                found,
+            );
         }
         let missing = |input: &&InputSpec| {
             input.required && input.default.is_none() && !given.contains(&input.name.as_str())
@@ -219,7 +234,10 @@ fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic
     };
     let base = kind.leaves(&given, &address, is_whole)?;
     let span = model::load::place_of(around.source, name.span, &[]).unwrap_or(name.span);
-    let message = format!("this address is not below `{base}`, which is all that the connection `{}` may call", connection.name);
+    let message = format!(
+        "this address is not below `{base}`, which is all that the connection `{}` may call",
+        connection.name
+    );
     Some(Diagnostic::error("other-host", message, span).help(
         "write the path alone, such as `/items`, which is put behind the connection's address; or leave `connection` out, and no \
          credentials are sent",
@@ -408,7 +426,14 @@ fn check_connection_inputs(
         let Some(input) = read_as.and_then(|name| kind.input(name)) else { continue };
         let known = input.spec.name.as_str();
         given.push(known);
-        value::check(&connection.source, &input.spec.kind, template, name.span, &format!("input `{known}`"), found);
+        value::check(
+            &connection.source,
+            &input.spec.kind,
+            template,
+            name.span,
+            &format!("input `{known}`"),
+            found,
+        );
         let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
         match template.literal().filter(|value| input.secret && !value.is_null()) {
             Some(value) if !says_credential(said, name.span.end..until) => {

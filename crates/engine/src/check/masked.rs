@@ -63,7 +63,8 @@ fn reads(expression: &Expression, step: &Step) -> Option<Diagnostic> {
 fn diagnostic(severity: Severity, part: &str, name: &str, span: Span, is_compared: bool) -> Diagnostic {
     let what = if part == "headers" { "header" } else { "query parameter" };
     let then = if is_compared { ", so this comparison never tells anything" } else { "" };
-    let message = format!("the {what} `{name}` is always `***` in steps{then}: it carries a credential or a signature");
+    let message =
+        format!("the {what} `{name}` is always `***` in steps{then}: it carries a credential or a signature");
     Diagnostic::new(severity, CODE, message, span).help(
         "check it before the steps: `verify` under `webhook` knows the usual signatures and tokens, and `webhook.code` and \
          the trigger's `if` read it as it came",
@@ -82,7 +83,9 @@ fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
     for part in PARTS {
         for (at, _) in text.match_indices(part) {
             let behind = &text[at + part.len()..];
-            let Some((offset, name)) = member(behind).filter(|(_, name)| is_credential_name(name)) else { continue };
+            let Some((offset, name)) = member(behind).filter(|(_, name)| is_credential_name(name)) else {
+                continue;
+            };
             let start = at + part.len() + offset;
             let before = &text[..start];
             let line = before.matches('\n').count() + 1;
@@ -90,7 +93,8 @@ fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
             let (source, first) = code.place(automation, line, column);
             let last = code.place(automation, line, column + name.chars().count() - 1).1;
             let is_own = source.path() == automation.source.path();
-            let span = if is_own { Span { start: first.start, end: last.end.max(first.end) } } else { code.span() };
+            let span =
+                if is_own { Span { start: first.start, end: last.end.max(first.end) } } else { code.span() };
             let mut told = diagnostic(Severity::Warning, part, name, span, false);
             if !is_own {
                 told.message = format!("`{}`, {line}:{column}: {}", source.path(), told.message);

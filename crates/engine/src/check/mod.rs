@@ -27,7 +27,7 @@ use crate::plan::Plan;
 pub(crate) use actions::connection;
 pub(crate) use calls::{Callee, Signature};
 pub(crate) use results::saved_body;
-pub use secrets::missing_secrets;
+pub(crate) use secrets::{missing_secrets, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
 
 /// What the checker makes of one Automation.

@@ -23,7 +23,7 @@ use model::value::Key;
 use model::{Connection, Source, Template};
 
 use self::absent::{behind_stop, maybe, never, words};
-use self::meant::dashed;
+use self::meant::{Dashed, dashed};
 use self::names::{ErrorName, Names, Place};
 use self::places::{Doubt, Places, Seen, Way};
 use self::races::Reading;
@@ -31,7 +31,12 @@ use crate::plan::Plan;
 
 /// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
 /// not be read), only what does not depend on it is checked.
-pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan, registry: &Registry) -> Vec<Diagnostic> {
+pub(crate) fn check(
+    automation: &Automation,
+    gaps: &Gaps,
+    plan: &Plan,
+    registry: &Registry,
+) -> Vec<Diagnostic> {
     let mut variables: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
     automation.walk(&mut |step| {
         if let Verb::Set(values) = &step.verb {
@@ -223,8 +228,10 @@ impl<'a> Checker<'a> {
             if site.names.loops && self.gaps.has("as") {
                 return;
             }
-            let diagnostic = self.unknown_name(read, &allowed, site);
-            return self.say(diagnostic, site);
+            if let Some(diagnostic) = self.unknown_name(read, &allowed, site) {
+                self.say(diagnostic, site);
+            }
+            return;
         }
         if root == "error" && site.names.error == ErrorName::Maybe && !reference.optional {
             let message = "there is no `error` here when the execution succeeded";
@@ -271,29 +278,34 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn unknown_name(&self, read: Read<'_>, allowed: &[&str], site: Site<'a, '_>) -> Diagnostic {
+    fn unknown_name(&self, read: Read<'_>, allowed: &[&str], site: Site<'a, '_>) -> Option<Diagnostic> {
         let root = &read.path[0];
         let spot = read.spot(0);
         if let Some(help) = site.names.elsewhere(root) {
             let message = format!("`{root}` does not exist here");
-            return Diagnostic::error("name-not-here", message, spot.span)
-                .allowed(allowed.iter().copied())
-                .help(help);
+            return Some(
+                Diagnostic::error("name-not-here", message, spot.span)
+                    .allowed(allowed.iter().copied())
+                    .help(help),
+            );
         }
         let message = format!("`{root}` is not defined");
         let diagnostic = Diagnostic::error("unknown-name", message, spot.span);
-        if let Some(help) = dashed(read, &spot) {
-            return diagnostic.help(help);
+        match dashed(read, &spot) {
+            // Of a name with several dashes the first part is told of.
+            Some(Dashed::Later) => return None,
+            Some(Dashed::First(help)) => return Some(diagnostic.help(help)),
+            None => {}
         }
         if let Some(help) = self.elsewhere(read).filter(|_| site.names.place == Place::Steps) {
-            return diagnostic.allowed(allowed.iter().copied()).help(help);
+            return Some(diagnostic.allowed(allowed.iter().copied()).help(help));
         }
-        match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
+        Some(match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
             Some(meant) => {
                 diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
             }
             None => spot.nearest(diagnostic, root, allowed),
-        }
+        })
     }
 
     fn say(&mut self, diagnostic: Diagnostic, site: Site<'a, '_>) {
@@ -375,7 +387,9 @@ impl<'a> Checker<'a> {
             let Verb::Stop { result } = &step.verb else { return };
             // One with a result ends with it, and nothing of the file's `outputs` is read.
             let has_result = result.literal().is_none_or(|result| !result.is_null());
-            let Some(stop) = self.places.chain(&step.id).filter(|_| !has_result && found.is_none()) else { return };
+            let Some(stop) = self.places.chain(&step.id).filter(|_| !has_result && found.is_none()) else {
+                return;
+            };
             if matches!(self.places.seen_by(stop, false, target), Seen::Never(_)) {
                 found = Some(step);
             }

@@ -67,7 +67,9 @@ impl Hints<'_> {
         calls.sort_by_key(|(span, _)| span.start);
         let ((span, step), others) = calls.split_first()?;
         let message = match others {
-            [] => "this call has neither `retry` nor `onError`: one failed try fails the execution".to_owned(),
+            [] => {
+                "this call has neither `retry` nor `onError`: one failed try fails the execution".to_owned()
+            }
             others => {
                 let line = |(span, _): &(Span, String)| source.place(span.start as usize).line.to_string();
                 let shown: Vec<String> = others.iter().take(MOST_LINES).map(line).collect();

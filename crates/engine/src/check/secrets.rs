@@ -4,16 +4,16 @@
 
 use std::collections::BTreeSet;
 
-use model::Expression;
 use model::automation::{Automation, Trigger};
 use model::diagnostic::{Diagnostic, Report};
 use model::load::not_allowed;
+use model::{Connection, Expression};
 
 use crate::catalog::Catalog;
 use crate::secrets::where_to_set;
 
 /// What there is to say of the files of a snapshot: one report for each that names a secret that is not set.
-pub fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
+pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
     let mut reports = Vec::new();
     for connection in catalog.connections() {
         let mut found = Missing::new(is_set);
@@ -33,6 +33,21 @@ pub fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<
         (!found.is_empty()).then(|| Report::new(source, found))
     });
     told.collect()
+}
+
+/// The names of the secrets that a connection cannot do without, in order.
+pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (_, template) in &connection.with {
+        for reference in template.references().iter().filter(|reference| !reference.optional) {
+            if let [root, name, ..] = &*reference.path
+                && root == "secrets"
+            {
+                names.insert(name.to_string());
+            }
+        }
+    }
+    names
 }
 
 /// The expressions of a file in which secrets may stand.

@@ -84,12 +84,18 @@ pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<D
     found
 }
 
-fn diagnostic(automation: &Automation, written: &Written<'_>, other: &str, place_of_other: &str) -> Diagnostic {
+fn diagnostic(
+    automation: &Automation,
+    written: &Written<'_>,
+    other: &str,
+    place_of_other: &str,
+) -> Diagnostic {
     let what = match written.kind {
         NameKind::Own | NameKind::Shared => "the key of the state",
         NameKind::Event => "the event",
     };
-    let message = format!("{what} `{}` is written `{other}` {place_of_other}: these are two names", written.name);
+    let message =
+        format!("{what} `{}` is written `{other}` {place_of_other}: these are two names", written.name);
     let diagnostic = Diagnostic::warning("other-spelling", message, place(automation, written))
         .help(format!("write one of them everywhere, such as `{other}`"));
     match written.step {
@@ -189,7 +195,8 @@ fn code_keys(automation: &Automation, look: &mut dyn FnMut(&str, Span, Option<&s
             let (source, start) = code.place(automation, line, column);
             let is_own = source.path() == automation.source.path();
             let end = code.place(automation, line, column + key.key.chars().count()).1;
-            let span = if is_own { Span { start: start.start, end: end.end.max(start.end) } } else { code.span() };
+            let span =
+                if is_own { Span { start: start.start, end: end.end.max(start.end) } } else { code.span() };
             look(&key.key, span, step.map(AsRef::as_ref));
         }
     }

@@ -117,7 +117,8 @@ impl Checker<'_> {
         let mut known: Vec<&str> = given.to_vec();
         for key in given.iter().filter(|key| !names().any(|name| name == **key)) {
             let free = names().filter(|name| !given.contains(name));
-            let near = model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
+            let near =
+                model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
             known.extend(near);
             let span = self.place(Some(Part::Key((*key).to_owned())));
             let message = format!("{what} has no entry `{key}`");

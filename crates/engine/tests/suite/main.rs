@@ -32,6 +32,7 @@ mod intake;
 mod large_files;
 mod links;
 mod listening;
+mod mistakes;
 mod pauses;
 mod polls;
 mod relations;

@@ -136,7 +136,12 @@ fn side(expr: &Expr<'_>, text: &str) -> Side {
     let path = reading::whole(expr).filter(|_| !matches!(expr, Expr::Filter(_)));
     let end = (expr.span().end_offset as usize).min(text.len());
     let start = super::constant::start(expr).min(end);
-    Side { path: path.map(|links| Reference::of(links, false)), reads, literals: literals(expr), at: start..end }
+    Side {
+        path: path.map(|links| Reference::of(links, false)),
+        reads,
+        literals: literals(expr),
+        at: start..end,
+    }
 }
 
 /// The paths that an expression reads, the longest of each.
@@ -179,7 +184,8 @@ mod tests {
             (true, true) => "not in",
         };
         let found = find(text);
-        let found = found.iter().map(|it| format!("{} {} {}", side(&it.sides[0]), sign(it), side(&it.sides[1])));
+        let found =
+            found.iter().map(|it| format!("{} {} {}", side(&it.sides[0]), sign(it), side(&it.sides[1])));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
     }
 

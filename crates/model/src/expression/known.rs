@@ -58,7 +58,8 @@ fn no_method(name: &str, span: Span, text: &str) -> SyntaxError {
         }
         None => match nearest(name, filter_names()) {
             Some(near) => format!("there are filters in their place, such as `x | {near}`").into(),
-            None => "there are filters in their place, such as `x | upper`, and functions, such as `hash(x)`".into(),
+            None => "there are filters in their place, such as `x | upper`, and functions, such as `hash(x)`"
+                .into(),
         },
     };
     let (start, end) = (span.start_offset as usize, (span.end_offset as usize).min(text.len()));
@@ -70,7 +71,11 @@ fn no_method(name: &str, span: Span, text: &str) -> SyntaxError {
     };
     let unknown = Some(Unknown { nearest: None });
     let help = Some(help);
-    SyntaxError { help, unknown, ..SyntaxError::new(format!("there is no method `{name}`: values have none"), at) }
+    SyntaxError {
+        help,
+        unknown,
+        ..SyntaxError::new(format!("there is no method `{name}`: values have none"), at)
+    }
 }
 
 /// Where a name stands last before a place.

@@ -130,11 +130,17 @@ const VARIABLES: &[(&str, &str)] = &[
     ("node", "what a step gave is `steps.<id>.results`"),
     ("items", "what a step gave is `steps.<id>.results`; an item of a `forEach` is `item`"),
     ("item", "an item of a `forEach` is `item`"),
-    ("input", "what a step gave is `steps.<id>.results`, what started the execution `trigger.results.body.data`"),
+    (
+        "input",
+        "what a step gave is `steps.<id>.results`, what started the execution `trigger.results.body.data`",
+    ),
     ("binary", "a file that a step gave is `steps.<id>.results`, or a field of it"),
     ("env", "name it under `configVars` with `${{ env.NAME }}`, and read `configVars.<name>`"),
     ("vars", "values of the file are `configVars.<name>`, those of an execution `vars.<name>`"),
-    ("secrets", "name it under `configVars` with `{value: \"${{ secrets.NAME }}\", secret: true}`, or use a connection"),
+    (
+        "secrets",
+        "name it under `configVars` with `{value: \"${{ secrets.NAME }}\", secret: true}`, or use a connection",
+    ),
     ("now", "write `now()`"),
     ("today", "write `now() | formatDate('%Y-%m-%d')`"),
     ("execution", "the execution is `execution`: `execution.id`, `execution.startedAt`"),
@@ -155,7 +161,10 @@ pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
         return is_call.then_some((&text[..1], "what a step gave is `steps.<id>.results`"));
     }
     let known = VARIABLES.iter().find(|(known, _)| *known == word).map(|(_, help)| *help);
-    Some((&text[..=end], known.unwrap_or("take the `$` away; `steps`, `trigger`, `vars`, `inputs` and others are names")))
+    Some((
+        &text[..=end],
+        known.unwrap_or("take the `$` away; `steps`, `trigger`, `vars`, `inputs` and others are names"),
+    ))
 }
 
 /// How a method is written here that values have elsewhere.

@@ -48,7 +48,10 @@ pub fn allow(report: Report) -> Report {
         for (index, allowed) in hits {
             if used.insert(index) && diagnostic.severity == Severity::Error {
                 let message = format!("`{}` is an error here, which cannot be switched off", allowed.code);
-                found.push(Diagnostic::warning(CODE, message, allowed.span).help("correct it, and remove the comment"));
+                found.push(
+                    Diagnostic::warning(CODE, message, allowed.span)
+                        .help("correct it, and remove the comment"),
+                );
             }
             is_off |= diagnostic.severity != Severity::Error;
         }
@@ -154,7 +157,10 @@ fn next_line(source: &Source, line: usize) -> usize {
 /// The last line of the texts that begin on a line.
 fn last_line(source: &Source, scalars: &[Span], line: usize) -> usize {
     let here = scalars.iter().filter(|scalar| source.place(scalar.start as usize).line == line);
-    here.map(|scalar| source.place((scalar.end as usize).saturating_sub(1)).line).max().unwrap_or(line).max(line)
+    here.map(|scalar| source.place((scalar.end as usize).saturating_sub(1)).line)
+        .max()
+        .unwrap_or(line)
+        .max(line)
 }
 
 /// Where the texts of a tree stand, those in quotes and blocks too.
@@ -184,8 +190,9 @@ mod tests {
         let source = Arc::new(Source::new("a.yaml", text.as_str()));
         let report = allow(crate::load::automation(source.clone(), "a").report);
         let told = report.diagnostics().iter();
-        let told: Vec<String> =
-            told.map(|told| format!("{} {}", told.code, source.place(told.span.start as usize).line)).collect();
+        let told: Vec<String> = told
+            .map(|told| format!("{} {}", told.code, source.place(told.span.start as usize).line))
+            .collect();
         assert_eq!(told, expected, "\n{text}\n{}", report.render(false));
     }
 
@@ -194,13 +201,22 @@ mod tests {
         let braces = "  - set: {_a: '{{ x }}'}";
         check(&format!("{braces}\n"), &["braces-without-dollar 3"]);
         check(&format!("{braces} # cogwork: allow(braces-without-dollar)\n"), &[]);
-        check(&format!("  # cogwork: allow(braces-without-dollar): a template\n  # of theirs\n\n{braces}\n"), &[]);
-        check(&format!("  # cogwork: allow(yaml-surprise, braces-without-dollar)\n  - set: {{_a: '{{{{ x }}}}', _b: yes}}\n"), &[]);
+        check(
+            &format!("  # cogwork: allow(braces-without-dollar): a template\n  # of theirs\n\n{braces}\n"),
+            &[],
+        );
+        check(
+            &format!(
+                "  # cogwork: allow(yaml-surprise, braces-without-dollar)\n  - set: {{_a: '{{{{ x }}}}', _b: yes}}\n"
+            ),
+            &[],
+        );
     }
 
     #[test]
     fn a_comment_counts_for_its_own_line_alone() {
-        let two = "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n  - set: {_a: '{{ x }}'}\n";
+        let two =
+            "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n  - set: {_a: '{{ x }}'}\n";
         check(two, &["braces-without-dollar 4"]);
     }
 
@@ -208,7 +224,8 @@ mod tests {
     fn a_comment_above_a_text_of_several_lines_counts_for_all_of_it() {
         let block = "  - set:\n      # cogwork: allow(braces-without-dollar)\n      _a: |\n        one\n        {{ x }}\n  - set: {_b: '{{ x }}'}\n";
         check(block, &["braces-without-dollar 8"]);
-        let in_text = "  - set:\n      _a: |\n        # cogwork: allow(braces-without-dollar)\n        {{ x }}\n";
+        let in_text =
+            "  - set:\n      _a: |\n        # cogwork: allow(braces-without-dollar)\n        {{ x }}\n";
         check(in_text, &["braces-without-dollar 6"]);
         let in_quotes = "  - set: {_a: ' # cogwork: allow(braces-without-dollar)', _b: '{{ x }}'}\n";
         check(in_quotes, &["braces-without-dollar 3"]);
@@ -217,7 +234,10 @@ mod tests {
     #[test]
     fn a_comment_that_switches_nothing_off_is_told() {
         check("  - set: {_a: b} # cogwork: allow(braces-without-dollar)\n", &["unused-allow 3"]);
-        check("  - set: {_a: '{{ x }}'} # cogwork: allow(brace-without-dollar)\n", &["braces-without-dollar 3", "unused-allow 3"]);
+        check(
+            "  - set: {_a: '{{ x }}'} # cogwork: allow(brace-without-dollar)\n",
+            &["braces-without-dollar 3", "unused-allow 3"],
+        );
         check("  - set: {_a: b} # cogwork: alow(no-retry)\n", &["unused-allow 3"]);
         check("  - set: {_a: b} # cogwork: allow()\n", &["unused-allow 3"]);
         check("  - set: {_a: b} # see cogwork: allow(no-retry)\n", &[]);

@@ -127,8 +127,16 @@ pub(super) static STEP: &[ForeignKey] = &[
         None,
         "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own; or `switch`, for one value",
     ),
-    key("elseif", None, "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own"),
-    key("elsif", None, "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own"),
+    key(
+        "elseif",
+        None,
+        "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own",
+    ),
+    key(
+        "elsif",
+        None,
+        "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own",
+    ),
     key("try", Some("steps"), "steps with `onError` in common stand under `steps`, with `onError` beside it"),
     key("log", None, "write `action: log.info` with `with: {message: …}`"),
     key("print", None, "write `action: log.info` with `with: {message: …}`"),
@@ -190,7 +198,11 @@ static RETRY: &[ForeignKey] = &[
 
 /// In the settings of a loop.
 static REPEAT: &[ForeignKey] = &[
-    key("while", None, "write `until` with the opposite, which is looked at after each turn: `until: not (…)`"),
+    key(
+        "while",
+        None,
+        "write `until` with the opposite, which is looked at after each turn: `until: not (…)`",
+    ),
     key("times", Some("max"), "how many turns there are is `max`"),
     key("count", Some("max"), "how many turns there are is `max`"),
     key("limit", Some("max"), "the most turns are `max`"),

@@ -32,13 +32,13 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
 use crate::trial::Suite;
 use crate::yaml::{Node, parse};
 
-pub(crate) use automation::AUTOMATION;
 pub use allow::{allow, not_allowed};
+pub(crate) use automation::AUTOMATION;
 pub use codes::{CODES, OTHER_DOUBTS};
 pub(crate) use connection::CONNECTION;
 pub use draft::{Draft, Gaps};
-pub use place::{Part, place_of};
 pub(crate) use inputs::CONFIG_VAR;
+pub use place::{Part, place_of};
 pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
 pub(crate) use trial::SUITE;

@@ -14,7 +14,9 @@ pub(super) fn long_form(what: &str, node: &Node) -> Option<String> {
         "a repeat" => count("max"),
         "a schedule" => schedule(text?),
         "a configuration variable" => word("value"),
-        "an input" => text.filter(|text| super::inputs::is_type(text)).map(|text| format!("{{type: {text}}}")),
+        "an input" => {
+            text.filter(|text| super::inputs::is_type(text)).map(|text| format!("{{type: {text}}}"))
+        }
         "an approval" => word("message"),
         "a `waitFor`" if text == Some("approval") => Some("{approval: {message: …}}".to_owned()),
         "a `waitFor`" => word("event"),
@@ -44,6 +46,7 @@ fn schedule(text: &str) -> Option<String> {
 /// A text as a value inside braces.
 fn written(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_word = !text.is_empty() && text.chars().all(is_plain) && text.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_word =
+        !text.is_empty() && text.chars().all(is_plain) && text.starts_with(|c: char| c.is_ascii_alphabetic());
     if is_word { text.to_owned() } else { quoted(text) }
 }

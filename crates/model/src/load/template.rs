@@ -262,7 +262,8 @@ fn meant(inside: &str) -> (Option<String>, String) {
 /// A warning about marks of another tool, with what was probably meant in their place.
 fn other_marks(code: &'static str, message: &str, place: Span, inside: &str) -> Diagnostic {
     let (text, words) = meant(inside);
-    let help = format!("{words}; if the text is meant as it is, write `# cogwork: allow({code})` on the line above");
+    let help =
+        format!("{words}; if the text is meant as it is, write `# cogwork: allow({code})` on the line above");
     let diagnostic = Diagnostic::warning(code, message, place).help(help);
     match text.filter(|text| !text.contains('\n')) {
         Some(text) => diagnostic.replace(place, text),
@@ -289,7 +290,8 @@ fn plain_braces(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) 
 }
 
 /// The marks of expressions elsewhere, beside `{{ }}`: what they begin and end with, and whether only a path stands between.
-const MARKS: [(&str, &str, bool); 4] = [("${", "}", true), ("$(", ")", true), ("<%", "%>", false), ("{%", "%}", false)];
+const MARKS: [(&str, &str, bool); 4] =
+    [("${", "}", true), ("$(", ")", true), ("<%", "%>", false), ("{%", "%}", false)];
 
 /// Warns of `${x}`, `$(x)`, `<% x %>` and `{% for … %}`, which other tools replace and which are plain text here: of the
 /// first of each.
@@ -322,7 +324,9 @@ fn foreign_marks(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics)
             Some("set") => "name the value in a step before: `set: {name: …}`",
             _ => "there are expressions only: `${{ … }}`",
         };
-        let help = format!("{help}; if the text is meant as it is, write `# cogwork: allow({CODE})` on the line above");
+        let help = format!(
+            "{help}; if the text is meant as it is, write `# cogwork: allow({CODE})` on the line above"
+        );
         diagnostics.push(Diagnostic::warning(CODE, message, place).help(help));
     }
 }

@@ -269,8 +269,9 @@ fn tabs(text: &str, at: usize) -> Span {
 }
 
 fn misfit(line: Span) -> Diagnostic {
-    Diagnostic::error("yaml-indentation", "this line does not fit the lines above it", line)
-        .help("keys of one mapping, and the dashes of one list, begin in the same column; a key ends with `:`")
+    Diagnostic::error("yaml-indentation", "this line does not fit the lines above it", line).help(
+        "keys of one mapping, and the dashes of one list, begin in the same column; a key ends with `:`",
+    )
 }
 
 /// `key: ${{ 'Hello: ' ~ x }}`: a second `: ` in a value without quotes.
@@ -310,10 +311,12 @@ fn under_dash(text: &str, line: Span) -> Option<Diagnostic> {
     let begins_item = owner.trim_start_matches(' ').starts_with("- ");
     (begins_item && !key.starts_with('-')).then(|| {
         let key = shorten(key);
-        let message = format!("`{key}` begins in the column of the dash above, so it belongs to no item of the list");
-        Diagnostic::error("yaml-indentation", message, Span::new(start, start + key.len().min(line.len()))).help(
-            format!("indent `{key}`, and all below it, by two columns: then it belongs to the item above"),
-        )
+        let message =
+            format!("`{key}` begins in the column of the dash above, so it belongs to no item of the list");
+        Diagnostic::error("yaml-indentation", message, Span::new(start, start + key.len().min(line.len())))
+            .help(format!(
+                "indent `{key}`, and all below it, by two columns: then it belongs to the item above"
+            ))
     })
 }
 

@@ -69,6 +69,9 @@ impl<'n, 'd> MapReader<'n, 'd> {
         let diagnostic = Diagnostic::error("wrong-type", message, node.head());
         diagnostics.push(match meant {
             Some(meant) => diagnostic.help(format!("write `{meant}`")).replace(node.span, meant),
+            None if what == "a schedule" => {
+                diagnostic.help("write `{cron: \"0 8 * * *\"}`, `{every: 10m}` or `{daily: {at: \"08:30\"}}`")
+            }
             None => diagnostic.help("write `key: value` lines"),
         });
         None

@@ -59,7 +59,7 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
     let help = match doubts.first() {
         Some(Doubt::Loop(each)) => {
             format!(
-                "read `steps.{}.results`, the list of what the turns gave, or add `| default(…)`",
+                "read `steps.{}.results`, the list of what the turns gave: `steps.{id}` is the last turn's, and has nothing where there was none; or add `| default(…)`",
                 each.id
             )
         }
@@ -70,7 +70,9 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
 
 /// The warning about `outputs` that read a step behind a `stop`.
 pub(super) fn behind_stop(id: &str, stop: &Step, span: Span) -> Diagnostic {
-    let message = format!("step `{id}` has not run where `stop` ends the execution before it: these `outputs` then fail");
+    let message = format!(
+        "step `{id}` has not run where `stop` ends the execution before it: these `outputs` then fail"
+    );
     Diagnostic::warning("may-be-missing", message, span)
         .related(stop.span, "it may end here, and `outputs` are read all the same")
         .help(format!(

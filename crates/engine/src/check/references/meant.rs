@@ -18,7 +18,10 @@ impl Checker<'_> {
                 ("body" | "payload" | "request" | "data", Trigger::Manual) => {
                     Some(format!("did you mean `inputs.{rest}`?"))
                 }
-                ("body" | "payload" | "request" | "data" | "json", Trigger::Webhook(_) | Trigger::Poll(_) | Trigger::Event(_)) => {
+                (
+                    "body" | "payload" | "request" | "data" | "json",
+                    Trigger::Webhook(_) | Trigger::Poll(_) | Trigger::Event(_),
+                ) => {
                     let rest = names::behind_body(&names[1..]).join(".");
                     let rest = if rest.is_empty() { rest } else { format!(".{rest}") };
                     Some(format!("did you mean `trigger.results.body.data{rest}`?"))
@@ -83,7 +86,8 @@ impl Checker<'_> {
         if model::diagnostic::nearest(member, names::STEP).is_some() {
             return Some(spot.nearest(diagnostic, member, &names::STEP));
         }
-        let rest: Vec<&str> = read.path.get(2..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
+        let rest: Vec<&str> =
+            read.path.get(2..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
         let meant = self.result_of(id, &rest);
         Some(diagnostic.allowed(names::STEP).help(format!("did you mean `{meant}`?")))
     }
@@ -119,11 +123,15 @@ impl Checker<'_> {
         }
         let spot = read.spot(3);
         let message = format!("`trigger.results.body` has no `{member}`: what was sent stands below `data`");
-        let diagnostic = Diagnostic::error("unknown-member", message, spot.span).allowed(members.iter().copied());
+        let diagnostic =
+            Diagnostic::error("unknown-member", message, spot.span).allowed(members.iter().copied());
         let meant = if matches!(trigger, Trigger::Manual) {
             format!("did you mean `inputs.{}`?", read.path.get(3..).unwrap_or_default().join("."))
         } else {
-            format!("did you mean `trigger.results.body.data.{}`?", read.path.get(3..).unwrap_or_default().join("."))
+            format!(
+                "did you mean `trigger.results.body.data.{}`?",
+                read.path.get(3..).unwrap_or_default().join(".")
+            )
         };
         let diagnostic = diagnostic.help(meant);
         Some(match spot.exact {
@@ -138,7 +146,8 @@ impl Checker<'_> {
         let known = names::trigger_results(&self.automation.trigger);
         if first != "results" {
             let diagnostic = read.member(1, &["results"])?;
-            let rest: Vec<&str> = read.path.get(1..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
+            let rest: Vec<&str> =
+                read.path.get(1..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
             let rest = names::behind_trigger(&rest, known).join(".");
             return Some(
                 diagnostic.nearest(None::<String>).help(format!("did you mean `trigger.results.{rest}`?")),
@@ -166,10 +175,20 @@ impl Checker<'_> {
     }
 }
 
+/// A part of a name with dashes, which an expression reads as a subtraction.
+pub(super) enum Dashed {
+    /// The part behind the first dash, with what to write.
+    First(String),
+    /// One behind a later dash.
+    Later,
+}
+
 /// What to write for a name with dashes, which an expression reads as a subtraction: `headers.X-Request-Id`.
-pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<String> {
+pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<Dashed> {
     let text = read.source.slice(read.expression.span());
-    let at = (spot.span.start as usize).checked_sub(read.expression.span().start as usize).filter(|_| spot.exact)?;
+    let at = (spot.span.start as usize)
+        .checked_sub(read.expression.span().start as usize)
+        .filter(|_| spot.exact)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let before = text.get(..at)?;
     let start = before.rfind(|c| !is_part(c)).map_or(0, |dot| dot + 1);
@@ -183,5 +202,8 @@ pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<String> {
     let parent = &parent[path_start..];
     // Headers are read by their names in small letters.
     let name = if parent.ends_with("headers") { name.to_ascii_lowercase() } else { name.to_owned() };
-    Some(format!("a `-` is a minus here: write the name in brackets, `{parent}['{name}']`"))
+    if before.get(start..).is_some_and(|before| before.matches('-').count() > 1) {
+        return Some(Dashed::Later);
+    }
+    Some(Dashed::First(format!("a `-` is a minus here: write the name in brackets, `{parent}['{name}']`")))
 }

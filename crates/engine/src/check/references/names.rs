@@ -203,7 +203,9 @@ pub(super) fn behind_trigger<'p>(path: &[&'p str], known: &[&str]) -> Vec<&'p st
         ["body", "data"].into_iter().chain(behind_body(rest).iter().copied()).collect()
     }
     match path {
-        ["body" | "payload" | "data" | "json", rest @ ..] if known.contains(&"body") && !rest.is_empty() => body(rest),
+        ["body" | "payload" | "data" | "json", rest @ ..] if known.contains(&"body") && !rest.is_empty() => {
+            body(rest)
+        }
         ["payload" | "data" | "json"] => body(&[]),
         ["query" | "params", rest @ ..] if known.contains(&"queryParameters") => {
             std::iter::once("queryParameters").chain(rest.iter().copied()).collect()

@@ -2,12 +2,15 @@
 
 mod races;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use connector::Registry;
 use model::diagnostic::{Report, Source};
 use model::load::Gaps;
 
 use crate::plan::Plan;
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
 /// What is said of a file that loads.
 fn report(text: &str) -> Report {
@@ -15,7 +18,7 @@ fn report(text: &str) -> Report {
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
     let (plan, problems) = Plan::build(&automation);
     assert!(problems.is_empty(), "{text}\n{problems:?}");
-    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan))
+    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan, &REGISTRY))
 }
 
 /// `code text` of each problem, where the text is what its place covers.

@@ -23,7 +23,8 @@ pub(super) fn never(
         _ => return None,
     };
     // A text that is searched for a text is no list.
-    let is_list = compared.within && matches!(right.literals.as_deref(), Some([_]) if !text_of(expression, right).starts_with('['));
+    let is_list = compared.within
+        && matches!(right.literals.as_deref(), Some([_]) if !text_of(expression, right).starts_with('['));
     let kind = kind(path);
     if literals.is_empty() || is_list || !literals.iter().all(|literal| !may_equal(&kind, literal)) {
         return None;
@@ -51,7 +52,9 @@ fn may_equal(kind: &ResultType, literal: &Value) -> bool {
         (ResultType::Boolean | ResultType::Integer | ResultType::Number, literal) => {
             matches!(literal, Value::Bool(_) | Value::Number(_))
         }
-        (ResultType::Choice { options }, Value::String(text)) => options.iter().any(|option| **option == **text),
+        (ResultType::Choice { options }, Value::String(text)) => {
+            options.iter().any(|option| **option == **text)
+        }
         (ResultType::Text, literal) => matches!(literal, Value::String(_)),
         (ResultType::List { .. }, literal) => matches!(literal, Value::List(_)),
         (ResultType::Map { .. } | ResultType::Object(_), literal) => matches!(literal, Value::Map(_)),
@@ -87,7 +90,8 @@ fn way_out(kind: &ResultType, literals: &[Value], name: &str, negated: bool) -> 
     }
     let is_scalar = literals.iter().all(|literal| matches!(literal, Value::Number(_) | Value::Bool(_)));
     if is_scalar && is(|kind| *kind == ResultType::Text) {
-        let quoted: Vec<String> = literals.iter().map(|literal| format!("`'{}'`", literal.to_text())).collect();
+        let quoted: Vec<String> =
+            literals.iter().map(|literal| format!("`'{}'`", literal.to_text())).collect();
         return Some(format!("it is text: write {} with quotes", quoted.join(", ")));
     }
     None

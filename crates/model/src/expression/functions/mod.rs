@@ -12,8 +12,8 @@ mod file;
 mod json;
 mod xml;
 
-pub(super) use self::date::foreign_format;
 use self::arguments::Arguments;
+pub(super) use self::date::foreign_format;
 use super::evaluation::{Evaluation, Failure, Values};
 use super::moment::Moment;
 use crate::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};

@@ -326,8 +326,10 @@ fn without_dashes(node: &Node, map: &Map, name: &str) -> Diagnostic {
     let first = map.iter().next();
     let of_steps = |entry: &Entry| entry.value.as_map().is_some_and(|map| !present_verbs(map).is_empty());
     match first {
-        Some(entry) if !present_verbs(map).is_empty() => diagnostic
-            .help(format!("begin each step with a dash, and indent its other keys as far: `- {}: …`", shorten(&entry.key))),
+        Some(entry) if !present_verbs(map).is_empty() => diagnostic.help(format!(
+            "begin each step with a dash, and indent its other keys as far: `- {}: …`",
+            shorten(&entry.key)
+        )),
         Some(entry) if of_steps(entry) => diagnostic.help(format!(
             "begin each step with a dash, and write its name as `id`: `- id: {}`",
             shorten(&entry.key)
@@ -352,8 +354,12 @@ fn report_beside(reader: &MapReader<'_, '_>, beside: &[&Entry]) {
         _ => (names.join(", "), "stand", "them"),
     };
     reader.diagnostics().push(
-        Diagnostic::error("unknown-key", format!("{names} {stand} beside `with`, not below it"), first.key_span)
-            .help(format!("indent {names} two columns further than `with`, which makes {them} its value")),
+        Diagnostic::error(
+            "unknown-key",
+            format!("{names} {stand} beside `with`, not below it"),
+            first.key_span,
+        )
+        .help(format!("indent {names} two columns further than `with`, which makes {them} its value")),
     );
 }
 
@@ -509,9 +515,10 @@ fn report_unknown(
             .filter(|row| row.keys.iter().any(|key| key.name == entry.key))
             .map(|row| format!("`{}`", row.word))
             .collect();
-        let is_action = entry.key.split_once('.').is_some_and(|(connector, action)| {
-            is_identifier(connector) && is_identifier(action)
-        });
+        let is_action = entry
+            .key
+            .split_once('.')
+            .is_some_and(|(connector, action)| is_identifier(connector) && is_identifier(action));
         reader.diagnostics().push(match foreign {
             Some(foreign) => diagnostic.help(foreign.help),
             None if is_action => {
