@@ -132,7 +132,7 @@ impl Checker<'_> {
         }
         let needed = fields.iter().filter(|field| field.required && field.default.is_none());
         for field in needed.filter(|field| !known.contains(&field.name.as_str())) {
-            let span = self.place(None);
+            let span = self.own_key();
             let message = format!("{what} needs the entry `{}`", field.name);
             let help = format!("add `{}: …` ({})", field.name, field.kind.words());
             self.found.push(Diagnostic::error("missing-input", message, span).help(help));
@@ -152,6 +152,18 @@ impl Checker<'_> {
         self.way.push(part);
         look(self);
         self.way.pop();
+    }
+
+    /// Where the key stands under which what is looked at stands; of an item of a list where that stands.
+    fn own_key(&mut self) -> Span {
+        match self.way.split_last() {
+            None => self.key,
+            Some((Part::Entry(name), way)) => {
+                let way: Vec<Part> = way.iter().cloned().chain([Part::Key(name.clone())]).collect();
+                place_of(self.source, self.key, &way).unwrap_or(self.key)
+            }
+            Some(_) => self.place(None),
+        }
     }
 
     /// Where what is looked at stands, or a part of it; the key itself where that is not known.

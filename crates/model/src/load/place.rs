@@ -30,7 +30,9 @@ pub fn place_of(source: &Source, key: Span, way: &[Part]) -> Option<Span> {
         let Some(next) = next else { break };
         node = next;
     }
-    Some(node.head())
+    // A list or map on one line is underlined as a whole.
+    let is_one_line = !source.slice(node.span).contains('\n');
+    Some(if is_one_line { node.span } else { node.head() })
 }
 
 /// The value of the entry whose key stands there.

@@ -15,7 +15,13 @@ impl Checker<'_> {
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
             return match (root, &self.automation.trigger) {
-                ("body" | "payload" | "request" | "data", Trigger::Manual) => {
+                ("body" | "payload" | "request" | "data", Trigger::Manual)
+                    if self
+                        .automation
+                        .inputs
+                        .iter()
+                        .any(|input| names.get(1) == Some(&input.name.as_str())) =>
+                {
                     Some(format!("did you mean `inputs.{rest}`?"))
                 }
                 (

@@ -316,7 +316,7 @@ fn names_that_do_not_exist_are_explained() {
         ("a", "steps.a.results"),
         ("count", "inputs.count"),
         ("space", "configVars.space"),
-        ("body", "trigger.results.body"),
+        ("body", "trigger.results.body.data"),
     ] {
         let text = format!(
             "trigger: {{manual: {{}}}}\ninputs: {{count: {{}}}}\nconfigVars: {{space: x}}\nsteps:\n  - {{id: a, set: {{total: 1}}}}\n  - {{if: {name}.x, action: log.info}}\n"
