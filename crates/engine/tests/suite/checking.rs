@@ -120,7 +120,7 @@ fn an_entry_that_an_input_needs_is_missed_beside_computed_ones() {
     };
     body("{value: '${{ automation.id }}'}", &[]);
     body("{representation: '${{ automation.id }}'}", &["missing-input body"]);
-    body("{valeu: '${{ automation.id }}'}", &["unknown-input body"]);
+    body("{valeu: '${{ automation.id }}'}", &["unknown-input valeu (value)"]);
 }
 
 #[test]

@@ -529,7 +529,7 @@ fn a_connector_with_errors_is_told_once_of_each_file_and_by_its_name() {
     };
     write(
         "connectors/market.yaml",
-        "connector: market\ntitle: Market\nversion: 1.0.0\nbaseUrl: https://m.test\nactions:\n  list: {title: List, request: /offers, example: {request: GET /offers}}\n",
+        "connector: market\ntitle: Market\nversion: 1.0.0\nbaseUrl: https://m.test\nactions:\n  list: {title: List, request: /offers, example: {with: {}, request: GET /offers}}\n",
     );
     write("connections/shop.yaml", "type: market.open\n");
     write(

@@ -146,9 +146,11 @@ fn side(expr: &Expr<'_>, text: &str) -> Side {
 
 /// The paths that an expression reads, the longest of each.
 fn paths(expr: &Expr<'_>, found: &mut Vec<Reference>) {
-    match reading::whole(expr).filter(|_| !matches!(expr, Expr::Filter(_))) {
-        Some(links) => found.push(Reference::of(links, false)),
-        None => inner(expr, &mut |part| paths(part, found)),
+    match (reading::whole(expr).filter(|_| !matches!(expr, Expr::Filter(_))), expr) {
+        (Some(links), _) => found.push(Reference::of(links, false)),
+        // The name of a function is no path.
+        (None, Expr::Call(call)) => arguments(&call.args, &mut |part| paths(part, found)),
+        (None, _) => inner(expr, &mut |part| paths(part, found)),
     }
 }
 

@@ -104,21 +104,21 @@ fn read(source: &Source) -> (Vec<Allowed<'_>>, Vec<Diagnostic>) {
     let text = source.text();
     let syntax = Diagnostics::new(Source::new(source.path(), text));
     let tree = parse(&syntax);
-    let mut scalars = Vec::new();
-    tree.iter().for_each(|node| collect(node, &mut scalars));
+    let mut texts = Texts::default();
+    tree.iter().for_each(|node| texts.collect(node, node.span));
     let (mut allowed, mut found) = (Vec::new(), Vec::new());
     for (at, _) in text.match_indices(MARK).take(MOST) {
         let start = text[..at].rfind('\n').map_or(0, |line_break| line_break + 1);
         let before = text[start..at].trim_end_matches([' ', '\t']);
         let Some(hash) = before.strip_suffix('#').map(|before| start + before.len()) else { continue };
         let begins = text[..hash].chars().next_back().is_none_or(char::is_whitespace);
-        if !begins || scalars.iter().any(|scalar| scalar.range().contains(&hash)) {
+        if !begins || texts.places.iter().any(|text| text.range().contains(&hash)) {
             continue;
         }
         let line = source.place(at).line;
         let stands_alone = text[start..hash].trim().is_empty();
         let line = if stands_alone { next_line(source, line) } else { line };
-        let lines = line..=last_line(source, &scalars, line);
+        let lines = line..=texts.last_line(source, line);
         let rest = text[at + MARK.len()..].lines().next().unwrap_or_default();
         match codes(rest) {
             Some(codes) => allowed.extend(codes.into_iter().map(|(offset, code)| {
@@ -154,27 +154,43 @@ fn next_line(source: &Source, line: usize) -> usize {
     lines.map(|(index, text)| (index + 1, text)).find(|(_, text)| is_content(text)).map_or(line, |(at, _)| at)
 }
 
-/// The last line of the texts that begin on a line.
-fn last_line(source: &Source, scalars: &[Span], line: usize) -> usize {
-    let here = scalars.iter().filter(|scalar| source.place(scalar.start as usize).line == line);
-    here.map(|scalar| source.place((scalar.end as usize).saturating_sub(1)).line)
-        .max()
-        .unwrap_or(line)
-        .max(line)
+/// Where the texts of a tree stand.
+#[derive(Default)]
+struct Texts {
+    /// Those without their keys, and the keys.
+    places: Vec<Span>,
+    /// Those with their keys, since the text of a block begins on the line behind that.
+    with_keys: Vec<Span>,
 }
 
-/// Where the texts of a tree stand, those in quotes and blocks too.
-fn collect(node: &Node, found: &mut Vec<Span>) {
-    match &node.kind {
-        Kind::List(items) => items.iter().for_each(|item| collect(item, found)),
-        Kind::Map(map) => {
-            for entry in map {
-                found.push(entry.key_span);
-                collect(&entry.value, found);
+impl Texts {
+    /// `whole` is the node with its key.
+    fn collect(&mut self, node: &Node, whole: Span) {
+        match &node.kind {
+            Kind::List(items) => items.iter().for_each(|item| self.collect(item, item.span)),
+            Kind::Map(map) => {
+                for entry in map {
+                    self.places.push(entry.key_span);
+                    self.collect(&entry.value, entry.key_span.cover(entry.value.span));
+                }
             }
+            Kind::String(_) => {
+                self.places.push(node.span);
+                self.with_keys.push(whole);
+            }
+            _ => {}
         }
-        Kind::String(_) => found.push(node.span),
-        _ => {}
+    }
+
+    /// The last line of the texts that begin on a line.
+    fn last_line(&self, source: &Source, line: usize) -> usize {
+        let here = self.with_keys.iter().filter(|text| source.place(text.start as usize).line == line);
+        // What a block ends with may be the indentation of the next line.
+        let end = |text: &Span| {
+            let length = source.slice(*text).trim_end().len();
+            source.place((text.start as usize + length).saturating_sub(1)).line
+        };
+        here.map(end).max().unwrap_or(line).max(line)
     }
 }
 
