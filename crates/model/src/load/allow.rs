@@ -222,9 +222,7 @@ mod tests {
             &[],
         );
         check(
-            &format!(
-                "  # cogwork: allow(yaml-surprise, braces-without-dollar)\n  - set: {{_a: '{{{{ x }}}}', _b: yes}}\n"
-            ),
+            "  # cogwork: allow(yaml-surprise, braces-without-dollar)\n  - set: {_a: '{{ x }}', _b: yes}\n",
             &[],
         );
     }
