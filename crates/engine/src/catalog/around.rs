@@ -13,7 +13,7 @@ use model::load::Gaps;
 use super::Catalog;
 use super::file::{Content, File, FileKind};
 use super::relations::{Says, spelled};
-use crate::check::{self, Callee, Found, NameKind, Signature, Surroundings, Verdict, fold};
+use crate::check::{self, Callee, Found, NameKind, Signature, Spelling, Surroundings, Verdict, fold};
 
 /// What came of checking a file against a snapshot.
 pub(super) struct Judged {
@@ -113,12 +113,16 @@ impl Catalog {
         check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
     }
 
-    /// How the files write a name of a kind, by its folded form: each spelling with the file.
-    fn spellings(&self, kind: NameKind, folded: &str) -> Vec<(Arc<str>, Arc<str>)> {
+    /// How the files write a name of a kind, by its folded form.
+    fn spellings(&self, kind: NameKind, folded: &str) -> Vec<Spelling> {
         let of_file = |path: &Arc<str>| {
             let uses = self.folder.get(path).and_then(|file| file.uses())?;
             let of_kind = uses.names.iter().filter(|(other, name)| *other == kind && fold(name) == folded);
-            Some(of_kind.map(|(_, name)| (name.clone(), path.clone())).collect::<Vec<_>>())
+            Some(
+                of_kind
+                    .map(|(_, name)| Spelling { name: name.clone(), path: path.clone() })
+                    .collect::<Vec<_>>(),
+            )
         };
         self.relations.who(spelled(kind), folded).filter_map(of_file).flatten().collect()
     }

@@ -38,6 +38,14 @@ pub(crate) struct Verdict {
     pub(crate) report: Report,
 }
 
+/// A spelling of a name.
+pub(crate) struct Spelling {
+    /// The name as it is written.
+    pub(crate) name: Arc<str>,
+    /// The file that writes it so.
+    pub(crate) path: Arc<str>,
+}
+
 /// What the files around an Automation are.
 pub(crate) struct Surroundings<'a> {
     /// The file itself.
@@ -52,8 +60,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
     /// The path of a file of code that was probably meant by one that is not there.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
-    /// How files of the project write a name, by its folded form: each spelling with a path.
-    pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<(Arc<str>, Arc<str>)>,
+    /// How files of the project write a name, by its folded form.
+    pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
     /// What the payloads that were saved for an Automation say of a webhook's body.
     pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
 }

@@ -78,8 +78,10 @@ pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<D
         }
         let path = automation.source.path();
         let elsewhere = (around.spellings)(kind, &folded);
-        let other = elsewhere.iter().find(|(name, file)| **name != *first.name && **file != *path);
-        found.extend(other.map(|(name, file)| diagnostic(automation, first, name, &format!("in {file}"))));
+        let other = elsewhere.iter().find(|other| *other.name != *first.name && *other.path != *path);
+        found.extend(
+            other.map(|other| diagnostic(automation, first, &other.name, &format!("in {}", other.path))),
+        );
     }
     found
 }
