@@ -19,6 +19,7 @@ mod paths;
 mod pauses;
 mod progress;
 mod project;
+mod secrets;
 mod signals;
 mod time;
 

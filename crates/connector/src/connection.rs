@@ -238,6 +238,23 @@ impl ConnectionType {
         if lists.len() > 1 { lists } else { &[] }
     }
 
+    /// The base address of a connection of this type, where calls to `address` would leave it. `given` has the inputs that
+    /// are written out; nothing is said where the base is not among them. Unless `is_whole`, only the host is known.
+    pub fn leaves<'v>(
+        &self,
+        given: &dyn Fn(&str) -> Option<&'v str>,
+        address: &str,
+        is_whole: bool,
+    ) -> Option<String> {
+        let base = match &self.base {
+            Base::Fixed(base) => base.clone(),
+            Base::Input { name, strip } => BaseUrl::parse(given(name)?, strip.as_deref()).ok()?,
+        };
+        let url = url::Url::parse(address).ok()?;
+        let stays = if is_whole { base.holds(&url) } else { base.same_origin(&url) };
+        (!stays).then(|| base.to_string())
+    }
+
     /// Makes a connection called `name` of evaluated inputs.
     ///
     /// # Errors

@@ -94,6 +94,8 @@ pub struct Registry {
     actions: IndexMap<String, Arc<dyn Action>>,
     connection_types: IndexMap<String, ConnectionType>,
     events: IndexMap<String, Arc<EventSpec>>,
+    /// The connectors whose manifests have errors, and the files of these.
+    broken: IndexMap<String, String>,
 }
 
 impl Registry {
@@ -107,6 +109,7 @@ impl Registry {
             actions: IndexMap::new(),
             connection_types: IndexMap::new(),
             events: IndexMap::new(),
+            broken: IndexMap::new(),
         };
         let mut reports = Vec::new();
         for (path, text) in MANIFESTS {
@@ -151,13 +154,22 @@ impl Registry {
             if !report.is_empty() {
                 reports.push(report);
             }
-            let Some(manifest) = manifest else { continue };
+            let Some(manifest) = manifest else {
+                self.broken.extend(name_in(&source).map(|name| (name, source.path().to_owned())));
+                continue;
+            };
             match self.clash(&manifest) {
                 Some(diagnostic) => reports.push(Report::new(source, [diagnostic])),
                 None => self.put(manifest, Some(source.path().to_owned())),
             }
         }
         (self, reports)
+    }
+
+    /// The file of a connector of this name that has errors, so that nothing of it can be called.
+    #[must_use]
+    pub fn broken(&self, name: &str) -> Option<&str> {
+        self.broken.get(name).filter(|_| self.connector(name).is_none()).map(String::as_str)
     }
 
     /// Keeps the connector that the file at `path` was in `before`, where that file is none now: its place is empty, or
@@ -277,6 +289,13 @@ impl std::fmt::Debug for Registry {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Registry").field("connectors", &self.connectors).finish_non_exhaustive()
     }
+}
+
+/// The name of the connector in a manifest that cannot be read as a whole.
+fn name_in(source: &Source) -> Option<String> {
+    let value = source.text().lines().find_map(|line| line.strip_prefix("connector:"))?;
+    let value = value.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);
+    (!value.is_empty()).then(|| value.to_owned())
 }
 
 #[cfg(test)]

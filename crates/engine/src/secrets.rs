@@ -78,6 +78,11 @@ impl Secrets {
         Ok(found)
     }
 
+    /// Returns true if there is a secret of this name, also where it cannot be opened.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        !matches!(self.find(name), Ok(None))
+    }
+
     fn find(&self, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         if !vault::is_name(name) {
             return Ok(None);
@@ -132,10 +137,7 @@ impl Secrets {
     fn way_out(&self, name: &str) -> String {
         match &self.doubles {
             Some(_) => format!("add it to the test: `secrets: {{{name}: …}}`"),
-            None => format!(
-                "keep it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
-                variable(name)
-            ),
+            None => where_to_set(name),
         }
     }
 
@@ -265,6 +267,23 @@ pub fn exposed_secret_files(folder: &Path) -> Vec<PathBuf> {
 
 fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {
     ActionError::new(ErrorKind::Connection, format!("{place}: the secret `{name}` cannot be read: {error}"))
+}
+
+/// How a secret is set that is not.
+pub(crate) fn where_to_set(name: &str) -> String {
+    format!(
+        "keep it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
+        variable(name)
+    )
+}
+
+/// Returns true if a secret has a file in the folder, or a variable of the environment. Those of the store come first, and
+/// are not looked for here.
+#[must_use]
+pub fn is_secret_set(folder: &Path, name: &str) -> bool {
+    let file = folder.join(name);
+    let is_file = || std::fs::metadata(&file).is_ok_and(|found| found.is_file() && found.len() <= MAX_SECRET);
+    vault::is_name(name) && (is_file() || std::env::var_os(variable(name)).is_some())
 }
 
 /// The environment variable that may hold a secret: `wikiToken` is `COGWORK_SECRET_WIKI_TOKEN`.

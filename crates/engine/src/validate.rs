@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::Registry;
+use model::AutomationId;
 use model::diagnostic::{Report, Source};
 
 use crate::catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
@@ -57,8 +58,35 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
     let mut reports: Vec<Report> =
         catalog.reports().filter(wanted).map(|report| Report::clone(report)).collect();
     reports.extend(tests.into_iter().map(|tests| tests.report).filter(|report| !report.is_empty()));
-    reports.sort_by(|one, other| one.source().path().cmp(other.source().path()));
+    // Connectors and connections first: what is wrong with them explains what is wrong with automations.
+    let place = |report: &Report| {
+        let path = report.source().path().to_owned();
+        (FileKind::of(Path::new(&path)).unwrap_or(FileKind::Automation), path)
+    };
+    reports.sort_by_cached_key(place);
     Ok(Checked { reports, files, catalog })
+}
+
+/// Checks a text that is no file of the project as one of it: a draft, or the copy of a file that a hook made. What it is
+/// follows from its keys. An id that a file of the project has is no problem, since that may be the one it is a copy of.
+#[must_use]
+pub fn check_stranger(catalog: &Catalog, path: &str, text: &str) -> Report {
+    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+    let is_tests = model::trial::stem(path).is_some() || (has("tests:") && !has("steps:"));
+    if is_tests {
+        return trial::check_text(catalog, path, text);
+    }
+    let kind = match () {
+        () if has("steps:") || has("trigger:") => FileKind::Automation,
+        () if has("connector:") => FileKind::Manifest,
+        () if has("type:") => FileKind::Connection,
+        () => FileKind::Automation,
+    };
+    // A temporary file has any name, and no automation could be called so.
+    let name = stem(path);
+    let id = AutomationId::parse(name).or_else(|| AutomationId::suggest(name));
+    let name = id.as_ref().map_or("draft", AutomationId::as_str);
+    check_as(catalog, path, name, text, Some(kind)).without("duplicate-automation")
 }
 
 /// Checks a text as if it stood in the file `path` of the project whose snapshot is `catalog`.
@@ -67,23 +95,28 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     if model::trial::stem(path).is_some() {
         return trial::check_text(catalog, path, text);
     }
+    check_as(catalog, path, stem(path), text, FileKind::of(Path::new(path)))
+}
+
+/// `name` is what the file goes by where it has no name of its own.
+fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<FileKind>) -> Report {
     let source = Arc::new(Source::new(path, text));
-    match FileKind::of(Path::new(path)) {
+    match kind {
         Some(FileKind::Connection) => {
-            let loaded = model::load::connection(source, stem(path));
+            let loaded = model::load::connection(source, name);
             match loaded.to_check() {
                 Some((value, gaps)) => connection(value, gaps, &loaded.report, catalog.registry()),
-                None => loaded.report,
+                None => model::load::allow(loaded.report),
             }
         }
         Some(FileKind::Manifest) => {
             let (_, reports) = Registry::clone(catalog.registry()).with_manifests(vec![source.clone()]);
             let own = reports.into_iter().find(|report| report.source().path() == path);
-            own.unwrap_or_else(|| Report::new(source, []))
+            model::load::allow(own.unwrap_or_else(|| Report::new(source, [])))
         }
         Some(FileKind::Code) => Report::new(source, []),
         Some(FileKind::Automation) | None => {
-            catalog.judge_draft(path, File::draft(source, FileKind::Automation))
+            catalog.judge_draft(path, File::draft(source, name, FileKind::Automation))
         }
     }
 }

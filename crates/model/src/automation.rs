@@ -30,8 +30,8 @@ pub use trigger::{
 };
 
 pub use verbs::{
-    ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody, RespondStep,
-    SwitchStep, WaitForStep, WaitOn, WaitStep,
+    ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, PageRight, RepeatStep, RespondBody,
+    RespondStep, SwitchStep, WaitForStep, WaitOn, WaitStep,
 };
 
 pub use verify::{

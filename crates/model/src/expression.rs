@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod compare;
+mod comparison;
 mod constant;
 mod depth;
 mod evaluation;
@@ -22,6 +23,7 @@ mod reading;
 mod strange;
 mod text;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use crate::budget::{Budget, Exceeded};
 use crate::diagnostic::Span;
 use crate::value::Value;
 
+pub use comparison::{Compared, Side};
 pub use constant::Constant;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
 pub use moment::Moment;
@@ -89,7 +92,9 @@ pub struct SyntaxError {
     /// Where, in bytes of the expression's text.
     pub at: std::ops::Range<usize>,
     /// The way out, where what is written is known from elsewhere.
-    pub help: Option<&'static str>,
+    pub help: Option<Cow<'static, str>>,
+    /// The name of the problem, where it is neither the form nor a name.
+    pub code: Option<&'static str>,
     /// Where it is a filter, test or function that does not exist: whether one with nearly that name does.
     pub unknown: Option<Unknown>,
 }
@@ -104,7 +109,7 @@ pub struct Unknown {
 impl SyntaxError {
     /// What is wrong with the form of an expression.
     pub(crate) fn new(message: impl Into<String>, at: std::ops::Range<usize>) -> Self {
-        Self { message: message.into(), at, help: None, unknown: None }
+        Self { message: message.into(), at, help: None, code: None, unknown: None }
     }
 }
 
@@ -148,6 +153,13 @@ impl Expression {
         };
         if trimmed.is_empty() {
             return Err(SyntaxError::new("the expression is empty", 0..text.len()));
+        }
+        if let Some((name, help)) = strange::variable(trimmed) {
+            let message = format!(
+                "`{name}` is another tool's: names have no `$` here, and a JSONPath begins with `$.`"
+            );
+            let at = lead..lead + name.len();
+            return Err(SyntaxError { help: Some(help.into()), ..SyntaxError::new(message, at) });
         }
         let (code, references) = if trimmed.starts_with('$') {
             let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
@@ -260,6 +272,15 @@ impl Expression {
     pub fn constants(&self) -> Vec<Constant> {
         match &self.inner.code {
             Code::Jinja(_) => constant::find(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
+        }
+    }
+
+    /// What it compares with `==`, `!=` and `in`; nothing of a path or a query.
+    #[must_use]
+    pub fn comparisons(&self) -> Vec<Compared> {
+        match &self.inner.code {
+            Code::Jinja(_) => comparison::find(&self.inner.text),
             Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Unreadable => Vec::new(),
         }
     }

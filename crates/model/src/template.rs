@@ -178,6 +178,29 @@ pub fn stretches(text: &str) -> Vec<Stretch<'_>> {
     found
 }
 
+/// Where the quote stands that is never closed, in an expression without end that begins at `offset` of a text; nothing
+/// where it has no `}}` at all.
+#[must_use]
+pub(crate) fn open_quote(text: &str, offset: usize) -> Option<usize> {
+    let inside = text.get(offset..)?;
+    if !inside.contains("}}") {
+        return None;
+    }
+    let mut open: Option<(usize, u8)> = None;
+    let mut bytes = inside.bytes().enumerate();
+    while let Some((position, byte)) = bytes.next() {
+        match (open, byte) {
+            (Some(_), b'\\') => {
+                bytes.next();
+            }
+            (Some((_, quote)), _) if byte == quote => open = None,
+            (None, b'\'' | b'"') => open = Some((position, byte)),
+            _ => {}
+        }
+    }
+    open.map(|(position, _)| offset + position)
+}
+
 /// Where the `}}` stands that ends an expression: outside its quotes, and not the end of a `{…}` inside it.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;

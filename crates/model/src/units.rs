@@ -94,6 +94,72 @@ pub fn parse_size(text: &str) -> Result<u64, Error> {
     count.and_then(|count| count.checked_mul(bytes)).ok_or_else(|| Error::SizeTooLarge(quote(text)))
 }
 
+/// The duration that was meant by a text which is none, as [`parse_duration`] reads it: `PT10S` is `10s`, `10 minutes`
+/// is `10m`.
+#[must_use]
+pub fn meant_duration(text: &str) -> Option<String> {
+    let text = text.trim().to_ascii_lowercase();
+    let (mut rest, is_iso) = match text.strip_prefix('p') {
+        Some(rest) => (rest, true),
+        None => (text.as_str(), false),
+    };
+    let (mut millis, mut in_time, mut any) = (0_f64, false, false);
+    while !rest.is_empty() {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+        if let Some(after) = rest.strip_prefix('t').filter(|_| is_iso && !in_time) {
+            (rest, in_time) = (after, true);
+            continue;
+        }
+        let (number, after) = split_at_first(rest, |c| !c.is_ascii_digit() && c != '.');
+        let after = after.trim_start();
+        // Of an ISO duration each letter is a unit, and the `T` of `P1DT2H` is none.
+        let (unit, after) = match after.chars().next() {
+            Some(first) if is_iso => after.split_at(first.len_utf8()),
+            _ => split_at_first(after, |c| !c.is_ascii_alphabetic()),
+        };
+        let length = match unit {
+            "y" | "w" if is_iso && !in_time => return None,
+            "m" if is_iso && !in_time => return None,
+            "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds" => 1.0,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1_000.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000.0,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000.0,
+            "d" | "day" | "days" => 86_400_000.0,
+            "w" | "week" | "weeks" => 7.0 * 86_400_000.0,
+            _ => return None,
+        };
+        millis += number.parse::<f64>().ok()? * length;
+        (rest, any) = (after.trim_start(), true);
+        if let Some(after) = rest.strip_prefix("and ") {
+            rest = after;
+        }
+    }
+    let most = MAX_DURATION.as_secs_f64() * 1_000.0;
+    let duration =
+        Duration::try_from_secs_f64(millis.round() / 1_000.0).ok().filter(|_| any && millis <= most)?;
+    Some(format_duration(duration))
+}
+
+/// The size that was meant by a text which is none, as [`parse_size`] reads it: `5 mb` is `5MB`.
+#[must_use]
+pub fn meant_size(text: &str) -> Option<String> {
+    let text = text.trim();
+    let (digits, unit) = split_at_first(text, |c| !c.is_ascii_digit());
+    let unit = unit.trim().to_ascii_lowercase();
+    let unit = match unit.as_str() {
+        "b" | "byte" | "bytes" => "B",
+        "k" | "kb" | "kilobyte" | "kilobytes" => "KB",
+        "m" | "mb" | "megabyte" | "megabytes" => "MB",
+        "g" | "gb" | "gigabyte" | "gigabytes" => "GB",
+        "ki" | "kib" => "KiB",
+        "mi" | "mib" => "MiB",
+        "gi" | "gib" => "GiB",
+        _ => return None,
+    };
+    let meant = format!("{digits}{unit}");
+    parse_size(&meant).is_ok().then_some(meant)
+}
+
 /// Writes a duration as [`parse_duration`] reads it, to the millisecond: `1h30m`; none is `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
@@ -159,6 +225,30 @@ mod tests {
         refused("10", "write `10s` for seconds");
         refused("1.5", "has no unit");
         assert!(parse_size("10").is_err_and(|error| error.to_string().contains("`10B` for bytes")));
+    }
+
+    #[test]
+    fn a_duration_or_size_of_another_form_has_one_that_was_meant() {
+        for (text, meant) in [
+            ("PT10S", Some("10s")),
+            ("P1DT2H", Some("1d2h")),
+            ("10 minutes", Some("10m")),
+            ("1.5h", Some("1h30m")),
+            ("90 sec", Some("1m30s")),
+            ("2 hours and 5 min", Some("2h5m")),
+            ("1 week", Some("7d")),
+            ("P1M", None),
+            ("soon", None),
+            ("", None),
+            ("9999999d", None),
+        ] {
+            assert_eq!(meant_duration(text).as_deref(), meant, "{text}");
+        }
+        for (text, meant) in
+            [("5 MB", Some("5MB")), ("256k", Some("256KB")), ("1 mib", Some("1MiB")), ("big", None)]
+        {
+            assert_eq!(meant_size(text).as_deref(), meant, "{text}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, STRONG, Table, cut, paint, plain};
 use crate::settings::Config;
-use crate::{daemon, time};
+use crate::{daemon, secrets, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,6 +92,8 @@ struct Row {
     used_by: Vec<String>,
     state: Option<String>,
     file_error: Option<String>,
+    #[serde(default)]
+    missing_secrets: Vec<String>,
     last_error: Option<String>,
     last_success_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
@@ -117,6 +119,14 @@ struct RateLimit {
 }
 
 impl Row {
+    /// What keeps it from being used, or did so last.
+    fn problem(&self) -> String {
+        let missing = self.missing_secrets.first();
+        let missing =
+            missing.map(|name| format!("the secret `{name}` is not set: cogwork secrets set {name}"));
+        self.file_error.clone().or(missing).or_else(|| self.last_error.clone()).unwrap_or_default()
+    }
+
     /// What holds calls back, or may soon: a host that does not answer, one that asked to wait, one that counts.
     fn limits(&self) -> String {
         let now = time::now();
@@ -162,7 +172,7 @@ impl Subcommand for Connections {
 async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
     let told: Value = match daemon::get(config, "/api/v1/connections").await? {
         Some(told) => told,
-        None => without_daemon(config)?,
+        None => without_daemon(config).await?,
     };
     what.shown.print(&told, || table(&told))?;
     Ok(Exit::Done)
@@ -185,15 +195,16 @@ fn table(told: &Value) -> anyhow::Result<()> {
             &row.last_success_at.map(time::local).unwrap_or_default(),
             &row.expires_at.map(time::local).unwrap_or_default(),
             &row.limits(),
-            &cut(row.file_error.as_ref().or(row.last_error.as_ref()).map_or("", String::as_str), ERROR),
+            &cut(&row.problem(), ERROR),
         ]);
     }
     Ok(table.print()?)
 }
 
 /// The connections of the files, where no daemon knows how they are doing.
-fn without_daemon(config: &Config) -> anyhow::Result<Value> {
+async fn without_daemon(config: &Config) -> anyhow::Result<Value> {
     let catalog = engine::check_project(&config.dir, &[])?.catalog;
+    let known = secrets::Known::read(config).await;
     let rows: Vec<Value> = catalog
         .connections()
         .map(|connection| {
@@ -203,6 +214,10 @@ fn without_daemon(config: &Config) -> anyhow::Result<Value> {
                 "path": connection.source.path(),
                 "usedBy": catalog.users_of(&connection.name),
             });
+            let missing = catalog.missing_secrets_of(connection, &|name| known.has(name));
+            if !missing.is_empty() {
+                row["missingSecrets"] = missing.into();
+            }
             if let Some(description) = &connection.description {
                 row["description"] = description.as_str().into();
             }

@@ -80,7 +80,7 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     warn_of_secrets(config);
     banner(config, addresses, &engine, &store, shows_addresses).await?;
     let mut reporter = Reporter::new(config.log_format);
-    reporter.tell(&engine.catalog());
+    reporter.tell(&engine);
     let exit = loop {
         tokio::select! {
             biased;
@@ -90,7 +90,7 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
             }
             () = signals.next() => break Exit::Done,
             changed = generations.changed() => match changed {
-                Ok(()) => reporter.tell(&engine.catalog()),
+                Ok(()) => reporter.tell(&engine),
                 Err(_) => break Exit::Failed,
             },
         }
@@ -215,17 +215,43 @@ struct Reporter {
 }
 
 impl Reporter {
+    /// Logs secrets that are not set, each once as long as they are not.
+    fn log(&mut self, missing: &[Report]) {
+        let now: BTreeMap<String, Arc<Report>> = missing
+            .iter()
+            .map(|report| (report.source().path().to_owned(), Arc::new(report.clone())))
+            .collect();
+        for (path, report) in &now {
+            let before = self.shown.get(path).map(|shown| shown.entries()).unwrap_or_default();
+            for entry in report.entries().into_iter().filter(|entry| !before.contains(entry)) {
+                tracing::warn!(file = %path, line = entry.line, help = entry.help, "{}", entry.message);
+            }
+        }
+        self.shown = now;
+    }
+
     fn new(format: LogFormat) -> Self {
         Self { silent: format == LogFormat::Json, shown: BTreeMap::new() }
     }
 
-    fn tell(&mut self, catalog: &Catalog) {
+    fn tell(&mut self, engine: &Engine) {
+        let missing = engine.missing_secrets();
         if self.silent {
+            self.log(&missing);
             return;
         }
+        let catalog = engine.catalog();
         let grave = catalog.reports().filter(|report| report.has_errors() || report.warning_count() > 0);
-        let grave: BTreeMap<String, Arc<Report>> =
+        let mut grave: BTreeMap<String, Arc<Report>> =
             grave.map(|report| (report.source().path().to_owned(), report.clone())).collect();
+        for report in missing {
+            let path = report.source().path().to_owned();
+            let whole = match grave.get(&path) {
+                Some(told) => told.with(report.diagnostics().iter().cloned()),
+                None => report,
+            };
+            grave.insert(path, Arc::new(whole));
+        }
         for (path, report) in &grave {
             // A file that was checked again has another report, which may say the same.
             let said = self.shown.get(path).is_some_and(|shown| {

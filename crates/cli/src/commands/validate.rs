@@ -10,20 +10,26 @@ use model::diagnostic::Report;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::Context;
+use crate::context::{Context, Talk};
 use crate::exit::{Exit, Fault};
 use crate::output::{self, count};
 use crate::paths::{self, Named};
+use crate::secrets::Known;
 use crate::{project, settings};
 
 const EXAMPLES: &str = "\
 Examples:
   cogwork validate                                 every file of the project
   cogwork validate automations/order-desk.yaml
+  cogwork validate /tmp/draft.yaml                 a file from elsewhere, as one of this project
   cogwork validate --strict                        fails on warnings too, as a build should
   cogwork validate --format github                 annotations of a pull request
   cogwork validate --format json | jq .errors";
 
+/// The folders whose files are the project's.
+const FOLDERS: [&str; 3] = ["automations", "connections", "connectors"];
+/// The warning about a secret that is not set on this machine, which says nothing of the files.
+const OF_MACHINE: &str = "missing-secret";
 /// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
 const MOST_BYTES: u64 = 512 << 10;
 
@@ -33,13 +39,13 @@ const MOST_BYTES: u64 = 512 << 10;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
-    /// Files and folders to check; everything if none is given
+    /// Files and folders to check; everything if none is given. A file outside of the project's folders is checked as one of it
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// How problems are shown
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// Exit 1 on warnings too
+    /// Exit 1 on warnings too, but for secrets that are not set on this machine
     #[arg(long)]
     strict: bool,
 }
@@ -83,6 +89,9 @@ impl Subcommand for Validate {
             findings.files += checked.files;
             findings.reports.extend(checked.reports);
         }
+        findings.missing_secrets(context, &checked.catalog, |path| {
+            everything || inside.iter().any(|wanted| Path::new(path).starts_with(wanted))
+        });
         for path in &outside {
             findings.files += 1;
             findings.reports.push(check_stranger(&checked.catalog, path)?);
@@ -107,6 +116,8 @@ fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<
                 inside
                     .extend(["automations", "connections", "connectors", settings::FILE].map(PathBuf::from));
             }
+            // A draft that lies about in the project.
+            Named::Inside(below) if path.is_file() && !is_of_project(&below) => outside.push(path.clone()),
             Named::Inside(below) => inside.push(below),
             Named::Outside(path) if path.is_file() => outside.push(path),
             Named::Outside(path) => {
@@ -119,16 +130,44 @@ fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<
     Ok((inside, outside))
 }
 
-/// Checks a file outside the project as an automation in it.
+/// Whether a path below the project folder is one that the daemon looks at.
+fn is_of_project(below: &Path) -> bool {
+    below == Path::new(settings::FILE) || FOLDERS.iter().any(|folder| below.starts_with(folder))
+}
+
+/// Checks a file that is none of the project as one of it.
 fn check_stranger(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
     use std::io::Read as _;
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
-    Ok(engine::check_text(catalog, &path.display().to_string(), &text))
+    Ok(engine::check_stranger(catalog, &paths::shown(path).to_string(), &text))
 }
 
 impl Findings {
+    /// Adds what there is to say of secrets that these files name and that are not set.
+    fn missing_secrets(&mut self, context: &Context, catalog: &Catalog, is_wanted: impl Fn(&str) -> bool) {
+        // A setting that is wrong is told of by itself.
+        let Ok(config) = context.config(&[], Talk::Tool) else { return };
+        for missing in Known::of(&config).missing(catalog) {
+            let path = missing.source().path();
+            if !is_wanted(path) {
+                continue;
+            }
+            match self.reports.iter_mut().find(|report| report.source().path() == path) {
+                Some(report) => *report = report.with(missing.diagnostics().iter().cloned()),
+                None => self.reports.push(missing),
+            }
+        }
+    }
+
+    /// The warnings about the files themselves, whatever the machine.
+    fn warnings_of_files(&self) -> usize {
+        let of_machine =
+            self.reports.iter().flat_map(Report::diagnostics).filter(|told| told.code == OF_MACHINE);
+        self.warnings().saturating_sub(of_machine.count())
+    }
+
     fn errors(&self) -> usize {
         self.reports.iter().map(Report::error_count).sum()
     }
@@ -139,7 +178,7 @@ impl Findings {
 
     /// Whether the files are not as they have to be, or, where asked, as they should be.
     fn fails(&self, strict: bool) -> bool {
-        self.errors() > 0 || (strict && self.warnings() > 0)
+        self.errors() > 0 || (strict && self.warnings_of_files() > 0)
     }
 
     /// `above` is the project folder, seen from the top of the repository that a build checks.

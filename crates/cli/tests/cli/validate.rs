@@ -124,3 +124,83 @@ fn the_settings_are_checked_too() {
 fn a_folder_without_a_project_says_how_to_make_one() {
     Project::empty().cogwork(&["validate"]).exits(1).says("cogwork init");
 }
+
+/// An Automation with a warning, and a connection whose secret is set nowhere.
+fn doubtful(comment: &str) -> Project {
+    let text = format!(
+        "trigger: {{manual: {{}}}}\nsteps:\n  - action: log.info\n    with: {{message: \"{{{{ x }}}}\"}}{comment}\n"
+    );
+    Project::with(&[("automations/doubtful.yaml", &text)])
+}
+
+#[test]
+fn a_warning_that_is_switched_off_in_place_is_told_in_no_format() {
+    doubtful("").cogwork(&["validate", "--strict"]).exits(1).says("1 warning");
+    let project = doubtful(" # cogwork: allow(braces-without-dollar)");
+    project.cogwork(&["validate", "--strict"]).exits(0).says("checked 1 file: 0 errors, 0 warnings");
+    let ran = project.cogwork(&["validate", "--format", "json"]).exits(0);
+    assert_eq!(ran.json()["diagnostics"], serde_json::json!([]));
+    assert_eq!(project.cogwork(&["validate", "--format", "github"]).exits(0).stdout, "");
+    let misspelt = doubtful(" # cogwork: allow(brace-without-dollar)");
+    let ran = misspelt.cogwork(&["validate", "--strict", "--format", "json"]).exits(1);
+    let found = ran.json();
+    let told =
+        found["diagnostics"].as_array().expect("a list").iter().find(|told| told["code"] == "unused-allow");
+    assert_eq!(told.expect("it is told")["nearest"], "braces-without-dollar");
+}
+
+const SHOP: &str =
+    "type: http.bearer\nwith: {baseUrl: https://shop.test, token: \"${{ secrets.shopToken }}\"}\n";
+
+#[test]
+fn a_secret_that_is_set_nowhere_is_told_with_the_way_to_set_it_and_fails_no_build() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO), ("connections/shop.yaml", SHOP)]);
+    let ran = project.cogwork(&["validate", "--strict"]).exits(0).says("0 errors, 1 warning");
+    assert!(
+        ran.stdout.contains("warning[missing-secret]: the secret `shopToken` is not set"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("cogwork secrets set shopToken"), "{}", ran.stdout);
+    let listed = project.cogwork(&["connections", "list", "--json"]).exits(0).json();
+    assert_eq!(listed["connections"][0]["missingSecrets"], serde_json::json!(["shopToken"]));
+    let table = project.cogwork(&["connections", "list"]).exits(0);
+    assert!(table.stdout.contains("the secret `shopToken` is not set"), "{}", table.stdout);
+    // Only of the files that were asked for.
+    project.cogwork(&["validate", "automations/hello.yaml"]).exits(0).says("0 errors, 0 warnings");
+    let with = project.cogwork_with(&["validate"], &[("COGWORK_SECRET_SHOP_TOKEN", "t0ken")], "");
+    with.exits(0).says("0 errors, 0 warnings");
+    project.cogwork_with(&["secrets", "set", "shopToken"], &[], "t0ken").exits(0);
+    project.cogwork(&["validate"]).exits(0).says("0 errors, 0 warnings");
+    let listed = project.cogwork(&["connections", "list", "--json"]).exits(0).json();
+    assert_eq!(listed["connections"][0]["missingSecrets"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_file_from_elsewhere_is_checked_as_one_of_the_project() {
+    let draft = "trigger: {manual: {}}\nsteps:\n  - action: http.request\n    connection: shop\n    retry: 1\n    with: {url: /x}\n";
+    let project = Project::with(&[
+        ("automations/hello.yaml", HELLO),
+        ("connections/shop.yaml", SHOP),
+        ("drafts/one.yaml", draft),
+    ]);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| elsewhere.path().join(name).display().to_string();
+    let write =
+        |name: &str, text: &str| std::fs::write(elsewhere.path().join(name), text).expect("it is written");
+    write("tmp.aB3xY.yaml", draft);
+    write("copy.yaml", &format!("id: hello\n{HELLO}"));
+    write("wrong.yaml", &draft.replace("shop", "shopp"));
+    write("connection.yaml", &SHOP.replace("baseUrl", "baseUrll"));
+    for fine in [path("tmp.aB3xY.yaml"), path("copy.yaml"), "drafts/one.yaml".to_owned()] {
+        project.cogwork(&["validate", &fine]).exits(0).says("checked 1 file: 0 errors, 0 warnings");
+    }
+    let told = |name: &str| {
+        let found = project.cogwork(&["validate", "--format", "json", &path(name)]).exits(1).json();
+        let codes =
+            found["diagnostics"].as_array().expect("a list").iter().map(|told| told["code"].to_string());
+        codes.collect::<Vec<_>>()
+    };
+    assert_eq!(told("wrong.yaml"), ["\"unknown-connection\""]);
+    assert_eq!(told("connection.yaml"), ["\"unknown-input\""]);
+}

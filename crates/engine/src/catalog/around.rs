@@ -12,8 +12,8 @@ use model::load::Gaps;
 
 use super::Catalog;
 use super::file::{Content, File, FileKind};
-use super::relations::Says;
-use crate::check::{self, Callee, Found, Signature, Surroundings, Verdict};
+use super::relations::{Says, spelled};
+use crate::check::{self, Callee, Found, NameKind, Signature, Spelling, Surroundings, Verdict, fold};
 
 /// What came of checking a file against a snapshot.
 pub(super) struct Judged {
@@ -44,11 +44,13 @@ impl Catalog {
         };
         let own = automation.id.as_str();
         let around = Surroundings {
+            source: &automation.source,
             registry: &self.registry,
             connection: &connection,
             automation: &callee,
             way_here: &|id| self.way(id, own),
             nearest_code: &|path| self.nearest_code(path),
+            spellings: &|kind, folded| self.spellings(kind, folded),
             saved_body: &|automation| self.saved_body(automation),
         };
         let verdict = check::automation(automation, gaps, said, &around);
@@ -109,6 +111,20 @@ impl Catalog {
         let Trigger::Webhook(webhook) = &automation.trigger else { return None };
         let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
         check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
+    }
+
+    /// How the files write a name of a kind, by its folded form.
+    fn spellings(&self, kind: NameKind, folded: &str) -> Vec<Spelling> {
+        let of_file = |path: &Arc<str>| {
+            let uses = self.folder.get(path).and_then(|file| file.uses())?;
+            let of_kind = uses.names.iter().filter(|(other, name)| *other == kind && fold(name) == folded);
+            Some(
+                of_kind
+                    .map(|(_, name)| Spelling { name: name.clone(), path: path.clone() })
+                    .collect::<Vec<_>>(),
+            )
+        };
+        self.relations.who(spelled(kind), folded).filter_map(of_file).flatten().collect()
     }
 
     /// The path of a file of code that was probably meant by this one.

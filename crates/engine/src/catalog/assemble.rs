@@ -8,13 +8,13 @@ use std::sync::{Arc, OnceLock};
 use connector::Registry;
 use model::automation::{Automation, AutomationId, Trigger};
 use model::diagnostic::{Report, Source};
-use model::load::Loaded;
+use model::load::{self, Loaded};
 use store::Address;
 
 use super::around::{Judged, taken};
 use super::file::{Content, FileKind, stem};
 use super::folder::Folder;
-use super::relations::Says;
+use super::relations::{Says, spelled};
 use super::{Broken, Catalog, Deployed, Mounted, Reload};
 use crate::{check, parallel};
 
@@ -103,7 +103,7 @@ impl Work<'_> {
             registry.keep(&self.previous.registry, &path);
         }
         self.next.registry = Arc::new(registry);
-        for report in said.into_iter().map(Arc::new).chain(unreadable) {
+        for report in said.into_iter().map(|report| Arc::new(load::allow(report))).chain(unreadable) {
             let path = report.source().path().into();
             self.say(&path, report);
         }
@@ -140,7 +140,7 @@ impl Work<'_> {
         };
         let said = match loaded.to_check() {
             Some((connection, gaps)) => check::connection(connection, gaps, &loaded.report, &next.registry),
-            None => loaded.report.clone(),
+            None => load::allow(loaded.report.clone()),
         };
         let value = loaded.value.clone().filter(|_| !said.has_errors());
         // A connection that no longer loads stays in force as it last did.
@@ -156,14 +156,21 @@ impl Work<'_> {
         let (before, now) = (&self.previous.folder, &self.next.folder);
         let relations = &mut self.next.relations;
         let mut ids: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut spelled_names: BTreeSet<(Says, String)> = BTreeSet::new();
         for path in changed {
             for (file, is_there) in [(before.get(path), false), (now.get(path), true)] {
                 let Some(file) = file else { continue };
                 ids.extend(file.claims().map(|id| Arc::from(id.as_str())));
+                let names = file.uses().map(|uses| uses.names.clone()).unwrap_or_default();
+                spelled_names.extend(names.iter().map(|(kind, name)| (spelled(*kind), check::fold(name))));
                 if is_there { relations.enter(path, file) } else { relations.leave(path, file) }
             }
         }
         let mut concerned = changed.clone();
+        // Whoever writes the same name may be told that it is written otherwise elsewhere.
+        for (says, name) in spelled_names {
+            concerned.extend(relations.who(says, &name).cloned());
+        }
         for id in relations.find_circles(ids.clone(), now) {
             concerned.extend(relations.who(Says::IsIt, &id).cloned());
         }
@@ -368,7 +375,7 @@ impl Catalog {
     fn decide(&self, loaded: &Loaded<Arc<Automation>>, in_force: &dyn Fn(&str) -> bool) -> Decision {
         let Some((automation, gaps)) = loaded.to_check() else {
             let misses = [(Says::MissesAutomation, false), (Says::MissesConnection, false)];
-            return Decision { deployed: None, report: Arc::new(loaded.report.clone()), misses };
+            return Decision { deployed: None, report: Arc::new(load::allow(loaded.report.clone())), misses };
         };
         let with_code = self.with_code(automation);
         let automation = with_code.as_ref().unwrap_or(automation);

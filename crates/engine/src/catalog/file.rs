@@ -10,6 +10,7 @@ use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::{self, Loaded};
 
 use super::folder::Stamp;
+use crate::check::NameKind;
 use crate::project_dir::{self, ProjectFileError};
 
 /// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
@@ -91,6 +92,8 @@ pub(crate) struct Uses {
     pub(crate) connections: Arc<[Arc<str>]>,
     /// The files of code that it names, by path.
     pub(crate) code: Arc<[Arc<str>]>,
+    /// The names in it that other files may write otherwise: events, keys of the shared state.
+    pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
 }
 
 impl File {
@@ -101,7 +104,7 @@ impl File {
             Ok(text) => (text, None),
             Err(message) => (String::new(), Some(message)),
         };
-        Self::load(Arc::new(Source::new(path, text)), kind, stamp, problem)
+        Self::load(Arc::new(Source::new(path, text)), stem(path), kind, stamp, problem)
     }
 
     /// A link that leads out of the project, and whose name is of no kind.
@@ -112,9 +115,9 @@ impl File {
         Self { stamp, is_read: false, content, source }
     }
 
-    /// A text as if it were the file at its path.
-    pub(crate) fn draft(source: Arc<Source>, kind: FileKind) -> Self {
-        Self::load(source, kind, Stamp::NONE, None)
+    /// A text as if it were the file at its path. `stem` is the name that it goes by where it has none of its own.
+    pub(crate) fn draft(source: Arc<Source>, stem: &str, kind: FileKind) -> Self {
+        Self::load(source, stem, kind, Stamp::NONE, None)
     }
 
     /// A file that somebody else has read, or could not read for this reason. None where its path is of no kind and
@@ -122,7 +125,7 @@ impl File {
     pub(crate) fn given(path: &str, text: String, problem: Option<String>) -> Option<Self> {
         match (FileKind::of(Path::new(path)), &problem) {
             (Some(kind), _) => {
-                Some(Self::load(Arc::new(Source::new(path, text)), kind, Stamp::NONE, problem))
+                Some(Self::load(Arc::new(Source::new(path, text)), stem(path), kind, Stamp::NONE, problem))
             }
             (None, Some(_)) => Some(Self::link(path, Stamp::NONE)),
             (None, None) => None,
@@ -139,8 +142,7 @@ impl File {
         self.is_read == other.is_read && self.source.text() == other.source.text()
     }
 
-    fn load(source: Arc<Source>, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
-        let path = source.path();
+    fn load(source: Arc<Source>, stem: &str, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
         let is_read = problem.is_none();
         let content = match kind {
             FileKind::Manifest => {
@@ -148,11 +150,11 @@ impl File {
             }
             FileKind::Code => Content::Code(problem.map(|message| Arc::new(unreadable(message, &source)))),
             FileKind::Connection => {
-                let loaded = load::connection(source.clone(), stem(path));
+                let loaded = load::connection(source.clone(), stem);
                 Content::Connection(Arc::new(shared(loaded, problem, &source)))
             }
             FileKind::Automation => {
-                let loaded = shared(load::automation(source.clone(), stem(path)), problem, &source);
+                let loaded = shared(load::automation(source.clone(), stem), problem, &source);
                 let uses = loaded.to_check().map(|(automation, _)| Uses::of(automation)).unwrap_or_default();
                 Content::Automation { loaded: Arc::new(loaded), uses }
             }
@@ -163,8 +165,8 @@ impl File {
     /// What its loading has to say.
     pub(crate) fn report(&self) -> Report {
         match &self.content {
-            Content::Automation { loaded, .. } => loaded.report.clone(),
-            Content::Connection(loaded) => loaded.report.clone(),
+            Content::Automation { loaded, .. } => load::allow(loaded.report.clone()),
+            Content::Connection(loaded) => load::allow(loaded.report.clone()),
             Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
                 Report::clone(report)
             }
@@ -226,6 +228,7 @@ impl Uses {
             automations: names(automations),
             connections: names(connections),
             code: names(files.collect()),
+            names: crate::check::names(automation).into(),
         }
     }
 }

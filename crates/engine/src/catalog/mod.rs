@@ -229,6 +229,19 @@ impl Catalog {
         self.reports.values()
     }
 
+    /// What there is to say of files that name a secret which is not set, one report a file. It is no part of
+    /// [`Catalog::reports`]: secrets come and go without a change of a file.
+    #[must_use]
+    pub fn missing_secrets(&self, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
+        crate::check::missing_secrets(self, is_set)
+    }
+
+    /// The secrets that a connection reads and that are not set, in order.
+    #[must_use]
+    pub fn missing_secrets_of(&self, connection: &Connection, is_set: &dyn Fn(&str) -> bool) -> Vec<String> {
+        crate::check::secrets_of(connection).into_iter().filter(|name| !is_set(name)).collect()
+    }
+
     /// The first error in the file at this path as it is now, with its line.
     pub(crate) fn error_of(&self, path: &str) -> Option<String> {
         let report = self.reports.get(path).filter(|report| report.has_errors())?;

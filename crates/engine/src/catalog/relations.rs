@@ -10,6 +10,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use super::file::{File, Uses};
 use super::folder::Folder;
+use crate::check::{NameKind, fold};
 
 /// The most Automations that are visited in search of the way round a circle.
 const MAX_SEARCH: usize = 1000;
@@ -41,6 +42,10 @@ pub(crate) enum Says {
     Connects,
     /// That it runs the code in the file at this path.
     Runs,
+    /// That it names an event, whose name folded is this.
+    Event,
+    /// That it names a key of the shared state, whose name folded is this.
+    Shared,
     /// That it names an Automation that there is none of, whatever its id.
     MissesAutomation,
     /// That it names a connection that there is none of, whatever its name.
@@ -199,11 +204,20 @@ impl Relations {
     }
 }
 
+/// What a file says that has a name of this kind.
+pub(crate) fn spelled(kind: NameKind) -> Says {
+    match kind {
+        NameKind::Event => Says::Event,
+        NameKind::Own | NameKind::Shared => Says::Shared,
+    }
+}
+
 fn relations(path: &Arc<str>, file: &File) -> Vec<Relation> {
     let relation = |says, name: &Arc<str>| Relation { says, name: name.clone(), path: path.clone() };
     let Some(id) = file.claims() else { return Vec::new() };
     let mut said = vec![relation(Says::IsIt, &id.as_str().into())];
-    if let Some(Uses { automations, connections, code }) = file.uses() {
+    if let Some(Uses { automations, connections, code, names }) = file.uses() {
+        said.extend(names.iter().map(|(kind, name)| relation(spelled(*kind), &fold(name).into())));
         said.extend(code.iter().map(|path| relation(Says::Runs, path)));
         said.extend(automations.iter().map(|name| relation(Says::Calls, name)));
         said.extend(connections.iter().map(|name| relation(Says::Connects, name)));

@@ -1,13 +1,13 @@
 //! Calls of actions against what the actions declare, and connections against their types.
 
-use connector::{ConnectionType, EventSource, Registry, Written, check_value};
+use connector::{ConnectionType, EventSource, Registry, Written};
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, Named, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::Gaps;
-use model::{Connection, InputType, Template, Value};
+use model::{Connection, Template, Value};
 
-use super::{Found, Surroundings};
+use super::{Found, Surroundings, value};
 
 /// Checks every call of an action in the file.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
@@ -49,7 +49,10 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
         let names = || around.registry.events().map(|event| event.name.as_str());
         let message = format!("there is no event `{name}`");
         found.push(
-            Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()),
+            Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()).help(
+                "only events of connectors start an automation; one that `events.emit` sends goes to steps that wait for it \
+                 (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
+            ),
         );
         found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
         return;
@@ -57,7 +60,15 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
     let wants = Wants { name, connections: &spec.connections, required: spec.connection_required };
     check_connection(asks, &wants, &|_| false, around, found);
     let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
-    Given { callee: name, inputs: &spec.inputs, with: &asks.with, place, unread: false }.check(found);
+    Given {
+        source: around.source,
+        callee: name,
+        inputs: &spec.inputs,
+        with: &asks.with,
+        place,
+        unread: false,
+    }
+    .check(found);
     if matches!(spec.source, EventSource::Hook(_)) {
         let keys = [
             ("every", event.every.map(|(_, span)| span)),
@@ -87,7 +98,13 @@ fn check_call(
     found: &mut Vec<Diagnostic>,
 ) {
     let Some(action) = around.registry.action(&call.action.name) else {
-        found.push(unknown_action(call, around.registry));
+        match broken_connector(call, around.registry) {
+            // One error of a connector is told once of a file.
+            Some(broken)
+                if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
+            Some(broken) => found.push(broken),
+            None => found.push(unknown_action(call, around.registry)),
+        }
         // A connection that does not exist is none for any action.
         found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
         return;
@@ -104,7 +121,7 @@ fn check_call(
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     let (inputs, unread) = (&spec.inputs, unread("with"));
     let before = found.len();
-    Given { callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
+    Given { source: around.source, callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
     if unread {
         return;
     }
@@ -116,7 +133,9 @@ fn check_call(
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
         // Of an input of the wrong type this would only repeat it.
-        if given.is_some() && found[before..].iter().any(|told| told.span == span) {
+        if given.is_some()
+            && found[before..].iter().any(|told| told.span.start >= span.start && told.span.end <= span.end)
+        {
             continue;
         }
         let diagnostic = match given {
@@ -131,10 +150,13 @@ fn check_call(
         };
         found.push(diagnostic.help(problem.help));
     }
+    found.extend(other_host(call, around));
 }
 
 /// What a step gives to what it calls.
 pub(super) struct Given<'a> {
+    /// The file.
+    pub(super) source: &'a Source,
     /// What it calls.
     pub(super) callee: &'a str,
     /// What that takes.
@@ -156,7 +178,14 @@ impl Given<'_> {
             });
             let Some(input) = self.inputs.iter().find(|input| read_as == Some(&input.name)) else { continue };
             given.push(input.name.as_str());
-            check_template(&input.kind, template, name.span, &format!("input `{}`", input.name), found);
+            value::check(
+                self.source,
+                &input.kind,
+                template,
+                name.span,
+                &format!("input `{}`", input.name),
+                found,
+            );
         }
         let missing = |input: &&InputSpec| {
             input.required && input.default.is_none() && !given.contains(&input.name.as_str())
@@ -195,6 +224,55 @@ fn read_as<'a>(
     near
 }
 
+/// The complaint about a connector of which nothing can be called, because its manifest has errors.
+fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic> {
+    let (connector, _) = call.action.name.split_once('.')?;
+    let path = registry.broken(connector)?;
+    let message = format!("the connector `{connector}` has errors of its own");
+    Some(
+        Diagnostic::error("broken-connector", message, call.action.span)
+            .help(format!("correct what is reported of {path}; the rest of this step is checked then")),
+    )
+}
+
+/// The complaint about an address that is written out and is not that of the connection, which would be refused when the
+/// step runs.
+fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic> {
+    if call.action.name != "http.request" {
+        return None;
+    }
+    let connection = call.connection.as_ref()?;
+    let Found::Loaded(known) = (around.connection)(&connection.name) else { return None };
+    let (name, url) = call.with.iter().find(|(input, _)| input.name == "url")?;
+    let (address, is_whole) = match url {
+        Template::Literal(Value::String(text)) => (text.to_string(), true),
+        // The host is known where a path follows it.
+        Template::Text(parts) => match parts.first() {
+            Some(model::template::Part::Text(text)) => {
+                let host = text.find("://").map(|at| at + 3)?;
+                (text[..host + text[host..].find('/')?].to_owned(), false)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let kind = around.registry.connection_type(&known.kind)?;
+    let given = |input: &str| {
+        let (_, template) = known.with.iter().find(|(name, _)| name.name == input)?;
+        template.literal().and_then(Value::as_str)
+    };
+    let base = kind.leaves(&given, &address, is_whole)?;
+    let span = model::load::place_of(around.source, name.span, &[]).unwrap_or(name.span);
+    let message = format!(
+        "this address is not below `{base}`, which is all that the connection `{}` may call",
+        connection.name
+    );
+    Some(Diagnostic::error("other-host", message, span).help(
+        "write the path alone, such as `/items`, which is put behind the connection's address; or leave `connection` out, and no \
+         credentials are sent",
+    ))
+}
+
 fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
     let name = &call.action.name;
     let Some((connector, _)) = name.split_once('.') else {
@@ -216,7 +294,12 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
         connectors.dedup();
         let near = model::diagnostic::nearest(connector, connectors.iter().copied());
         let help = near.map_or_else(
-            || "`cogwork connectors list` shows the connectors there are".to_owned(),
+            || {
+                format!(
+                    "call its API with `action: http.request`; or describe it in connectors/{connector}.yaml, by hand or from its \
+                     OpenAPI document with `cogwork import openapi`; `cogwork connectors list` shows those there are"
+                )
+            },
             |near| format!("did you mean the connector `{near}`?"),
         );
         return Diagnostic::error(
@@ -304,72 +387,6 @@ fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_
     }
 }
 
-/// Checks what is literal of a value against its type; what is computed is checked when it runs.
-fn check_template(
-    kind: &InputType,
-    template: &Template,
-    span: Span,
-    what: &str,
-    found: &mut Vec<Diagnostic>,
-) {
-    let problem = match (kind, template) {
-        (_, Template::Literal(Value::Null)) => None,
-        (_, Template::Literal(value)) => check_value(kind, value).err(),
-        (InputType::Object { fields }, Template::Map(entries)) => {
-            let mut given: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
-            for (key, value) in entries {
-                match fields.iter().find(|field| field.name == key.as_ref()) {
-                    Some(field) => {
-                        check_template(&field.kind, value, span, &format!("{what}: `{key}`"), found)
-                    }
-                    None => {
-                        let names = fields.iter().map(|field| field.name.as_str());
-                        let near = model::diagnostic::nearest(key, names.clone());
-                        given.extend(near);
-                        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                        let allowed: Vec<String> = names.map(str::to_owned).collect();
-                        let message = format!("{what} has no entry `{key}`{near}");
-                        found.push(Diagnostic::error("unknown-input", message, span).allowed(allowed));
-                    }
-                }
-            }
-            let needed = fields.iter().filter(|field| field.required && field.default.is_none());
-            for field in needed.filter(|field| !given.contains(&field.name.as_str())) {
-                let message = format!("{what} needs the entry `{}`", field.name);
-                found.push(Diagnostic::error("missing-input", message, span));
-            }
-            None
-        }
-        (InputType::Map { values }, Template::Map(entries)) => {
-            for (key, value) in entries {
-                check_template(values, value, span, &format!("{what}: `{key}`"), found);
-            }
-            None
-        }
-        (InputType::List { items }, Template::List(values)) => {
-            for (index, value) in values.iter().enumerate() {
-                check_template(items, value, span, &format!("{what}: item {index}"), found);
-            }
-            None
-        }
-        (InputType::Any, _) | (_, Template::Expression(_)) => None,
-        (
-            InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File,
-            Template::Text(_),
-        ) => None,
-        (kind, Template::Text(_)) => Some(format!("expected {}, found text", kind.words())),
-        (kind, Template::List(_)) => Some(format!("expected {}, found a list", kind.words())),
-        (kind, Template::Map(_)) => Some(format!("expected {}, found a map", kind.words())),
-    };
-    if let Some(problem) = problem {
-        let mut diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
-        if let InputType::Choice { options } = kind {
-            diagnostic = diagnostic.allowed(options.iter().cloned());
-        }
-        found.push(diagnostic);
-    }
-}
-
 /// Checks a connection against the type that it names, also one of which not everything could be read (see
 /// [`super::automation`]).
 pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry: &Registry) -> Report {
@@ -377,6 +394,15 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
     match registry.connection_type(&connection.kind) {
         Some(kind) => check_connection_inputs(connection, gaps, said, kind, &mut found),
         None if gaps.has("type") => {}
+        None if connection.kind.split_once('.').and_then(|(name, _)| registry.broken(name)).is_some() => {
+            let name = connection.kind.split('.').next().unwrap_or_default();
+            let message = format!("the connector `{name}` has errors of its own");
+            let path = registry.broken(name).unwrap_or_default();
+            found.push(
+                Diagnostic::error("broken-connector", message, connection.kind_span)
+                    .help(format!("correct what is reported of {path}")),
+            );
+        }
         None => {
             let kinds: Vec<&str> = registry
                 .connectors()
@@ -393,7 +419,7 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
         }
     }
     found.extend(super::references::connection(connection));
-    super::together(said, found)
+    model::load::allow(super::together(said, found))
 }
 
 /// Whether a credential was told of there already: by its form, which says more.
@@ -429,7 +455,14 @@ fn check_connection_inputs(
         let Some(input) = read_as.and_then(|name| kind.input(name)) else { continue };
         let known = input.spec.name.as_str();
         given.push(known);
-        check_template(&input.spec.kind, template, name.span, &format!("input `{known}`"), found);
+        value::check(
+            &connection.source,
+            &input.spec.kind,
+            template,
+            name.span,
+            &format!("input `{known}`"),
+            found,
+        );
         let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
         match template.literal().filter(|value| input.secret && !value.is_null()) {
             Some(value) if !says_credential(said, name.span.end..until) => {

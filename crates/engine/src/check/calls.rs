@@ -117,7 +117,8 @@ fn check_call(
         ));
     } else if let Some(inputs) = &signature.inputs {
         let place = if call.with.is_empty() { callee.span } else { call.with_span };
-        Given { callee: &callee.name, inputs, with: &call.with, place, unread }.check(found);
+        Given { source: around.source, callee: &callee.name, inputs, with: &call.with, place, unread }
+            .check(found);
     }
 }
 

@@ -42,9 +42,11 @@ impl Place<'_> {
         };
         match &*verdict {
             Err(errors) => {
-                let told = errors
-                    .iter()
-                    .map(|error| self.tell(Severity::Error, "code-syntax", &error.message, error.at, 1));
+                let told = errors.iter().map(|error| {
+                    let diagnostic = self.tell(Severity::Error, "code-syntax", &error.message, error.at, 1);
+                    let is_bare = error.message.contains("return not in a function");
+                    if is_bare { diagnostic.help(bare_return(in_step)) } else { diagnostic }
+                });
                 told.collect()
             }
             Ok(facts) => {
@@ -52,11 +54,7 @@ impl Place<'_> {
                 if facts.export.is_none() {
                     let message = "the code exports no function";
                     let diagnostic = Diagnostic::error("code-syntax", message, self.code.span());
-                    found.push(diagnostic.help(if in_step {
-                        "write `export default async (context, stepResults) => { … }`"
-                    } else {
-                        "write `export default async (context, payload) => { … }`"
-                    }));
+                    found.push(diagnostic.help(format!("write `{}`", contract(in_step))));
                 }
                 if in_step {
                     found.extend(self.references(facts, gaps));
@@ -133,6 +131,22 @@ impl Place<'_> {
         let (_, end) = self.code.place(self.automation, line, column + length.saturating_sub(1));
         Diagnostic::new(severity, code, message, Span { start: start.start, end: end.end.max(start.end) })
     }
+}
+
+/// The function that code exports.
+fn contract(in_step: bool) -> &'static str {
+    if in_step {
+        "export default async (context, stepResults) => { … }"
+    } else {
+        "export default async (context, payload) => { … }"
+    }
+}
+
+/// What to write for a `return` that stands in no function.
+fn bare_return(in_step: bool) -> String {
+    let gives = if in_step { "return { data: … }; }" } else { "return { payload, response, run }; }" };
+    let function = contract(in_step).replace("… }", gives);
+    format!("code is a module, and what it exports is called: put the lines into `{function}`")
 }
 
 /// A line of code, short enough for a label.

@@ -4,17 +4,21 @@ mod actions;
 mod calls;
 mod cases;
 mod code;
+mod masked;
 mod references;
 mod results;
 mod retries;
+mod secrets;
+mod spelling;
+mod value;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
 use model::automation::{Automation, Cadence, Named, ScheduleTrigger, Trigger};
-use model::diagnostic::{Diagnostic, Report};
-use model::load::Gaps;
+use model::diagnostic::{Diagnostic, Report, Source};
+use model::load::{Gaps, allow};
 use model::{Connection, ResultType};
 use trigger::schedule::{Schedule, ScheduleKey};
 
@@ -23,6 +27,8 @@ use crate::plan::Plan;
 pub(crate) use actions::connection;
 pub(crate) use calls::{Callee, Signature};
 pub(crate) use results::saved_body;
+pub(crate) use secrets::{missing_secrets, secrets_of};
+pub(crate) use spelling::{NameKind, fold, names};
 
 /// What the checker makes of one Automation.
 pub(crate) struct Verdict {
@@ -32,8 +38,18 @@ pub(crate) struct Verdict {
     pub(crate) report: Report,
 }
 
+/// A spelling of a name.
+pub(crate) struct Spelling {
+    /// The name as it is written.
+    pub(crate) name: Arc<str>,
+    /// The file that writes it so.
+    pub(crate) path: Arc<str>,
+}
+
 /// What the files around an Automation are.
 pub(crate) struct Surroundings<'a> {
+    /// The file itself.
+    pub(crate) source: &'a Source,
     pub(crate) registry: &'a Registry,
     /// The connection of a name.
     pub(crate) connection: &'a dyn Fn(&str) -> Found,
@@ -44,6 +60,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
     /// The path of a file of code that was probably meant by one that is not there.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
+    /// How files of the project write a name, by its folded form.
+    pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
     /// What the payloads that were saved for an Automation say of a webhook's body.
     pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
 }
@@ -76,13 +94,16 @@ pub(crate) fn automation(
     };
     diagnostics.extend(actions::check(automation, gaps, around));
     diagnostics.extend(cases::check(automation));
+    diagnostics.extend(masked::check(automation));
+    diagnostics.extend(spelling::check(automation, around));
     diagnostics.extend(retries::check(automation, gaps, around.registry));
     diagnostics.extend(code::check(automation, gaps, around));
     diagnostics.extend(calls::check(automation, gaps, around));
-    diagnostics.extend(references::check(automation, gaps, &plan));
+    diagnostics.extend(references::check(automation, gaps, &plan, around.registry));
     diagnostics.extend(results::check(automation, gaps, around.registry, (around.saved_body)(automation)));
     let report = together(said, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
+    let report = allow(report);
     Verdict { plan, schedule, report }
 }
 

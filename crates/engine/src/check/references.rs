@@ -6,6 +6,7 @@
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
 mod absent;
+mod meant;
 mod names;
 mod places;
 mod races;
@@ -13,6 +14,7 @@ mod races;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
+use connector::Registry;
 use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
@@ -20,7 +22,8 @@ use model::load::Gaps;
 use model::value::Key;
 use model::{Connection, Source, Template};
 
-use self::absent::{maybe, never, words};
+use self::absent::{behind_stop, maybe, never, words};
+use self::meant::{Dashed, dashed};
 use self::names::{ErrorName, Names, Place};
 use self::places::{Doubt, Places, Seen, Way};
 use self::races::Reading;
@@ -28,7 +31,12 @@ use crate::plan::Plan;
 
 /// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
 /// not be read), only what does not depend on it is checked.
-pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan) -> Vec<Diagnostic> {
+pub(crate) fn check(
+    automation: &Automation,
+    gaps: &Gaps,
+    plan: &Plan,
+    registry: &Registry,
+) -> Vec<Diagnostic> {
     let mut variables: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
     automation.walk(&mut |step| {
         if let Verb::Set(values) = &step.verb {
@@ -37,6 +45,7 @@ pub(crate) fn check(automation: &Automation, gaps: &Gaps, plan: &Plan) -> Vec<Di
     });
     let mut checker = Checker {
         automation,
+        registry,
         gaps,
         places: Places::of(automation, gaps, plan),
         variables,
@@ -84,6 +93,7 @@ fn dated(expression: &Expression, why: &str) -> Option<Diagnostic> {
 
 struct Checker<'a> {
     automation: &'a Automation,
+    registry: &'a Registry,
     gaps: &'a Gaps,
     places: Places<'a>,
     /// The steps that set each variable.
@@ -218,8 +228,10 @@ impl<'a> Checker<'a> {
             if site.names.loops && self.gaps.has("as") {
                 return;
             }
-            let diagnostic = self.unknown_name(read, &allowed, site);
-            return self.say(diagnostic, site);
+            if let Some(diagnostic) = self.unknown_name(read, &allowed, site) {
+                self.say(diagnostic, site);
+            }
+            return;
         }
         if root == "error" && site.names.error == ErrorName::Maybe && !reference.optional {
             let message = "there is no `error` here when the execution succeeded";
@@ -251,7 +263,7 @@ impl<'a> Checker<'a> {
                 self.step(read, reference.optional, site)
             }
             "vars" => self.variable(read, reference.optional, site),
-            "trigger" => self.trigger(read),
+            "trigger" => self.trigger(read, reference.optional),
             "inputs" => self.input(read),
             "configVars" => self.config_var(read),
             "execution" => read.member(1, &names::EXECUTION),
@@ -266,23 +278,34 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn unknown_name(&self, read: Read<'_>, allowed: &[&str], site: Site<'a, '_>) -> Diagnostic {
+    fn unknown_name(&self, read: Read<'_>, allowed: &[&str], site: Site<'a, '_>) -> Option<Diagnostic> {
         let root = &read.path[0];
         let spot = read.spot(0);
         if let Some(help) = site.names.elsewhere(root) {
             let message = format!("`{root}` does not exist here");
-            return Diagnostic::error("name-not-here", message, spot.span)
-                .allowed(allowed.iter().copied())
-                .help(help);
+            return Some(
+                Diagnostic::error("name-not-here", message, spot.span)
+                    .allowed(allowed.iter().copied())
+                    .help(help),
+            );
         }
         let message = format!("`{root}` is not defined");
         let diagnostic = Diagnostic::error("unknown-name", message, spot.span);
-        match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
+        match dashed(read, &spot) {
+            // Of a name with several dashes the first part is told of.
+            Some(Dashed::Later) => return None,
+            Some(Dashed::First(help)) => return Some(diagnostic.help(help)),
+            None => {}
+        }
+        if let Some(help) = self.elsewhere(read).filter(|_| site.names.place == Place::Steps) {
+            return Some(diagnostic.allowed(allowed.iter().copied()).help(help));
+        }
+        Some(match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
             Some(meant) => {
                 diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
             }
             None => spot.nearest(diagnostic, root, allowed),
-        }
+        })
     }
 
     fn say(&mut self, diagnostic: Diagnostic, site: Site<'a, '_>) {
@@ -314,7 +337,19 @@ impl<'a> Checker<'a> {
             if self.gaps.has("steps") {
                 return None;
             }
+            let reader = self.reader(site);
+            let is_read = |id: &&str| match (self.places.chain(id), &reader) {
+                (Some(target), Some(reader)) => {
+                    !matches!(self.places.seen_by(reader, site.in_guard, target), Seen::Never(_))
+                }
+                (Some(target), None) => !matches!(self.places.at_the_end(target), Seen::Never(_)),
+                (None, _) => false,
+            };
             let mut ids: Vec<&str> = self.places.ids().collect();
+            // A step that was misspelt and cannot be read here is told of once its name is right.
+            if model::diagnostic::nearest(id, ids.iter().copied()).is_none() {
+                ids.retain(is_read);
+            }
             ids.sort_unstable();
             let diagnostic = Diagnostic::error("unknown-step", format!("there is no step `{id}`"), spot.span);
             return Some(spot.nearest(diagnostic, id, &ids));
@@ -324,6 +359,12 @@ impl<'a> Checker<'a> {
             Some(reader) => self.places.seen_by(reader, site.in_guard, target),
             None => self.places.at_the_end(target),
         };
+        if let (None, Seen::Always) = (&reader, &seen)
+            && !optional
+            && let Some(stop) = self.stop_before(target)
+        {
+            return Some(behind_stop(id, stop, spot.span));
+        }
         match seen {
             Seen::Never(why) => {
                 // With a default, what the turn before left can be carried over.
@@ -339,32 +380,21 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// `steps.<id>.<member>`
-    fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
-        let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
-        let mut waits = false;
-        self.automation
-            .walk(&mut |step| waits |= step.id.as_ref() == id && matches!(step.verb, Verb::WaitFor(_)));
-        let members: &[&str] = if waits { &names::WAITING_STEP } else { &names::STEP };
-        let member = read.path.get(2).filter(|member| !members.contains(&member.as_str()))?;
-        let message = match member.as_str() {
-            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is no `waitFor` step"),
-            _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
-        };
-        let spot = read.spot(2);
-        let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-        if member == "timedOut" {
-            return Some(diagnostic.allowed(members.iter().copied()));
-        }
-        if model::diagnostic::nearest(member, members.iter().copied()).is_some() {
-            return Some(spot.nearest(diagnostic, member, members));
-        }
-        let rest = read.path.get(2..).unwrap_or_default().join(".");
-        Some(
-            diagnostic
-                .allowed(members.iter().copied())
-                .help(format!("did you mean `steps.{id}.results.{rest}`?")),
-        )
+    /// A `stop` without a result that may end the execution before a step has run.
+    fn stop_before(&self, target: &places::Chain<'a>) -> Option<&'a Step> {
+        let mut found = None;
+        self.automation.steps.walk(&mut |step| {
+            let Verb::Stop { result } = &step.verb else { return };
+            // One with a result ends with it, and nothing of the file's `outputs` is read.
+            let has_result = result.literal().is_none_or(|result| !result.is_null());
+            let Some(stop) = self.places.chain(&step.id).filter(|_| !has_result && found.is_none()) else {
+                return;
+            };
+            if matches!(self.places.seen_by(stop, false, target), Seen::Never(_)) {
+                found = Some(step);
+            }
+        });
+        found
     }
 
     /// `vars.<name>`
@@ -413,35 +443,6 @@ impl<'a> Checker<'a> {
                 .related(setter.span, format!("`{name}` is set here"))
                 .help("set it before, in a step that has ended when this one begins"),
         )
-    }
-
-    /// `trigger.results.<name>`
-    fn trigger(&self, read: Read<'_>) -> Option<Diagnostic> {
-        let first = read.path.get(1)?;
-        let known = names::trigger_results(&self.automation.trigger);
-        if first != "results" {
-            let diagnostic = read.member(1, &["results"])?;
-            let rest = read.path.get(1..).unwrap_or_default().join(".");
-            return Some(
-                diagnostic.nearest(None::<String>).help(format!("did you mean `trigger.results.{rest}`?")),
-            );
-        }
-        let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
-        // Which names there are hangs on the kind, and on the trigger's code, if it has some.
-        let has_code =
-            matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
-        if self.gaps.has("trigger") || has_code {
-            return None;
-        }
-        let word = self.automation.trigger.word();
-        let spot = read.spot(2);
-        let Some(other) = names::trigger_with(name) else {
-            let message = format!("the results of a `{word}` trigger have no `{name}`");
-            let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-            return Some(spot.nearest(diagnostic, name, known));
-        };
-        let message = format!("`{name}` is left by a `{other}` trigger, but this one is `{word}`");
-        Some(Diagnostic::error("unknown-member", message, spot.span).allowed(known.iter().copied()))
     }
 
     fn input(&self, read: Read<'_>) -> Option<Diagnostic> {

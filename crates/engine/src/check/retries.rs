@@ -2,27 +2,31 @@
 
 use connector::Registry;
 use model::automation::{ActionStep, Automation, Block, OnError, Verb};
-use model::diagnostic::Diagnostic;
+use model::diagnostic::{Diagnostic, Source, Span};
 use model::load::Gaps;
 
 /// The actions that are plain requests: an author says all of what they do, so what to do when they fail as well.
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
 
-/// Hints at each plain call for which nobody says what follows its failure: not the step, nothing around it, nor the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -> Vec<Diagnostic> {
-    let mut hints = Hints { gaps, registry, found: Vec::new() };
+/// The most lines that the hint names.
+const MOST_LINES: usize = 8;
+
+/// Hints at the plain calls for which nobody says what follows their failure: not the step, nothing around it, nor the file.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -> Option<Diagnostic> {
+    let mut hints = Hints { gaps, registry, calls: Vec::new() };
     let unread = gaps.has("retry") || gaps.has("onError");
     if automation.retry.max == 0 && automation.on_error.is_none() && !unread {
         hints.block(&automation.steps);
         automation.finally.iter().for_each(|block| hints.block(block));
     }
-    hints.found
+    hints.told(&automation.source)
 }
 
 struct Hints<'a> {
     gaps: &'a Gaps,
     registry: &'a Registry,
-    found: Vec<Diagnostic>,
+    /// The calls, each with its step.
+    calls: Vec<(Span, String)>,
 }
 
 impl Hints<'_> {
@@ -54,11 +58,34 @@ impl Hints<'_> {
     }
 
     fn hint(&mut self, call: &ActionStep, step: &str) {
-        let message = "this call has neither `retry` nor `onError`: one failed try fails the execution";
-        self.found.push(
-            Diagnostic::hint("no-retry", message, call.action.span)
-                .help("add `retry: 3`, or `onError:` with what should happen instead")
-                .step(step),
-        );
+        self.calls.push((call.action.span, step.to_owned()));
+    }
+
+    /// One hint for the whole file, at the first of the calls.
+    fn told(self, source: &Source) -> Option<Diagnostic> {
+        let mut calls = self.calls;
+        calls.sort_by_key(|(span, _)| span.start);
+        let ((span, step), others) = calls.split_first()?;
+        let message = match others {
+            [] => {
+                "this call has neither `retry` nor `onError`: one failed try fails the execution".to_owned()
+            }
+            others => {
+                let line = |(span, _): &(Span, String)| source.place(span.start as usize).line.to_string();
+                let shown: Vec<String> = others.iter().take(MOST_LINES).map(line).collect();
+                let more = if others.len() > shown.len() { ", …" } else { "" };
+                let lines = if others.len() == 1 { "line" } else { "lines" };
+                format!(
+                    "{} calls of this file have neither `retry` nor `onError` (also {lines} {}{more}): one failed try fails the execution",
+                    calls.len(),
+                    shown.join(", ")
+                )
+            }
+        };
+        Some(
+            Diagnostic::hint("no-retry", message, *span)
+                .help("add `retry: 3`, or `onError:` with what should happen instead; `retry: 0` says that one try is meant")
+                .step(step.as_str()),
+        )
     }
 }

@@ -44,6 +44,9 @@ pub struct ConnectionReport {
     /// What is wrong with its file as it is now: what is in force is how it last loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_error: Option<String>,
+    /// The secrets that it reads and that are not set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_secrets: Vec<String>,
     /// The Automations that name it.
     pub used_by: Vec<String>,
     /// How it is doing.
@@ -147,6 +150,13 @@ impl Services {
 }
 
 impl Engine {
+    /// What there is to say of files that name a secret which is not set, one report a file.
+    #[must_use]
+    pub fn missing_secrets(&self) -> Vec<model::diagnostic::Report> {
+        let secrets = &self.services().secrets;
+        self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
+    }
+
     /// The connections in force, with how they are doing.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionReport> {
@@ -209,6 +219,8 @@ impl Engine {
             description: connection.description.clone(),
             path: connection.source.path().to_owned(),
             file_error: catalog.error_of(connection.source.path()),
+            missing_secrets: catalog
+                .missing_secrets_of(connection, &|secret| services.secrets.is_set(secret)),
             used_by,
             state,
             health,

@@ -502,7 +502,9 @@ impl State {
 /// Whether the whole execution, or a step that holds others, may be tried again.
 fn tries_lists_again(automation: &Automation) -> bool {
     let mut again = automation.retry.max > 0;
-    automation.walk(&mut |step| again |= step.retry.is_some() && !step.verb.lists().is_empty());
+    automation.walk(&mut |step| {
+        again |= step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.lists().is_empty()
+    });
     again
 }
 

@@ -1,7 +1,7 @@
 //! `respond`: the caller's answer.
 
 use model::action::{ActionError, ErrorKind};
-use model::automation::{RespondBody, RespondStep};
+use model::automation::{PageRight, RespondBody, RespondStep};
 use model::value::Value;
 use trigger::response::{Body, Parts};
 
@@ -40,7 +40,14 @@ impl Run {
                 Body::File(self.evaluate(template, scope, "respond.file", context).await?)
             }
         };
-        let parts = Parts { status, content_type: content_type.unwrap_or_default(), headers, body };
+        let parts = Parts {
+            status,
+            content_type: content_type.unwrap_or_default(),
+            headers,
+            body,
+            allows_forms: respond.allow.contains(&PageRight::Forms),
+            allows_scripts: respond.allow.contains(&PageRight::Scripts),
+        };
         let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;

@@ -120,7 +120,7 @@ fn an_entry_that_an_input_needs_is_missed_beside_computed_ones() {
     };
     body("{value: '${{ automation.id }}'}", &[]);
     body("{representation: '${{ automation.id }}'}", &["missing-input body"]);
-    body("{valeu: '${{ automation.id }}'}", &["unknown-input body"]);
+    body("{valeu: '${{ automation.id }}'}", &["unknown-input valeu (value)"]);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn inputs_that_cannot_be_read_are_not_missed() {
     check_steps(&format!("- {{{page}, inputs: {{pageId: 1}}}}\n"), &["unknown-key inputs (with)"]);
     check_steps(
         &format!("- {{{page}, with: {{page_id: [1]}}}}\n"),
-        &["unknown-input page_id (pageId)", "wrong-input page_id"],
+        &["unknown-input page_id (pageId)", "wrong-input [1]"],
     );
     check_steps(
         &format!("- {{{page}, with: {{pageid: '${{{{ a b }}}}'}}}}\n"),
@@ -543,13 +543,14 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
                     continue;
                 }
                 let shown = format!("{}\n{wrong}\n{}", path.display(), report.render(false));
-                // What is wrong deep in an input is told at the input's name; what the line read is now read by nobody.
+                // What is wrong deep in an input is told there; what the line read is now read by nobody.
                 let deep = |code: &str| ["wrong-input", "unknown-input", "unused-value"].contains(&code);
                 // Where the line is right by itself, what reads it may be wrong now.
                 let right = !report.entries().iter().any(|entry| entry.line == at + 1);
                 let follows = |code: &str| {
                     right
-                        && ["unknown-field", "no-list", "later-variable", "unknown-variable"].contains(&code)
+                        && ["unknown-field", "no-list", "later-variable", "never-equal", "unknown-variable"]
+                            .contains(&code)
                 };
                 let elsewhere = report
                     .entries()

@@ -34,6 +34,7 @@ mod large_files;
 mod links;
 mod listening;
 mod literals;
+mod mistakes;
 mod pauses;
 mod polls;
 mod relations;

@@ -76,7 +76,7 @@ fn what_is_given_is_checked_against_the_inputs_of_the_callee() {
         said(&[("greet", GREET), ("main", call)]),
         [
             "main:4:12 unknown-input: `greet` has no input `nam`; did you mean name",
-            "main:4:22 wrong-input: input `times`: must be a whole number, found text",
+            "main:4:29 wrong-input: input `times`: must be a whole number, found text",
             "main:6:5 missing-input: `greet` needs the input `name`",
             "main:6:12 unknown-input: `greet` has no input `colour`",
         ]

@@ -35,7 +35,7 @@ pub struct Step {
     pub guard: Option<Expression>,
     /// The steps it waits for, in place of the one before it.
     pub needs: Option<Vec<Named>>,
-    /// Further tries, where there are any: most steps have none.
+    /// Further tries, where the step says how many; that there are none is said by zero of them.
     pub retry: Option<Box<RetryPolicy>>,
     /// The longest that one try may take.
     pub timeout: Option<Duration>,

@@ -164,6 +164,17 @@ pub struct RespondStep {
     pub headers: Template,
     /// The body.
     pub body: RespondBody,
+    /// The exceptions from the sandbox of a page.
+    pub allow: Vec<PageRight>,
+}
+
+/// An exception from the sandbox in which a browser shows a page that an automation answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageRight {
+    /// Its forms may be sent.
+    Forms,
+    /// Its scripts may run.
+    Scripts,
 }
 
 /// The body of an answer.

@@ -106,9 +106,14 @@ impl Report {
 
     /// The report without the problems of one kind, as far as they were kept.
     #[must_use]
-    pub fn without(mut self, code: &str) -> Self {
-        let (taken, kept): (Vec<_>, Vec<_>) =
-            self.diagnostics.into_iter().partition(|told| told.code == code);
+    pub fn without(self, code: &str) -> Self {
+        self.retain(|told| told.code != code)
+    }
+
+    /// The report with those problems alone of which `keep` holds, as far as they were kept.
+    #[must_use]
+    pub fn retain(mut self, mut keep: impl FnMut(&Diagnostic) -> bool) -> Self {
+        let (kept, taken): (Vec<_>, Vec<_>) = self.diagnostics.into_iter().partition(|told| keep(told));
         let count = |severity| taken.iter().filter(|told| told.severity == severity).count();
         self.errors = self.errors.saturating_sub(count(Severity::Error));
         self.warnings = self.warnings.saturating_sub(count(Severity::Warning));

@@ -105,7 +105,7 @@ impl Search<'_> {
 }
 
 /// Where the first word of an operand stands: what MiniJinja says of some begins only behind it.
-fn start(expr: &Expr<'_>) -> usize {
+pub(super) fn start(expr: &Expr<'_>) -> usize {
     let first = match expr {
         Expr::BinOp(op) => &op.left,
         Expr::Compare(compare) => &compare.expr,

@@ -114,7 +114,7 @@ impl Program {
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
-    SyntaxError { help: strange::sign(text), ..SyntaxError::new(describe(error), at) }
+    SyntaxError { help: strange::sign(text).map(Into::into), ..SyntaxError::new(describe(error), at) }
 }
 
 fn describe(error: &Error) -> String {

@@ -1,6 +1,7 @@
 //! Names of filters, tests and functions, checked when an expression is compiled: MiniJinja itself looks them up only
 //! when it comes to them, which for a mistyped `default` may be in the one execution that needed it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use minijinja::machinery::Span;
@@ -35,14 +36,79 @@ enum Kind {
 pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
     match expr {
         Expr::Filter(filter) => unknown(Kind::Filter, filter.name, filter.span(), text)
-            .or_else(|| named(filter.name, &filter.args, filter.span(), text)),
+            .or_else(|| named(filter.name, &filter.args, filter.span(), text))
+            .or_else(|| date_format(filter.name, filter.args.first(), &filter.args, text)),
         Expr::Test(test) => unknown(Kind::Test, test.name, test.span(), text),
         Expr::Call(call) => match &call.expr {
-            Expr::Var(function) => unknown(Kind::Function, function.id, call.span(), text),
+            Expr::Var(function) => unknown(Kind::Function, function.id, call.span(), text)
+                .or_else(|| date_format(function.id, call.args.get(1), &call.args, text)),
+            Expr::GetAttr(method) => Some(no_method(method.name, call.span(), text)),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// The complaint about a call of a member: values have no methods.
+fn no_method(name: &str, span: Span, text: &str) -> SyntaxError {
+    let help: Cow<'static, str> = match strange::method(name) {
+        Some(help) => help.into(),
+        None if filters::find(name).is_some() || functions::find(name).is_some_and(|it| it.is_filter()) => {
+            format!("write `x | {name}`").into()
+        }
+        None => match nearest(name, filter_names()) {
+            Some(near) => format!("there are filters in their place, such as `x | {near}`").into(),
+            None => "there are filters in their place, such as `x | upper`, and functions, such as `hash(x)`"
+                .into(),
+        },
+    };
+    let (start, end) = (span.start_offset as usize, (span.end_offset as usize).min(text.len()));
+    let inside = text.get(start.min(end)..end).unwrap_or_default();
+    // The span of a call may begin behind the name of its method.
+    let at = match inside.rfind(name) {
+        Some(at) => start + at..start + at + name.len(),
+        None => place_before(name, start.min(text.len()), text),
+    };
+    let unknown = Some(Unknown { nearest: None });
+    let help = Some(help);
+    SyntaxError {
+        help,
+        unknown,
+        ..SyntaxError::new(format!("there is no method `{name}`: values have none"), at)
+    }
+}
+
+/// Where a name stands last before a place.
+fn place_before(name: &str, end: usize, text: &str) -> Range<usize> {
+    let before = text.get(..end).and_then(|before| before.rfind(name));
+    before.map_or(0..text.len(), |at| at..at + name.len())
+}
+
+/// The complaint about the format of a date that is written out and is another tool's.
+fn date_format(
+    function: &str,
+    second: Option<&CallArg<'_>>,
+    args: &[CallArg<'_>],
+    text: &str,
+) -> Option<SyntaxError> {
+    if !matches!(function, "formatDate" | "parseDate") {
+        return None;
+    }
+    let named = args.iter().find_map(|argument| match argument {
+        CallArg::Kwarg("format", expr) => Some(expr),
+        _ => None,
+    });
+    let positional = match second {
+        Some(CallArg::Pos(expr)) => Some(expr),
+        _ => None,
+    };
+    let Expr::Const(constant) = named.or(positional)? else { return None };
+    let format = constant.value.as_str()?;
+    let (message, meant) = functions::foreign_format(format)?;
+    let at = text.find(format).filter(|_| !format.is_empty());
+    let at = at.map_or(0..text.len(), |at| at..at + format.len());
+    let help = meant.map(|meant| format!("write `'{meant}'`").into());
+    Some(SyntaxError { help, code: Some("date-format"), ..SyntaxError::new(message, at) })
 }
 
 /// Checks the filter or test that another filter is given by its name: `map('upper')`, `selectattr('n', 'gt', 1)`.
@@ -72,9 +138,10 @@ fn unknown(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError
         Kind::Function => ("function", functions::names().collect()),
     };
     let message = format!("there is no {word} `{name}`");
-    let help = strange::name(name);
+    let help = strange::name(name).map(Cow::from);
     let near = nearest(name, names).filter(|_| help.is_none()).map(str::to_owned);
-    Some(SyntaxError { message, at: place(name, span, text), help, unknown: Some(Unknown { nearest: near }) })
+    let unknown = Some(Unknown { nearest: near });
+    Some(SyntaxError { help, unknown, ..SyntaxError::new(message, place(name, span, text)) })
 }
 
 /// Where a name stands: the last time within its expression, else the whole of that.

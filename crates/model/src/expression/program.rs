@@ -296,7 +296,7 @@ fn comparison(operator: CompareOpKind) -> Comparison {
 }
 
 /// A literal as MiniJinja reads it: nothing, a boolean, a number or a text.
-fn literal(value: &minijinja::Value) -> Option<Value> {
+pub(super) fn literal(value: &minijinja::Value) -> Option<Value> {
     use minijinja::value::ValueKind;
     Some(match value.kind() {
         ValueKind::None => Value::Null,

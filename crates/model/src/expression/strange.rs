@@ -3,6 +3,7 @@
 /// Names of functions, filters and tests elsewhere.
 const NAMES: &[(&str, &str)] = &[
     ("always", "steps that run in any case stand under `finally`"),
+    ("addDays", "write `addDuration(x, '1d')`"),
     ("as_datetime", "write `parseDate(x)`"),
     ("as_timestamp", "dates are texts such as `2026-01-31T08:30:00Z`: write `parseDate(x)`"),
     ("atob", "write `x | base64(decode=true)`"),
@@ -10,6 +11,8 @@ const NAMES: &[(&str, &str)] = &[
     ("cancelled", "steps that run in any case stand under `finally`"),
     ("coalesce", "write `x | default(y)`"),
     ("contains", "write `'part' in x`"),
+    ("capitalise", "write `x | capitalize`"),
+    ("concat", "write `a ~ b` for texts, and `a + b` for lists"),
     ("date", "write `formatDate(x, '%Y-%m-%d')`"),
     ("dateformat", "write `formatDate(x, '%Y-%m-%d')`"),
     ("empty", "write `x | length == 0`"),
@@ -21,15 +24,31 @@ const NAMES: &[(&str, &str)] = &[
     ("is_state", "compare what a step gave: `steps.<id>.results.state == 'on'`"),
     ("json", "write `x | tojson` for the text, or `parseJson(x)` for the value"),
     ("len", "write `x | length`"),
+    ("lowercase", "write `x | lower`"),
+    ("match", "write a step `action: text.match`, which gives what a regular expression finds"),
     ("null", "write `is none`; whether it is there at all is `is defined`"),
     ("nil", "write `is none`; whether it is there at all is `is defined`"),
+    ("regex_findall", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("regex_match", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("regex_replace", "write a step `action: text.replace`"),
+    ("regex_search", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("regexMatch", "write a step `action: text.match`, which gives what a regular expression finds"),
     ("size", "write `x | length`"),
     ("startsWith", "write `x is startingwith('start')`"),
     ("states", "read what a step gave: `steps.<id>.results`"),
     ("strftime", "write `formatDate(x, '%Y-%m-%d')`"),
     ("substring", "write `x[0:5]`"),
     ("success", "a list stops at the first failure, so this holds wherever it is read"),
+    ("strip", "write `x | trim`"),
     ("toDate", "write `parseDate(x)`"),
+    ("toLowerCase", "write `x | lower`"),
+    ("toString", "write `x | string`"),
+    ("toUpperCase", "write `x | upper`"),
+    ("to_lower", "write `x | lower`"),
+    ("to_upper", "write `x | upper`"),
+    ("today", "write `now() | formatDate('%Y-%m-%d')`"),
+    ("ucfirst", "write `x | capitalize`"),
+    ("uppercase", "write `x | upper`"),
     ("toJSON", "write `x | tojson`"),
     ("to_json", "write `x | tojson`"),
 ];
@@ -50,6 +69,108 @@ const SIGNS: &[(&str, &str)] = &[
     ),
     ("=", "write `==` to compare"),
 ];
+
+/// Methods elsewhere.
+const METHODS: &[(&str, &str)] = &[
+    ("append", "write `x + [item]`"),
+    ("concat", "write `a ~ b` for texts, and `a + b` for lists"),
+    ("endsWith", "write `x is endingwith('end')`"),
+    ("endswith", "write `x is endingwith('end')`"),
+    ("every", "write `x | selectattr('name') | list | length == x | length`"),
+    ("filter", "write `x | selectattr('name', 'eq', value) | list`"),
+    ("find", "write `x | selectattr('name', 'eq', value) | first`"),
+    ("flat", "write `x | sum(start=[])`"),
+    ("format", "write `formatDate(x, '%Y-%m-%d')` for a date"),
+    ("get", "write `x.name | default(y)`"),
+    ("getTime", "write `formatDate(x, '%s') | int`"),
+    ("includes", "write `'part' in x`"),
+    ("indexOf", "write `'part' in x`"),
+    ("contains", "write `'part' in x`"),
+    ("has", "write `x.name is defined`"),
+    ("hasOwnProperty", "write `x.name is defined`"),
+    ("isEmpty", "write `x | length == 0`"),
+    ("keys", "write `x | list`, which gives the keys of a map"),
+    ("lower", "write `x | lower`"),
+    ("map", "write `x | map(attribute='name') | list`"),
+    ("match", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("matches", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("padStart", "write `'%05d' | format(x)`, or a `code` step"),
+    ("push", "write `x + [item]`"),
+    ("replaceAll", "write `x | replace('old', 'new')`"),
+    ("reduce", "write `x | sum(attribute='name')`, or a `code` step"),
+    ("size", "write `x | length`"),
+    ("slice", "write `x[0:5]`"),
+    ("some", "write `x | selectattr('name') | list | length > 0`"),
+    ("startsWith", "write `x is startingwith('start')`"),
+    ("startswith", "write `x is startingwith('start')`"),
+    ("strftime", "write `formatDate(x, '%Y-%m-%d')`"),
+    ("strip", "write `x | trim`"),
+    ("substr", "write `x[0:5]`"),
+    ("substring", "write `x[0:5]`"),
+    ("test", "write a step `action: text.match`, which gives what a regular expression finds"),
+    ("toFixed", "write `x | round(2)`"),
+    ("toISOString", "write `parseDate(x)`"),
+    ("toJSON", "write `x | tojson`"),
+    ("toJsonString", "write `x | tojson`"),
+    ("toLowerCase", "write `x | lower`"),
+    ("toString", "write `x | string`"),
+    ("toUpperCase", "write `x | upper`"),
+    ("trimEnd", "write `x | trim`"),
+    ("trimStart", "write `x | trim`"),
+    ("upper", "write `x | upper`"),
+    ("values", "write `x | items | map('last') | list`"),
+];
+
+/// Variables with a `$`, and the roots of paths, elsewhere.
+const VARIABLES: &[(&str, &str)] = &[
+    (
+        "json",
+        "what a step gave is `steps.<id>.results`, what started the execution `trigger.results.body.data`, an item of a loop `item`",
+    ),
+    ("node", "what a step gave is `steps.<id>.results`"),
+    ("items", "what a step gave is `steps.<id>.results`; an item of a `forEach` is `item`"),
+    ("item", "an item of a `forEach` is `item`"),
+    (
+        "input",
+        "what a step gave is `steps.<id>.results`, what started the execution `trigger.results.body.data`",
+    ),
+    ("binary", "a file that a step gave is `steps.<id>.results`, or a field of it"),
+    ("env", "name it under `configVars` with `${{ env.NAME }}`, and read `configVars.<name>`"),
+    ("vars", "values of the file are `configVars.<name>`, those of an execution `vars.<name>`"),
+    (
+        "secrets",
+        "name it under `configVars` with `{value: \"${{ secrets.NAME }}\", secret: true}`, or use a connection",
+    ),
+    ("now", "write `now()`"),
+    ("today", "write `now() | formatDate('%Y-%m-%d')`"),
+    ("execution", "the execution is `execution`: `execution.id`, `execution.startedAt`"),
+    ("workflow", "the automation is `automation`: `automation.id`, `automation.name`"),
+    ("itemIndex", "the number of a turn, from 0, is `index`"),
+    ("runIndex", "the number of a turn, from 0, is `index`"),
+    ("prevNode", "what a step gave is `steps.<id>.results`"),
+    ("parameter", "what a step is given stands under its `with`"),
+];
+
+/// How a variable with a `$` is written here: its name, and what to write. Nothing for a JSONPath, which goes on with `.` or `[`.
+pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
+    let name = text.strip_prefix('$')?;
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+    let word = &name[..end];
+    if word.is_empty() {
+        let is_call = name.starts_with('(');
+        return is_call.then_some((&text[..1], "what a step gave is `steps.<id>.results`"));
+    }
+    let known = VARIABLES.iter().find(|(known, _)| *known == word).map(|(_, help)| *help);
+    Some((
+        &text[..=end],
+        known.unwrap_or("take the `$` away; `steps`, `trigger`, `vars`, `inputs` and others are names"),
+    ))
+}
+
+/// How a method is written here that values have elsewhere.
+pub(super) fn method(name: &str) -> Option<&'static str> {
+    METHODS.iter().find(|(known, _)| *known == name).map(|(_, help)| *help)
+}
 
 /// How that is written here which elsewhere is a function, filter or test of this name.
 pub(super) fn name(name: &str) -> Option<&'static str> {
@@ -101,9 +222,18 @@ mod tests {
             ("contains(a, 'x')", "`'part' in x`"),
             ("toJSON(a)", "tojson"),
             ("a is null", "`is none`"),
+            ("a | uppercase", "x | upper"),
+            ("a | match('b')", "text.match"),
+            ("a.toUpperCase()", "x | upper"),
+            ("a.b['c'].trim()", "x | trim"),
+            ("a.b().c", "such as"),
+            ("$json.x", "steps.<id>.results"),
+            ("$('Fetch').item", "steps.<id>.results"),
+            ("$foo", "take the `$` away"),
+            ("formatDate(a, 'yyyy-MM-dd')", "'%Y-%m-%d'"),
         ] {
             let error = Expression::compile(text, Span::default()).expect_err(text);
-            assert!(error.help.is_some_and(|help| help.contains(expected)), "{text}: {error:?}");
+            assert!(error.help.as_ref().is_some_and(|help| help.contains(expected)), "{text}: {error:?}");
         }
     }
 

@@ -167,11 +167,15 @@ fn unused_inputs(reader: &MapReader<'_, '_>, started: &trigger::Read, diagnostic
     if matches!(trigger, Trigger::Manual) {
         return;
     }
-    let message = format!("only a manual start gives inputs, but the trigger is `{}`", trigger.word());
+    let word = trigger.word();
+    let message = format!("a `{word}` start gives no inputs: each has its default, or nothing");
     diagnostics.push(
         Diagnostic::warning("unused-setting", message, reader.key_span("inputs"))
             .related(*span, "the trigger")
-            .help("remove them, or write `trigger: {manual: {}}`"),
+            .help(
+                "name values that stay the same under `configVars`, and read them as `configVars.<name>`; what starts it \
+                 gives `trigger.results`; only `trigger: {manual: {}}` takes inputs",
+            ),
     );
 }
 

@@ -12,8 +12,18 @@ pub(super) fn of(what: &str) -> &'static [ForeignKey] {
     match what {
         "an automation" => AUTOMATION,
         "a trigger" => TRIGGER,
+        "a retry" => RETRY,
+        "a repeat" => REPEAT,
+        "a `waitFor`" => WAIT_FOR,
         _ => &[],
     }
+}
+
+/// What to write where several keys are wanted of a mapping of this name that takes one.
+pub(super) fn instead_of_several(what: &str) -> Option<&'static str> {
+    (what == "a trigger").then_some(
+        "put the steps into a file with `trigger: {manual: {}}`, and start it with `call` from one file for each trigger",
+    )
 }
 
 /// At the top of an Automation.
@@ -111,6 +121,35 @@ pub(super) static STEP: &[ForeignKey] = &[
         None,
         "`action: events.emit` with `with: {name: …}` sends an event, `waitFor: {event: …}` waits for one",
     ),
+    key("do", Some("steps"), "a list of steps is `steps`"),
+    key(
+        "elif",
+        None,
+        "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own; or `switch`, for one value",
+    ),
+    key(
+        "elseif",
+        None,
+        "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own",
+    ),
+    key(
+        "elsif",
+        None,
+        "write `else: [{if: …, then: […]}]`: a step inside `else` with a condition of its own",
+    ),
+    key("try", Some("steps"), "steps with `onError` in common stand under `steps`, with `onError` beside it"),
+    key("log", None, "write `action: log.info` with `with: {message: …}`"),
+    key("print", None, "write `action: log.info` with `with: {message: …}`"),
+    key("echo", None, "write `action: log.info` with `with: {message: …}`"),
+    key("emit", None, "write `action: events.emit` with `with: {name: …}`"),
+    key("return", None, "write `stop: {result: …}`, which ends the execution with a result"),
+    key("exit", None, "write `stop: {}`, which ends the execution well, or `fail: why`"),
+    key("throw", Some("fail"), "write `fail: why`"),
+    key("raise", Some("fail"), "write `fail: why`"),
+    key("loop", None, "write `forEach` with a list, or `repeat: {until: …, max: 100}`, with `steps`"),
+    key("for", None, "write `forEach` with a list, and `steps`; each item is `item`"),
+    key("http", None, "write `action: http.request` with `with: {url: …}`"),
+    key("request", None, "write `action: http.request` with `with: {url: …}`"),
     key("catch", Some("onError"), "the steps for a failure stand under `onError`"),
     key("compensate", Some("undo"), "the steps that take it back stand under `undo`"),
 ];
@@ -130,4 +169,57 @@ static TRIGGER: &[ForeignKey] = &[
     key("time", None, "it stands under `schedule`: `schedule: {daily: {at: \"08:30\"}}`"),
     key("condition", Some("if"), "a condition is `if`"),
     key("conditions", Some("if"), "a condition is `if`, with `and` and `or`"),
+];
+
+/// In a retry.
+static RETRY: &[ForeignKey] = &[
+    key("attempts", Some("max"), "how many tries follow the first is `max`"),
+    key("maxAttempts", Some("max"), "how many tries follow the first is `max`"),
+    key("max_attempts", Some("max"), "how many tries follow the first is `max`"),
+    key("maxAttempt", Some("max"), "how many tries follow the first is `max`"),
+    key("maxTries", Some("max"), "how many tries follow the first is `max`"),
+    key("maxRetries", Some("max"), "how many tries follow the first is `max`"),
+    key("retries", Some("max"), "how many tries follow the first is `max`"),
+    key("count", Some("max"), "how many tries follow the first is `max`"),
+    key("limit", Some("max"), "how many tries follow the first is `max`"),
+    key("times", Some("max"), "how many tries follow the first is `max`"),
+    key("interval", Some("delay"), "the wait before the first retry is `delay`"),
+    key("wait", Some("delay"), "the wait before the first retry is `delay`"),
+    key("initialInterval", Some("delay"), "the wait before the first retry is `delay`"),
+    key("minTimeout", Some("delay"), "the wait before the first retry is `delay`"),
+    key("factor", Some("backoff"), "what each further wait is multiplied by is `backoff`"),
+    key("multiplier", Some("backoff"), "what each further wait is multiplied by is `backoff`"),
+    key("backoffCoefficient", Some("backoff"), "what each further wait is multiplied by is `backoff`"),
+    key("maxInterval", Some("maxDelay"), "the longest wait is `maxDelay`"),
+    key("maximumInterval", Some("maxDelay"), "the longest wait is `maxDelay`"),
+    key("maxTimeout", Some("maxDelay"), "the longest wait is `maxDelay`"),
+    key("type", None, "waits grow by the number `backoff`: 1 keeps them the same, 2 doubles each"),
+];
+
+/// In the settings of a loop.
+static REPEAT: &[ForeignKey] = &[
+    key(
+        "while",
+        None,
+        "write `until` with the opposite, which is looked at after each turn: `until: not (…)`",
+    ),
+    key("times", Some("max"), "how many turns there are is `max`"),
+    key("count", Some("max"), "how many turns there are is `max`"),
+    key("limit", Some("max"), "the most turns are `max`"),
+    key("interval", Some("delay"), "the pause between turns is `delay`"),
+    key("wait", Some("delay"), "the pause between turns is `delay`"),
+    key("every", Some("delay"), "the pause between turns is `delay`"),
+    key("steps", None, "`steps` stands beside `repeat`, not below it"),
+    key("do", None, "the steps of a turn stand under `steps`, beside `repeat`"),
+];
+
+/// In what a step waits for.
+static WAIT_FOR: &[ForeignKey] = &[
+    key("timeout", None, "`timeout` stands beside `waitFor`, not below it: it is a key of the step"),
+    key("onTimeout", None, "`onTimeout` stands beside `waitFor`, not below it: it is a key of the step"),
+    key("name", Some("event"), "the name of the event is `event`"),
+    key("signal", Some("event"), "the name of the event is `event`"),
+    key("condition", Some("if"), "a condition is `if`"),
+    key("when", Some("if"), "a condition is `if`"),
+    key("until", None, "to wait for an instant, write `wait: {until: …}`"),
 ];

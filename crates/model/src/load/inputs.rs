@@ -168,6 +168,11 @@ fn fits(kind: &InputType, value: &Value) -> Result<(), String> {
     }
 }
 
+/// Returns true if an input can be of a type of this name.
+pub(super) fn is_type(word: &str) -> bool {
+    TYPES.contains(&word)
+}
+
 pub(super) fn config_vars(
     field: Field<'_, '_>,
     gaps: &mut Gaps,

@@ -132,9 +132,11 @@ impl Object {
         node: &'n Node,
         diagnostics: &'d Diagnostics,
     ) -> Option<MapReader<'n, 'd>> {
-        let mut reader = MapReader::new(node, self.what, diagnostics)?;
+        let long = super::short::long_form(self.what, node);
+        let mut reader = MapReader::new_or(node, self.what, long, diagnostics)?;
         self.keys.iter().for_each(|key| reader.allow(&[key.name]));
         reader.know_foreign(super::foreign::of(self.what));
+        reader.explain_several(super::foreign::instead_of_several(self.what));
         reader.mend(|_| false);
         for key in self.keys.iter().filter(|key| key.required) {
             reader.required(key.name);

@@ -4,6 +4,7 @@
 //! allowed and the JSON Schema (see [`crate::schema`]) come from there. Whether a name means something (an action, a
 //! connection, a step that an expression reads) is asked by the engine, which sees everything around a file.
 
+mod allow;
 mod automation;
 mod code;
 mod codes;
@@ -14,7 +15,9 @@ mod header;
 mod inputs;
 pub(crate) mod keys;
 mod lint;
+mod place;
 mod policy;
+mod short;
 mod steps;
 mod template;
 mod text;
@@ -29,11 +32,13 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
 use crate::trial::Suite;
 use crate::yaml::{Node, parse};
 
+pub use allow::{allow, not_allowed};
 pub(crate) use automation::AUTOMATION;
-pub use codes::CODES;
+pub use codes::{CODES, OTHER_DOUBTS};
 pub(crate) use connection::CONNECTION;
 pub use draft::{Draft, Gaps};
 pub(crate) use inputs::CONFIG_VAR;
+pub use place::{Part, place_of};
 pub(crate) use steps::{STEP_KEYS, VERBS};
 pub use template::template;
 pub(crate) use trial::SUITE;

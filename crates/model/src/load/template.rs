@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::lint::constant;
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
-use crate::expression::Expression;
-use crate::template::{Part, Stretch, Template, stretches};
+use crate::expression::{Expression, SyntaxError};
+use crate::template::{Part, Stretch, Template, open_quote, stretches};
 use crate::value::{List, Map, Value};
-use crate::yaml::{Kind, Node, Text};
+use crate::yaml::{Kind, Node, Style, Text};
 
 /// The template of a value: what stands under `with`, `set`, `body` and the like. Always gives one; where an
 /// expression is wrong, that is reported and its place is taken by one that reads nothing and has no value.
@@ -140,6 +140,7 @@ fn text_around(node: &Node, name: &str, pieces: &[Stretch<'_>]) -> Diagnostic {
 fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
     let pieces = stretches(&text.value);
     plain_braces(text, &pieces, diagnostics);
+    foreign_marks(text, &pieces, diagnostics);
     if let [Stretch::Expression { inside, offset }] = pieces.as_slice() {
         return Template::Expression(compiled(inside, *offset, text, diagnostics));
     }
@@ -186,13 +187,14 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
             let to = error.at.end.clamp(from, inside.len());
             let place = text.locate_span(offset + from, offset + to);
             let is_braced = inside.trim().starts_with("{{");
-            let help =
-                error.help.or(is_braced.then_some("remove the braces: this place takes a bare expression"));
-            let diagnostic = match error.unknown {
-                Some(unknown) => {
+            let bare = is_braced.then_some("remove the braces: this place takes a bare expression");
+            let help = error.help.or(bare.map(Into::into));
+            let diagnostic = match (error.unknown, error.code) {
+                (Some(unknown), _) => {
                     Diagnostic::error("unknown-function", error.message, place).nearest(unknown.nearest)
                 }
-                None => {
+                (None, Some(code)) => Diagnostic::error(code, error.message, place),
+                (None, None) => {
                     let message = format!("this expression cannot be read: {}", error.message);
                     Diagnostic::error("expression-syntax", message, place)
                 }
@@ -207,6 +209,18 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
 }
 
 fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
+    if let Some(quote) = open_quote(&text.value, offset + 3) {
+        let place = text.locate_span(quote, quote + 1);
+        let message = "this quote of the expression is not closed, so its `}}` counts as text";
+        let help = if text.style == Style::DoubleQuoted && text.value[offset..].contains('\\') {
+            "in double quotes YAML reads `\\\\` as one backslash, which then escapes the quote behind it: write four \
+             backslashes, or put the value in single quotes and double those inside: `'${{ replace(x, ''\\\\'', ''/'') }}'`"
+        } else {
+            "close it before `}}`; inside `'…'` a quote is written `\\'`, or put the text in `\"…\"`"
+        };
+        diagnostics.push(Diagnostic::error("unclosed-expression", message, place).help(help));
+        return;
+    }
     let place = text.locate_span(offset, offset + 3);
     diagnostics.push(
         Diagnostic::error("unclosed-expression", "`${{` has no `}}`", place)
@@ -214,33 +228,114 @@ fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
     );
 }
 
+/// Where the expressions of a text stand, without their marks, in order.
+fn insides(pieces: &[Stretch<'_>]) -> Vec<(usize, usize)> {
+    let inside = |piece: &Stretch<'_>| match piece {
+        Stretch::Expression { inside, offset } => Some((*offset, *offset + inside.len())),
+        _ => None,
+    };
+    pieces.iter().filter_map(inside).collect()
+}
+
+/// Whether an offset lies in one of these stretches.
+fn is_within(insides: &[(usize, usize)], at: usize) -> bool {
+    let before = insides.partition_point(|(start, _)| *start <= at);
+    before.checked_sub(1).is_some_and(|last| at < insides[last].1)
+}
+
+/// What to write for `inside`, which stands between the marks of another tool: the whole text, where it is an expression
+/// here, and the words that say so.
+fn meant(inside: &str) -> (Option<String>, String) {
+    let inside = inside.trim();
+    match Expression::compile(inside, Span::default()) {
+        Ok(_) => {
+            let text = format!("${{{{ {inside} }}}}");
+            (Some(text.clone()), format!("write `{text}` for an expression"))
+        }
+        Err(SyntaxError { help: Some(help), .. }) => {
+            (None, format!("an expression is written `${{{{ … }}}}`, and in it: {help}"))
+        }
+        Err(_) => (None, "write `${{ … }}` for an expression".to_owned()),
+    }
+}
+
+/// A warning about marks of another tool, with what was probably meant in their place.
+fn other_marks(code: &'static str, message: &str, place: Span, inside: &str) -> Diagnostic {
+    let (text, words) = meant(inside);
+    let help =
+        format!("{words}; if the text is meant as it is, write `# cogwork: allow({code})` on the line above");
+    let diagnostic = Diagnostic::warning(code, message, place).help(help);
+    match text.filter(|text| !text.contains('\n')) {
+        Some(text) => diagnostic.replace(place, text),
+        None => diagnostic,
+    }
+}
+
 /// Warns of `{{ x }}`, which other tools replace and which is plain text here.
 fn plain_braces(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) {
     let value = &text.value;
     // Each is looked for once, not again from every `{{`: there may be very many.
     let Some(last_close) = value.rfind("}}") else { return };
-    let inside: Vec<(usize, usize)> = pieces
-        .iter()
-        .filter_map(|piece| match piece {
-            Stretch::Expression { inside, offset } => Some((*offset, *offset + inside.len())),
-            _ => None,
-        })
-        .collect();
-    let within = |at: usize| {
-        let before = inside.partition_point(|(start, _)| *start <= at);
-        before.checked_sub(1).is_some_and(|last| at < inside[last].1)
-    };
+    let inside = insides(pieces);
     let found = value
         .match_indices("{{")
         .map(|(at, _)| at)
-        .find(|&at| !value[..at].ends_with('$') && !within(at) && at <= last_close);
+        .find(|&at| !value[..at].ends_with('$') && !is_within(&inside, at) && at <= last_close);
     let Some(at) = found else { return };
     let end = value[at..].find("}}").map_or(value.len(), |close| at + close + 2);
-    let place: Span = text.locate_span(at, end);
-    diagnostics.push(
-        Diagnostic::warning("braces-without-dollar", "`{{ }}` without `$` is plain text", place)
-            .help("write `${{ … }}` for an expression"),
-    );
+    let place = text.locate_span(at, end);
+    let inside = value.get(at + 2..end.saturating_sub(2)).unwrap_or_default();
+    let message = "`{{ }}` without `$` is plain text";
+    diagnostics.push(other_marks("braces-without-dollar", message, place, inside));
+}
+
+/// The marks of expressions elsewhere, beside `{{ }}`: what they begin and end with, and whether only a path stands between.
+const MARKS: [(&str, &str, bool); 4] =
+    [("${", "}", true), ("$(", ")", true), ("<%", "%>", false), ("{%", "%}", false)];
+
+/// Warns of `${x}`, `$(x)`, `<% x %>` and `{% for … %}`, which other tools replace and which are plain text here: of the
+/// first of each.
+fn foreign_marks(text: &Text, pieces: &[Stretch<'_>], diagnostics: &Diagnostics) {
+    const CODE: &str = "foreign-template";
+    let value = &text.value;
+    let own = insides(pieces);
+    for (open, close, is_path) in MARKS {
+        let Some(last) = value.rfind(close) else { continue };
+        let found = value.match_indices(open).map(|(at, _)| at).take_while(|at| *at < last).find_map(|at| {
+            let start = at + open.len();
+            let end = start + value[start..].find(close)?;
+            let inside = &value[start..end];
+            let fits = !is_path || is_dotted(inside);
+            (fits && !is_within(&own, at)).then_some((at, end + close.len(), inside))
+        });
+        let Some((at, end, inside)) = found else { continue };
+        let place = text.locate_span(at, end);
+        let message = format!("`{open}{}{close}` is plain text here", if is_path { "x" } else { " … " });
+        let inside = inside.trim_matches(|c: char| c.is_whitespace() || matches!(c, '-' | '=' | '+'));
+        if open != "{%" {
+            diagnostics.push(other_marks(CODE, &message, place, inside));
+            continue;
+        }
+        let help = match inside.split_whitespace().next() {
+            Some("for" | "endfor") => {
+                "a list becomes text in one expression, `${{ list | map(attribute='name') | join(', ') }}`, or in a `code` step"
+            }
+            Some("if" | "elif" | "else" | "endif") => "write `${{ 'this' if condition else 'that' }}`",
+            Some("set") => "name the value in a step before: `set: {name: …}`",
+            _ => "there are expressions only: `${{ … }}`",
+        };
+        let help = format!(
+            "{help}; if the text is meant as it is, write `# cogwork: allow({CODE})` on the line above"
+        );
+        diagnostics.push(Diagnostic::warning(CODE, message, place).help(help));
+    }
+}
+
+/// Whether a text is a path of names: `inputs.name`, `HOME`.
+fn is_dotted(text: &str) -> bool {
+    let text = text.trim();
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '-');
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(part)
 }
 
 /// Hints at a block text that would be one whole expression but for the line break at its end.

@@ -30,7 +30,7 @@ pub(super) fn shorten(text: &str) -> String {
 }
 
 /// A text of one line as a quoted scalar.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.contains(['"', '\\']) { format!("'{}'", text.replace('\'', "''")) } else { format!("\"{text}\"") }
 }
 
@@ -268,6 +268,58 @@ fn tabs(text: &str, at: usize) -> Span {
     Span::new(start, start + length)
 }
 
+fn misfit(line: Span) -> Diagnostic {
+    Diagnostic::error("yaml-indentation", "this line does not fit the lines above it", line).help(
+        "keys of one mapping, and the dashes of one list, begin in the same column; a key ends with `:`",
+    )
+}
+
+/// `key: ${{ 'Hello: ' ~ x }}`: a second `: ` in a value without quotes.
+fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
+    let written = text.get(line.range())?;
+    let written = written.split(" #").next().unwrap_or_default().trim_end();
+    let key = written.find(": ")?;
+    let start = key + written[key + 1..].find(|c| c != ' ')? + 1;
+    let value = &written[start..];
+    let colon = value.find(": ").or_else(|| value.ends_with(':').then(|| value.len() - 1))?;
+    if value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!']) {
+        return None;
+    }
+    let from = line.start as usize + start;
+    let diagnostic = Diagnostic::error(
+        "yaml-unquoted-value",
+        "a value that contains `: ` must be quoted",
+        Span::new(from + colon, from + colon + 1),
+    );
+    let diagnostic = match value[..colon].contains("${{") {
+        true => diagnostic.label("YAML reads this as the end of a key, in an expression too"),
+        false => diagnostic.label("YAML reads this as the end of a key"),
+    };
+    Some(diagnostic.replace(Span::new(from, from + value.len()), quoted(value)))
+}
+
+/// A key that begins in the column of the dash above it, so that it belongs to no item of the list.
+fn under_dash(text: &str, line: Span) -> Option<Diagnostic> {
+    let start = line.start as usize;
+    let (key, _) = text.get(line.range())?.split_once(':')?;
+    let above = text.get(..start)?;
+    let indent = above.len() - above.rfind('\n').map_or(0, |line_break| line_break + 1);
+    let is_blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    let lines = above[..above.len() - indent].lines().rev().filter(|line| !is_blank(line));
+    let column = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let owner = lines.take_while(|line| column(line) >= indent).find(|line| column(line) == indent)?;
+    let begins_item = owner.trim_start_matches(' ').starts_with("- ");
+    (begins_item && !key.starts_with('-')).then(|| {
+        let key = shorten(key);
+        let message =
+            format!("`{key}` begins in the column of the dash above, so it belongs to no item of the list");
+        Diagnostic::error("yaml-indentation", message, Span::new(start, start + key.len().min(line.len())))
+            .help(format!(
+                "indent `{key}`, and all below it, by two columns: then it belongs to the item above"
+            ))
+    })
+}
+
 fn other(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnostic {
     let next = text[at..].chars().next();
     let here = Span::new(at, at + next.filter(|c| !matches!(c, '\n' | '\r')).map_or(0, char::len_utf8));
@@ -304,14 +356,9 @@ fn other(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnos
         | ErrorKind::SimpleKeyExpected
         | ErrorKind::InvalidSimpleKey
         | ErrorKind::UnexpectedEofBlockMapping
-        | ErrorKind::UnexpectedEofBlockSequence => Diagnostic::error(
-            "yaml-indentation",
-            "this line does not fit the lines above it",
-            line(),
-        )
-        .help(
-            "keys of one mapping, and the dashes of one list, begin in the same column; a key ends with `:`",
-        ),
+        | ErrorKind::UnexpectedEofBlockSequence => colon_in_value(text, line())
+            .or_else(|| under_dash(text, line()))
+            .unwrap_or_else(|| misfit(line())),
         ErrorKind::BlockSequenceEntryNotAllowed => {
             Diagnostic::error("yaml-syntax", "a list cannot begin on the line of its key", here)
                 .help("begin it on the next line, or write it as `[a, b]`")

@@ -14,6 +14,7 @@ mod parse;
 mod read;
 mod scalar;
 
+pub(crate) use explain::quoted;
 pub use node::{Entry, Kind, Map, Node, Style, Text};
 pub use parse::{Budget, parse, parse_text, parse_within};
 pub use read::{Field, ForeignKey, MapReader};

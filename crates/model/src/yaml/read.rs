@@ -33,19 +33,47 @@ pub struct MapReader<'n, 'd> {
     mended: Vec<(&'d str, &'n Entry)>,
     /// Keys of other languages that may stand here.
     foreign: &'static [ForeignKey],
+    /// What to write where several keys are wanted of which one can stand.
+    instead_of_several: Option<&'static str>,
     diagnostics: &'d Diagnostics,
 }
 
 impl<'n, 'd> MapReader<'n, 'd> {
     /// A reader of a mapping; anything else is reported. `what` names it with its article: "a step".
     pub fn new(node: &'n Node, what: &'d str, diagnostics: &'d Diagnostics) -> Option<Self> {
+        Self::new_or(node, what, None, diagnostics)
+    }
+
+    /// As [`MapReader::new`], with the mapping that a value of another kind most likely stands for.
+    pub fn new_or(
+        node: &'n Node,
+        what: &'d str,
+        meant: Option<String>,
+        diagnostics: &'d Diagnostics,
+    ) -> Option<Self> {
         if let Kind::Map(map) = &node.kind {
             let (known, mended) = (Vec::new(), Vec::new());
-            return Some(MapReader { node, map, what, known, mended, foreign: &[], diagnostics });
+            let (foreign, instead_of_several) = (Default::default(), None);
+            return Some(MapReader {
+                node,
+                map,
+                what,
+                known,
+                mended,
+                foreign,
+                instead_of_several,
+                diagnostics,
+            });
         }
         let message = format!("expected a mapping for {what}, found {}", found(node, diagnostics));
-        diagnostics
-            .push(Diagnostic::error("wrong-type", message, node.head()).help("write `key: value` lines"));
+        let diagnostic = Diagnostic::error("wrong-type", message, node.head());
+        diagnostics.push(match meant {
+            Some(meant) => diagnostic.help(format!("write `{meant}`")).replace(node.span, meant),
+            None if what == "a schedule" => {
+                diagnostic.help("write `{cron: \"0 8 * * *\"}`, `{every: 10m}` or `{daily: {at: \"08:30\"}}`")
+            }
+            None => diagnostic.help("write `key: value` lines"),
+        });
         None
     }
 
@@ -80,6 +108,11 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// Knows keys of other languages: they are told apart from misspelt ones, with what to write for them.
     pub fn know_foreign(&mut self, keys: &'static [ForeignKey]) {
         self.foreign = keys;
+    }
+
+    /// Says what to write in place of several keys of which only one can stand.
+    pub fn explain_several(&mut self, help: Option<&'static str>) {
+        self.instead_of_several = help;
     }
 
     /// What there is to say of a key that is another language's.
@@ -149,7 +182,10 @@ impl<'n, 'd> MapReader<'n, 'd> {
             self.diagnostics.push(
                 Diagnostic::error("conflicting-keys", message, span)
                     .related(first_span, format!("`{first}` is here"))
-                    .help(format!("{} has one of {}", self.what, listed(keys))),
+                    .help(match self.instead_of_several {
+                        Some(instead) => format!("{} has one of {}: {instead}", self.what, listed(keys)),
+                        None => format!("{} has one of {}", self.what, listed(keys)),
+                    }),
             );
         }
         Some(first)
@@ -371,13 +407,13 @@ impl<'n, 'd> Field<'n, 'd> {
     /// A duration: `10s`, `1h30m` (see [`units::parse_duration`]).
     #[must_use]
     pub fn duration(self) -> Option<Duration> {
-        self.unit("a duration", "invalid-duration", units::parse_duration)
+        self.unit("a duration", "invalid-duration", units::parse_duration, units::meant_duration)
     }
 
     /// A size in bytes: `6MiB` (see [`units::parse_size`]).
     #[must_use]
     pub fn size(self) -> Option<u64> {
-        self.unit("a size", "invalid-size", units::parse_size)
+        self.unit("a size", "invalid-size", units::parse_size, units::meant_size)
     }
 
     /// One of some words. Another is reported, and read as the one that it was most likely meant as, so that what
@@ -454,6 +490,7 @@ impl<'n, 'd> Field<'n, 'd> {
         what: &str,
         code: &'static str,
         parse: fn(&str) -> Result<T, units::Error>,
+        meant: fn(&str) -> Option<String>,
     ) -> Option<T> {
         let node = self.node?;
         let written = match &node.kind {
@@ -470,7 +507,11 @@ impl<'n, 'd> Field<'n, 'd> {
             Ok(value) => Some(value),
             Err(error) => {
                 let message = format!("{} must be {what}", self.subject());
-                self.diagnostics.push(Diagnostic::error(code, message, node.span).help(error.to_string()));
+                let diagnostic = Diagnostic::error(code, message, node.span).help(error.to_string());
+                self.diagnostics.push(match meant(written) {
+                    Some(meant) => diagnostic.replace(node.span, meant),
+                    None => diagnostic,
+                });
                 None
             }
         }

@@ -32,6 +32,9 @@ pub(crate) struct ConnectionView {
     /// What is wrong with the file as it is now: what is in force is how it last loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     file_error: Option<String>,
+    /// The secrets that it reads and that are not set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing_secrets: Vec<String>,
     /// The ids of the automations whose steps name it.
     used_by: Vec<String>,
     /// `unused`, `healthy`, `failing` or `needsLogin`.
@@ -70,6 +73,7 @@ impl From<ConnectionReport> for ConnectionView {
             description: report.description,
             path: report.path,
             file_error: report.file_error,
+            missing_secrets: report.missing_secrets,
             used_by: report.used_by,
             state: serde_json::to_value(report.state).unwrap_or_default(),
             succeeded: report.health.succeeded,

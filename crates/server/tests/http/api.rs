@@ -116,14 +116,14 @@ async fn connectors_describe_themselves() {
 async fn connections_are_listed_without_a_value() {
     let daemon = daemon(&[]).await;
     let text = "type: http.basic\ndescription: The shop\nwith:\n  baseUrl: http://canary.example\n  username: canary\n  \
-        password: ${{ secrets.canary }}\n";
+        password: ${{ secrets.shopPassword }}\n";
     write(daemon.folder.path(), "connections/shop.yaml", text);
     daemon.engine.reload().await;
     let answer = daemon.api("GET", "/api/v1/connections", "", "").await;
     let expected = json!({"connections": [
         {
             "name": "shop", "type": "http.basic", "description": "The shop", "path": "connections/shop.yaml",
-            "usedBy": [], "state": "unused", "succeeded": 0, "failed": 0,
+            "missingSecrets": ["shopPassword"], "usedBy": [], "state": "unused", "succeeded": 0, "failed": 0,
         },
     ]});
     assert_eq!(answer.json(), expected);

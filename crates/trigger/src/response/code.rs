@@ -20,6 +20,8 @@ pub fn of_code(value: &Value, id: &ExecutionId) -> Result<HttpResponse, PartsErr
         content_type: part("contentType").unwrap_or(usual_type),
         headers: part("headers").unwrap_or_default(),
         body: body.map_or(Body::Empty, Body::Any),
+        allows_forms: false,
+        allows_scripts: false,
     };
     respond(&parts, id).map_err(|error| PartsError {
         part: if error.part == "status" { "statusCode" } else { error.part },

@@ -13,6 +13,10 @@ pub(super) const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// Headers that authors may not set and Cogwork's own answers carry, so [`sealed`] lets them pass.
 const OWN: [&str; 3] = ["content-type", super::DUPLICATE, super::EXECUTION_ID];
 
+/// The header of a page's policy.
+pub(super) const POLICY: &str = "content-security-policy";
+/// The exceptions from its sandbox that a page may have.
+pub(super) const ALLOWED: [&str; 2] = ["allow-forms", "allow-scripts"];
 /// Types that a browser shows or saves but never runs, so they need no sandbox.
 const INERT: [&str; 12] = [
     "application/json",
@@ -74,8 +78,9 @@ pub(super) fn is_media_type(text: &str) -> bool {
 ///   were refused earlier with a reason.
 /// * `x-content-type-options: nosniff` and `referrer-policy: no-referrer` (the address is a secret) on every answer,
 ///   `cache-control: no-store` unless the author chose another.
-/// * A `content-security-policy: sandbox` on every type that a browser could run: HTML, SVG, XML and whatever is not known
-///   to be inert. An author's own policy stays beside it; a browser keeps to both.
+/// * A `content-security-policy` with `sandbox` on every type that a browser could run: HTML, SVG, XML and whatever is not
+///   known to be inert. It may allow forms and scripts ([`ALLOWED`]), never the origin of the listener. An author's own policy
+///   stands in the same header; a browser keeps to all of it.
 /// * 204, 205 and 304 lose their body and its type (RFC 9110, section 15).
 /// * Names are lower-case. A status outside 200 to 599 becomes 500.
 #[must_use]
@@ -106,13 +111,49 @@ pub fn sealed(response: HttpResponse) -> HttpResponse {
     if response.header("cache-control").is_none() {
         response = response.with_header("cache-control", "no-store");
     }
-    let sandboxed = ("content-security-policy".into(), "sandbox".into());
-    let inert = response.header("content-type").is_none_or(is_inert);
-    if !inert && !response.headers.contains(&sandboxed) {
-        response.headers.push(sandboxed);
+    if !response.header("content-type").is_none_or(is_inert) {
+        let (policies, others): (Vec<_>, Vec<_>) =
+            response.headers.into_iter().partition(|(name, _)| name == POLICY);
+        response.headers = others;
+        let policies: Vec<&str> = policies.iter().map(|(_, value)| &**value).collect();
+        response = response.with_header(POLICY, sandboxed(&policies));
     }
     // Last, and dropped above, so sealing twice changes nothing.
     response.with_header("x-content-type-options", "nosniff").with_header("referrer-policy", "no-referrer")
+}
+
+/// These policies and a `sandbox` in the value of one header. Of what they allow a sandboxed page, only [`ALLOWED`] stays.
+fn sandboxed(policies: &[&str]) -> String {
+    let (mut sandbox, mut kept) = (vec!["sandbox"], Vec::new());
+    // A comma separates whole policies, a semicolon the directives of one.
+    for policy in policies.iter().flat_map(|policy| policy.split(',')) {
+        let mut directives = Vec::new();
+        for directive in policy.split(';').map(str::trim).filter(|directive| !directive.is_empty()) {
+            let mut words = directive.split_ascii_whitespace();
+            if !words.next().is_some_and(|name| name.eq_ignore_ascii_case("sandbox")) {
+                directives.push(directive);
+                continue;
+            }
+            let allowed =
+                words.filter_map(|word| ALLOWED.iter().find(|known| known.eq_ignore_ascii_case(word)));
+            for word in allowed {
+                if !sandbox.contains(word) {
+                    sandbox.push(word);
+                }
+            }
+        }
+        if !directives.is_empty() {
+            kept.push(directives.join("; "));
+        }
+    }
+    let sandbox = sandbox.join(" ");
+    match kept.split_first_mut() {
+        Some((first, _)) => {
+            *first = format!("{sandbox}; {first}");
+            kept.join(", ")
+        }
+        None => sandbox,
+    }
 }
 
 fn is_inert(content_type: &str) -> bool {

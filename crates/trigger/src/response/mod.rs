@@ -18,7 +18,7 @@ pub use check::{Problem, check_static_response};
 pub use code::of_code;
 pub use headers::sealed;
 
-use headers::{is_media_type, refusal};
+use headers::{ALLOWED, POLICY, is_media_type, refusal};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -102,6 +102,10 @@ pub struct Parts {
     pub headers: Value,
     /// The body.
     pub body: Body,
+    /// True where a page may send forms, although it is sandboxed.
+    pub allows_forms: bool,
+    /// True where a page may run scripts, although it is sandboxed.
+    pub allows_scripts: bool,
 }
 
 /// The body of a `respond` step.
@@ -156,6 +160,10 @@ pub fn respond(parts: &Parts, id: &ExecutionId) -> Result<HttpResponse, PartsErr
         response = response.with_header("content-type", content_type);
     }
     response.headers.extend(header_list(&parts.headers)?);
+    let rights = [(parts.allows_forms, ALLOWED[0]), (parts.allows_scripts, ALLOWED[1])];
+    for (_, right) in rights.into_iter().filter(|(is_allowed, _)| *is_allowed) {
+        response = response.with_header(POLICY, format!("sandbox {right}"));
+    }
     Ok(finish(response, id))
 }
 

@@ -84,6 +84,8 @@ fn some_statuses_have_no_body() {
             content_type: "text/html".into(),
             headers: Value::Null,
             body: Body::Any("x".into()),
+            allows_forms: false,
+            allows_scripts: false,
         };
         check(&respond(&parts, &id()).expect("an answer"), &format!("{status} [] "));
     }
@@ -123,7 +125,14 @@ fn failure_and_timeout_name_the_execution() {
 
 fn parts(status: impl Into<Value>, headers: &str, body: Body) -> Parts {
     let headers = Value::from_json(headers.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    Parts { status: status.into(), content_type: Value::Null, headers, body }
+    Parts {
+        status: status.into(),
+        content_type: Value::Null,
+        headers,
+        body,
+        allows_forms: false,
+        allows_scripts: false,
+    }
 }
 
 #[test]
@@ -207,11 +216,38 @@ fn what_a_browser_could_run_is_sandboxed() {
     {
         assert!(!sandboxed(content_type), "{content_type}");
     }
-    let own =
-        HttpResponse::new(200, "text/html", "x").with_header("content-security-policy", "default-src 'self'");
-    let policies: Vec<_> =
-        sealed(own).headers.into_iter().filter(|(name, _)| name.starts_with("content-sec")).collect();
-    assert_eq!(policies.len(), 2, "the sandbox stands beside the author's policy");
+}
+
+#[test]
+fn a_page_has_one_policy_and_may_be_allowed_forms_and_scripts_but_not_the_origin() {
+    let policy = |sent: &[&'static str]| {
+        let page = HttpResponse::new(200, "text/html", "x");
+        let page = sent.iter().fold(page, |page, value| page.with_header("content-security-policy", *value));
+        let headers = sealed(page).headers.into_iter();
+        let policies: Vec<_> = headers.filter(|(name, _)| name.starts_with("content-sec")).collect();
+        assert_eq!(policies.len(), 1, "{policies:?}");
+        policies.into_iter().map(|(_, value)| value.to_string()).collect::<String>()
+    };
+    assert_eq!(policy(&["default-src 'self'"]), "sandbox; default-src 'self'");
+    assert_eq!(policy(&["default-src 'self'", "img-src *"]), "sandbox; default-src 'self', img-src *");
+    assert_eq!(
+        policy(&["sandbox allow-forms", "sandbox allow-scripts"]),
+        "sandbox allow-forms allow-scripts"
+    );
+    assert_eq!(
+        policy(&["Sandbox allow-same-origin Allow-Forms allow-top-navigation; img-src *"]),
+        "sandbox allow-forms; img-src *"
+    );
+    let page = |allows_forms, allows_scripts| {
+        let content_type = Value::from("text/html");
+        let parts =
+            Parts { content_type, allows_forms, allows_scripts, ..parts(200, "{}", Body::Any("x".into())) };
+        let answer = respond(&parts, &id()).expect("it is one");
+        answer.header("content-security-policy").map(str::to_owned).expect("it has one")
+    };
+    assert_eq!(page(false, false), "sandbox");
+    assert_eq!(page(true, false), "sandbox allow-forms");
+    assert_eq!(page(true, true), "sandbox allow-forms allow-scripts");
 }
 
 #[test]

@@ -412,6 +412,7 @@ async fn every_request_is_told_without_its_query_and_its_credentials() {
     let context = Context {
         subject: "the other",
         connection: None,
+        admission: Admission::Ordinary,
         idempotency_key: "",
         detail: Detail::Nothing,
         log: &log,

@@ -1,5 +1,6 @@
 //! What is said of results that are not there, or may not be.
 
+use model::automation::Step;
 use model::diagnostic::{Diagnostic, Span};
 
 use super::places::{Doubt, Why};
@@ -58,11 +59,23 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
     let help = match doubts.first() {
         Some(Doubt::Loop(each)) => {
             format!(
-                "read `steps.{}.results`, the list of what the turns gave, or add `| default(…)`",
+                "read `steps.{}.results`, the list of what the turns gave: `steps.{id}` is the last turn's, and has nothing where there was none; or add `| default(…)`",
                 each.id
             )
         }
         _ => format!("say what holds then: `steps.{id}.results… | default(…)`"),
     };
     Diagnostic::warning("may-be-missing", format!("step `{id}` may not have run: {reason}"), span).help(help)
+}
+
+/// The warning about `outputs` that read a step behind a `stop`.
+pub(super) fn behind_stop(id: &str, stop: &Step, span: Span) -> Diagnostic {
+    let message = format!(
+        "step `{id}` has not run where `stop` ends the execution before it: these `outputs` then fail"
+    );
+    Diagnostic::warning("may-be-missing", message, span)
+        .related(stop.span, "it may end here, and `outputs` are read all the same")
+        .help(format!(
+            "give the `stop` a result of its own, `stop: {{result: …}}`, or say what holds then: `steps.{id}.results… | default(none)`"
+        ))
 }

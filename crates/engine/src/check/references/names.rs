@@ -44,6 +44,12 @@ pub(super) const ERROR: [&str; 11] = [
     "place",
 ];
 
+/// What the results of all steps are called elsewhere.
+pub(super) const STEP_ROOTS: [&str; 10] =
+    ["outputs", "output", "results", "result", "needs", "jobs", "tasks", "nodes", "actions", "step"];
+/// What the result of a step is called elsewhere, below its id.
+pub(super) const RESULT_WORDS: [&str; 6] = ["outputs", "output", "result", "results", "response", "value"];
+
 const WEBHOOK: [&str; 7] =
     ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];
 const SCHEDULE: [&str; 4] = ["scheduledAt", "startedAt", "timezone", "body"];
@@ -196,6 +202,36 @@ pub(super) fn trigger_results(trigger: &Trigger) -> &'static [&'static str] {
     }
 }
 
+/// What follows `trigger.results.body.data` for a path below the body that was written without one of these names.
+pub(super) fn behind_body<'a, 'p>(path: &'a [&'p str]) -> &'a [&'p str] {
+    match path {
+        ["data" | "body" | "json", rest @ ..] => rest,
+        path => path,
+    }
+}
+
+/// What follows `trigger.results` for a path that was written without it, or with another word in its place.
+pub(super) fn behind_trigger<'p>(path: &[&'p str], known: &[&str]) -> Vec<&'p str> {
+    fn body<'p>(rest: &[&'p str]) -> Vec<&'p str> {
+        ["body", "data"].into_iter().chain(behind_body(rest).iter().copied()).collect()
+    }
+    match path {
+        ["body" | "payload" | "data" | "json", rest @ ..] if known.contains(&"body") && !rest.is_empty() => {
+            body(rest)
+        }
+        ["payload" | "data" | "json"] => body(&[]),
+        ["query" | "params", rest @ ..] if known.contains(&"queryParameters") => {
+            std::iter::once("queryParameters").chain(rest.iter().copied()).collect()
+        }
+        ["output" | "outputs" | "result" | "event" | "request", rest @ ..] if !rest.is_empty() => {
+            behind_trigger(rest, known)
+        }
+        [first, ..] if known.contains(first) => path.to_vec(),
+        path if known.contains(&"rawBody") => body(path),
+        path => path.to_vec(),
+    }
+}
+
 /// The kind of trigger whose results have this name.
 pub(super) fn trigger_with(name: &str) -> Option<&'static str> {
     let kinds: [(&str, &[&str]); 4] =
@@ -219,7 +255,9 @@ pub(super) fn meant(automation: &Automation, name: &str) -> Option<String> {
     let variable = || {
         automation.config_vars.iter().any(|var| var.name.name == name).then(|| format!("configVars.{name}"))
     };
-    let result =
-        || trigger_results(&automation.trigger).contains(&name).then(|| format!("trigger.results.{name}"));
+    let result = || {
+        let path = if name == "body" { "body.data" } else { name };
+        trigger_results(&automation.trigger).contains(&name).then(|| format!("trigger.results.{path}"))
+    };
     meant.or_else(input).or_else(variable).or_else(result)
 }

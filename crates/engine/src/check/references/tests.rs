@@ -2,12 +2,15 @@
 
 mod races;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use connector::Registry;
 use model::diagnostic::{Report, Source};
 use model::load::Gaps;
 
 use crate::plan::Plan;
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
 /// What is said of a file that loads.
 fn report(text: &str) -> Report {
@@ -15,7 +18,7 @@ fn report(text: &str) -> Report {
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
     let (plan, problems) = Plan::build(&automation);
     assert!(problems.is_empty(), "{text}\n{problems:?}");
-    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan))
+    Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan, &REGISTRY))
 }
 
 /// `code text` of each problem, where the text is what its place covers.
@@ -313,7 +316,7 @@ fn names_that_do_not_exist_are_explained() {
         ("a", "steps.a.results"),
         ("count", "inputs.count"),
         ("space", "configVars.space"),
-        ("body", "trigger.results.body"),
+        ("body", "trigger.results.body.data"),
     ] {
         let text = format!(
             "trigger: {{manual: {{}}}}\ninputs: {{count: {{}}}}\nconfigVars: {{space: x}}\nsteps:\n  - {{id: a, set: {{total: 1}}}}\n  - {{if: {name}.x, action: log.info}}\n"

@@ -1,8 +1,9 @@
 //! The types of results: what expressions read of them, and where they are given.
 //!
 //! Whatever is said here is certain: of what is not known (an answer without a declared type, a value that is computed,
-//! a file that could be read only in part) nothing is said. Codes: `unknown-field`, `no-list`, `wrong-input`.
+//! a file that could be read only in part) nothing is said. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
 
+mod compared;
 mod inputs;
 mod place;
 mod saved;
@@ -73,6 +74,13 @@ impl<'a> Checker<'a> {
     }
 
     fn expression(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
+        for compared in expression.comparisons() {
+            let kind = |path: &Reference| self.types.reference(path, at);
+            let span = part(&self.automation.source, expression, compared.sides[0].at.start..compared.end);
+            if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {
+                self.say(diagnostic, at);
+            }
+        }
         for reference in expression.references() {
             let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
             let links: Vec<Link> = reference.links().collect();
@@ -222,6 +230,16 @@ impl<'a> Checker<'a> {
             });
         }
     }
+}
+
+/// Where a part of an expression stands, if the file has it as it is.
+fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::ops::Range<usize>) -> Span {
+    let whole = expression.span();
+    if source.slice(whole) != expression.text() {
+        return whole;
+    }
+    let start = whole.start as usize;
+    Span::new(start + at.start, start + at.end)
 }
 
 /// A path as messages call it.

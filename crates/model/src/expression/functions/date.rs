@@ -41,10 +41,101 @@ pub(super) fn format_date(arguments: &Arguments<'_>) -> Result<Value, String> {
     let at = read(arguments.value("date"), &zone, "s")?.to_zoned(zone);
     let format = arguments.text("format")?.unwrap_or(FORMAT);
     bounded(format, "the format")?;
+    own_format(format)?;
     let text = strtime::format(format, &at).map_err(|error| {
         format!("`{}` is not a format: {error}; it is one such as `%Y-%m-%d %H:%M`", shown(format))
     })?;
     Ok(Value::from(text))
+}
+
+/// Refuses a format without any `%`, which would only give itself.
+fn own_format(format: &str) -> Result<(), String> {
+    match foreign_format(format) {
+        None => Ok(()),
+        Some((message, None)) => Err(message),
+        Some((message, Some(meant))) => Err(format!("{message}; write `'{meant}'`")),
+    }
+}
+
+/// What is wrong with the format of a date that has no `%`, and the same format as it is written here where it is that of
+/// another tool.
+pub(crate) fn foreign_format(format: &str) -> Option<(String, Option<String>)> {
+    if format.contains('%') || format.len() > MAX_LENGTH {
+        return None;
+    }
+    let message = format!("`{}` has no `%`, so every date would give the same text", shown(format));
+    Some((message, translated(format)))
+}
+
+/// The letters of formats elsewhere (Java, .NET, Moment, Luxon), the longest of each first.
+const LETTERS: [(&str, &str); 38] = [
+    ("yyyy", "%Y"),
+    ("YYYY", "%Y"),
+    ("yy", "%y"),
+    ("YY", "%y"),
+    ("MMMM", "%B"),
+    ("MMM", "%b"),
+    ("MM", "%m"),
+    ("M", "%-m"),
+    ("dddd", "%A"),
+    ("ddd", "%a"),
+    ("dd", "%d"),
+    ("d", "%-d"),
+    ("DDDD", "%j"),
+    ("DDD", "%j"),
+    ("DD", "%d"),
+    ("D", "%-d"),
+    ("EEEE", "%A"),
+    ("EEE", "%a"),
+    ("E", "%a"),
+    ("HH", "%H"),
+    ("H", "%-H"),
+    ("hh", "%I"),
+    ("h", "%-I"),
+    ("mm", "%M"),
+    ("m", "%-M"),
+    ("ss", "%S"),
+    ("s", "%-S"),
+    ("SSS", "%3f"),
+    ("fff", "%3f"),
+    ("tt", "%p"),
+    ("a", "%p"),
+    ("A", "%p"),
+    ("XXX", "%:z"),
+    ("ZZ", "%z"),
+    ("zzz", "%:z"),
+    ("xxx", "%:z"),
+    ("Z", "%:z"),
+    ("T", "T"),
+];
+
+/// A format of another tool as it is written here; nothing where it has other letters than these.
+fn translated(format: &str) -> Option<String> {
+    let (mut rest, mut out, mut any) = (format, String::new(), false);
+    while let Some(first) = rest.chars().next() {
+        let close = match first {
+            '\'' => Some('\''),
+            '[' => Some(']'),
+            _ => None,
+        };
+        // Text that is itself: `'T'` in Java, `[T]` in Moment.
+        if let Some((inside, after)) = close.and_then(|close| rest[1..].split_once(close)) {
+            out.push_str(inside);
+            rest = after;
+            continue;
+        }
+        if !first.is_ascii_alphabetic() {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        let run = rest.find(|c| c != first).unwrap_or(rest.len());
+        let (_, here) = LETTERS.iter().find(|(letters, _)| *letters == &rest[..run])?;
+        any |= here.starts_with('%');
+        out.push_str(here);
+        rest = &rest[run..];
+    }
+    any.then_some(out)
 }
 
 /// The instant that the arguments name, with the `format`, `timezone` and `unit` of the functions that have them.
@@ -54,6 +145,7 @@ fn instant(arguments: &Arguments<'_>) -> Result<Timestamp, String> {
     match (arguments.text("format")?, date) {
         (Some(format), Value::String(text)) => {
             bounded(format, "the format")?;
+            own_format(format)?;
             bounded(text, "the date")?;
             formatted(format, text, &zone).map_err(|error| {
                 format!("`{}` is not a date of the format `{}`: {error}", shown(text), shown(format))

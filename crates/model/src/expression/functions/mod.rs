@@ -13,6 +13,7 @@ mod json;
 mod xml;
 
 use self::arguments::Arguments;
+pub(super) use self::date::foreign_format;
 use super::evaluation::{Evaluation, Failure, Values};
 use super::moment::Moment;
 use crate::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};

@@ -134,6 +134,31 @@ pub(super) fn under_key(entry: &Entry) -> Option<Diagnostic> {
     (fits && !is_place).then(|| diagnostic("a credential", text.locate_span(0, text.value.len())))
 }
 
+/// Headers that hold nothing but a credential, in small letters.
+const HEADERS: [&str; 9] = [
+    "authorization",
+    "proxy-authorization",
+    "api-key",
+    "apikey",
+    "x-api-key",
+    "x-apikey",
+    "x-auth-token",
+    "x-access-token",
+    "private-token",
+];
+
+/// A literal in a header that a step sends, which holds nothing but a credential, whatever form that has.
+pub(super) fn in_header(entry: &Entry) -> Option<Diagnostic> {
+    let Kind::String(text) = &entry.value.kind else { return None };
+    let name = entry.key.to_ascii_lowercase();
+    let value = text.value.trim();
+    let secret = value.split_whitespace().last().unwrap_or_default();
+    let is_written = secret.len() >= 4 && !value.contains("${{") && !is_example(secret);
+    let start = text.value.rfind(secret)?;
+    (HEADERS.contains(&name.as_str()) && is_written)
+        .then(|| diagnostic("a credential", text.locate_span(start, start + secret.len())))
+}
+
 fn diagnostic(what: &str, span: Span) -> Diagnostic {
     Diagnostic::warning(CODE, format!("this looks like {what} written into the file"), span)
         .help(

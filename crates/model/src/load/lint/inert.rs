@@ -26,7 +26,7 @@ pub(super) fn check(map: &Map, step: &Step, around: Around) -> Vec<Diagnostic> {
         }
     };
     let word = step.verb.word();
-    if step.retry.is_some() && fails_the_same_way(&step.verb) {
+    if step.retry.as_ref().is_some_and(|retry| retry.max > 0) && fails_the_same_way(&step.verb) {
         tell("retry", format!("a `{word}` step that fails would fail the same way again"), "remove it");
     }
     if keeps_nothing_open(&step.verb) {

@@ -117,7 +117,10 @@ impl<'a> Walk<'a> {
     fn entry(&mut self, entry: &'a Entry) {
         let around = self.keys.last().copied().unwrap_or_default();
         self.say(surprise::key(entry, around, self.source));
-        self.say(credential::under_key(entry));
+        let in_step = self.step.is_some();
+        let written = credential::under_key(entry);
+        let is_header = in_step && around.eq_ignore_ascii_case("headers");
+        self.say(written.or_else(|| credential::in_header(entry).filter(|_| is_header)));
         self.keys.push(&entry.key);
         self.node(&entry.value);
         self.keys.pop();

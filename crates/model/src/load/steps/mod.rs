@@ -149,7 +149,9 @@ impl<'d> Steps<'d> {
 
     /// A list of steps that may be empty. A step alone in its place is reported, and read as a list of one.
     pub(super) fn list(&mut self, node: &Node, name: &str) -> Option<Block> {
-        if let Some(steps) = Field::new(node, name, self.diagnostics).list() {
+        if let Kind::Map(map) = &node.kind {
+            self.diagnostics.push(without_dashes(node, map, name));
+        } else if let Some(steps) = Field::new(node, name, self.diagnostics).list() {
             return Some(self.steps(steps));
         }
         if node.as_map().is_some_and(|map| !present_verbs(map).is_empty()) {
@@ -198,7 +200,10 @@ impl<'d> Steps<'d> {
         self.strangers(&reader, row, &others, &id);
         let verb = match row {
             Some(row) => {
-                row.keys.iter().filter(|key| key.required).for_each(|key| {
+                let is_list = |word: &str| map.get(word).is_some_and(|value| value.as_list().is_some());
+                // Cases that stand under `switch` itself are told of there.
+                let told = |key: &Key| key.name == "cases" && is_list("switch");
+                row.keys.iter().filter(|key| key.required && !told(key)).for_each(|key| {
                     reader.required(key.name);
                 });
                 (row.lower)(&mut StepReader::new(&mut reader, self, &id))
@@ -209,7 +214,9 @@ impl<'d> Steps<'d> {
             }
         };
         let step = self.common(&mut reader, id, verb);
-        report_unknown(&reader, present.first().copied(), &others);
+        let beside = beside_empty(&reader, "with");
+        report_beside(&reader, &beside);
+        report_unknown(&reader, present.first().copied(), &others, &beside);
         reader.finish_open();
         Some(step)
     }
@@ -255,8 +262,9 @@ impl<'d> Steps<'d> {
             unread.push("needs");
         }
         let before = diagnostics.error_count();
-        let retry = retry(reader.take("retry"), &STEP_RETRY, diagnostics);
-        let retry = (retry.max > 0).then(|| Box::new(retry));
+        let written = reader.take("retry");
+        // `retry: 0` is kept: its author says that one try is meant.
+        let retry = written.is_given().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
         if diagnostics.error_count() > before {
             unread.push("retry");
         }
@@ -309,6 +317,50 @@ impl<'d> Steps<'d> {
 enum OnErrorWord {
     Fail,
     Continue,
+}
+
+/// The complaint about a mapping in the place of a list of steps.
+fn without_dashes(node: &Node, map: &Map, name: &str) -> Diagnostic {
+    let message = format!("expected a list for `{}`, found a mapping", shorten(name));
+    let diagnostic = Diagnostic::error("wrong-type", message, node.head());
+    let first = map.iter().next();
+    let of_steps = |entry: &Entry| entry.value.as_map().is_some_and(|map| !present_verbs(map).is_empty());
+    match first {
+        Some(entry) if !present_verbs(map).is_empty() => diagnostic.help(format!(
+            "begin each step with a dash, and indent its other keys as far: `- {}: …`",
+            shorten(&entry.key)
+        )),
+        Some(entry) if of_steps(entry) => diagnostic.help(format!(
+            "begin each step with a dash, and write its name as `id`: `- id: {}`",
+            shorten(&entry.key)
+        )),
+        _ => diagnostic.help("begin each step with a dash: `- action: …`"),
+    }
+}
+
+/// The keys of a step that stand beside a key without a value, in the place of below it: inputs beside `with`.
+fn beside_empty<'n>(reader: &MapReader<'n, '_>, key: &str) -> Vec<&'n Entry> {
+    let empty = reader.node().as_map().and_then(|map| map.entry(key)).filter(|entry| entry.value.is_null());
+    let Some(empty) = empty else { return Vec::new() };
+    reader.strangers().filter(|entry| entry.key_span.start > empty.key_span.start).collect()
+}
+
+/// Reports inputs beside `with`, all of a step at once.
+fn report_beside(reader: &MapReader<'_, '_>, beside: &[&Entry]) {
+    let Some(first) = beside.first() else { return };
+    let names: Vec<String> = beside.iter().map(|entry| format!("`{}`", shorten(&entry.key))).collect();
+    let (names, stand, them) = match names.as_slice() {
+        [name] => (name.clone(), "stands", "it"),
+        _ => (names.join(", "), "stand", "them"),
+    };
+    reader.diagnostics().push(
+        Diagnostic::error(
+            "unknown-key",
+            format!("{names} {stand} beside `with`, not below it"),
+            first.key_span,
+        )
+        .help(format!("indent {names} two columns further than `with`, which makes {them} its value")),
+    );
 }
 
 /// Notes the ids that the steps of a list ask for, at any depth.
@@ -423,7 +475,12 @@ fn report_none(reader: &MapReader<'_, '_>) {
     });
 }
 
-fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &HashSet<&str>) {
+fn report_unknown(
+    reader: &MapReader<'_, '_>,
+    verb: Option<&VerbRow>,
+    others: &HashSet<&str>,
+    beside: &[&Entry],
+) {
     let known: Vec<&str> = STEP_KEYS
         .iter()
         .map(|key| key.name)
@@ -437,7 +494,10 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
         }
     });
     let free: Vec<&str> = allowed.iter().copied().filter(|name| !reader.has(name)).collect();
-    for entry in reader.rest().filter(|entry| !others.contains(entry.key.as_str())) {
+    let is_told = |entry: &&Entry| {
+        others.contains(entry.key.as_str()) || beside.iter().any(|told| std::ptr::eq(*told, *entry))
+    };
+    for entry in reader.rest().filter(|entry| !is_told(entry)) {
         let message = format!("unknown key `{}` in {}", shorten(&entry.key), reader.what());
         let foreign = reader.foreign(&entry.key);
         let near = reader.read_as(entry).or_else(|| {
@@ -455,8 +515,16 @@ fn report_unknown(reader: &MapReader<'_, '_>, verb: Option<&VerbRow>, others: &H
             .filter(|row| row.keys.iter().any(|key| key.name == entry.key))
             .map(|row| format!("`{}`", row.word))
             .collect();
+        let is_action = entry
+            .key
+            .split_once('.')
+            .is_some_and(|(connector, action)| is_identifier(connector) && is_identifier(action));
         reader.diagnostics().push(match foreign {
             Some(foreign) => diagnostic.help(foreign.help),
+            None if is_action => {
+                let help = format!("write `action: {}`, with its inputs below `with`", shorten(&entry.key));
+                diagnostic.nearest(None::<String>).help(help)
+            }
             None if owners.is_empty() => diagnostic,
             None => {
                 diagnostic.nearest(None::<String>).help(format!("it belongs to {}", owners.join(" and ")))

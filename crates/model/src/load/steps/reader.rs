@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Steps, present_verbs};
+use super::{Steps, beside_empty, present_verbs};
 use crate::automation::{Block, Named};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::Expression;
@@ -169,6 +169,9 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
     /// A mapping from names to values with expressions. `what` names the names: "a variable".
     pub(super) fn templates(&mut self, key: &'static str) -> Option<Vec<(Named, Template)>> {
         let diagnostics = self.diagnostics();
+        if !beside_empty(self.map, key).is_empty() {
+            return None;
+        }
         let entries = self.take(key).entries()?;
         let read = entries.iter().map(|entry| {
             let name = Named { name: entry.key.clone(), span: entry.key_span };

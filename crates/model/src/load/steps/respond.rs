@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::VerbRow;
 use super::reader::StepReader;
-use crate::automation::{RespondBody, RespondStep, Verb};
+use crate::automation::{PageRight, RespondBody, RespondStep, Verb};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::header;
 use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
@@ -40,6 +40,11 @@ static ANSWER: Object = Object {
         Key::new("body", Shape::Template, "The body: a text is sent as it is, any other value becomes JSON."),
         Key::new("json", Shape::Template, "The body as JSON, whatever the value."),
         Key::new("file", Shape::WrappedExpression, "The body as a file: its bytes with its type."),
+        Key::new(
+            "allow",
+            Shape::OneOrMore(&Shape::Words(&["forms", "scripts"])),
+            "What a page may do although it is sandboxed: send `forms`, run `scripts`. Default: neither.",
+        ),
     ],
     choice: Choice::AtMostOne(&["body", "json", "file"]),
 };
@@ -65,8 +70,15 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let headers = headers(reader.take("headers"), diagnostics);
     let body = body(&mut reader, diagnostics);
     checked_body(&reader, &status, content_type.as_ref(), diagnostics);
+    let allow = allow(reader.take("allow"));
     reader.finish();
-    Some(Verb::Respond(Box::new(RespondStep { status, content_type, headers, body })))
+    Some(Verb::Respond(Box::new(RespondStep { status, content_type, headers, body, allow })))
+}
+
+fn allow(field: Field<'_, '_>) -> Vec<PageRight> {
+    let rights = [("forms", PageRight::Forms), ("scripts", PageRight::Scripts)];
+    let items = field.one_or_more().unwrap_or_default();
+    items.into_iter().filter_map(|item| item.one_of(&rights)).collect()
 }
 
 fn status(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Template {

@@ -3,6 +3,7 @@
 use super::VerbRow;
 use super::reader::StepReader;
 use crate::automation::{SwitchStep, Verb};
+use crate::diagnostic::Diagnostic;
 use crate::load::keys::{ANY_NAME, Key, Shape};
 
 pub(super) static SWITCH: VerbRow = VerbRow {
@@ -27,7 +28,21 @@ pub(super) static SWITCH: VerbRow = VerbRow {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let value = step.condition("switch").unwrap_or_else(|| step.unreadable("switch"));
+    let list = step.take("switch").node().filter(|node| node.as_list().is_some());
+    if let Some(list) = list {
+        step.diagnostics().push(
+            Diagnostic::error("wrong-type", "expected an expression for `switch`, found a list", list.head()).help(
+                "`switch` tells cases by one value: `switch: expression` with `cases: {value: [steps]}`; for conditions one \
+                 after the other, nest them: `if`, `then`, and `else: [{if: …, then: […]}]`",
+            ),
+        );
+        step.gaps().note_names(list);
+    }
+    let value = match list {
+        None => step.condition("switch"),
+        Some(_) => None,
+    };
+    let value = value.unwrap_or_else(|| step.unreadable("switch"));
     let cases = step.cases("cases");
     if cases.is_none() {
         step.note("verb");

@@ -12,7 +12,8 @@ use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use crate::load::template::{condition as condition_of, expression, template};
 use crate::load::text::{MAX_NAME, duration_within, shorten};
 use crate::template::Template;
-use crate::yaml::{Field, Kind, MapReader};
+use crate::units;
+use crate::yaml::{Field, Kind, Map, MapReader};
 
 /// The longest pause: a year and a day.
 const MAX_WAIT: Duration = Duration::from_secs(366 * 86_400);
@@ -50,7 +51,7 @@ static APPROVAL: Object = Object {
 };
 
 static WAIT_FOR_KEYS: Object = Object {
-    what: "a wait",
+    what: "a `waitFor`",
     keys: &[
         Key::new(
             "event",
@@ -106,6 +107,15 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let diagnostics = step.diagnostics();
     let node = field.node()?;
     let wait = match &node.kind {
+        Kind::Map(map) if let Some(length) = length_in_units(map) => {
+            let message = "a pause is one text, a number with its unit";
+            diagnostics.push(
+                Diagnostic::error("wrong-type", message, node.head())
+                    .help(format!("write `wait: {length}`"))
+                    .replace(node.span, length),
+            );
+            WaitStep::For(Duration::ZERO)
+        }
         Kind::Map(_) => {
             let mut reader = UNTIL.open(node, diagnostics)?;
             let until = reader.take("until").node().and_then(|node| expression(node, "until", diagnostics));
@@ -121,6 +131,13 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         }
     };
     Some(Verb::Wait(wait))
+}
+
+/// The length of a pause written as `{minutes: 5, seconds: 30}`.
+fn length_in_units(map: &Map) -> Option<String> {
+    let parts = map.iter().map(|entry| Some(format!("{} {}", entry.value.as_integer()?, entry.key)));
+    let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())?;
+    units::meant_duration(&parts.join(" "))
 }
 
 fn lower_wait_for(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {

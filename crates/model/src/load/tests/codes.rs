@@ -12,6 +12,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("braces-without-dollar", "S\n  - set: {a: '{{ x }}'}\n"),
     ("conflicting-keys", "trigger: {manual: {}, webhook: {}}\nsteps: []\n"),
     ("constant-condition", "S\n  - {if: '1 == 2', action: log.info}\n"),
+    ("date-format", "S\n  - set: {a: \"${{ formatDate(b, 'yyyy') }}\"}\n"),
     ("default-type", "trigger: {manual: {}}\ninputs: {a: {type: text, default: 1}}\nsteps: []\n"),
     ("duplicate-id", "S\n  - {id: a, action: log.info}\n  - {id: a, action: log.info}\n"),
     ("duplicate-value", "trigger: {webhook: {methods: [GET, GET]}}\nsteps: []\n"),
@@ -24,6 +25,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("expression-syntax", "S\n  - set: {a: '${{ b + }}'}\n"),
     ("expression-with-line-break", "S\n  - set:\n      a: |\n        ${{ b }}\n"),
     ("forbidden-header", "trigger: {webhook: {respond: {headers: {set-cookie: a}}}}\nsteps: []\n"),
+    ("foreign-template", "S\n  - set: {a: 'of ${b}'}\n"),
     ("invalid-action", "S\n  - action: info\n"),
     ("invalid-content-type", "trigger: {webhook: {respond: {contentType: json, body: x}}}\nsteps: []\n"),
     ("invalid-duration", "S []\ntimeout: 5\n"),
@@ -61,6 +63,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("unknown-key", "S []\nname_: x\n"),
     ("unknown-keyword", "trigger: {webhook: {schema: {typ: text}}}\nsteps: []\n"),
     ("unknown-value", "trigger: {webhook: {mode: synchronous}}\nsteps: []\n"),
+    ("unused-allow", "S [] # cogwork: allow(no-retry)\n"),
     ("unused-setting", "trigger: {webhook: {}}\ninputs: {a: {}}\nsteps: []\n"),
     ("unused-value", "S\n  - set: {a: 1}\n  - action: log.info\n"),
     ("unverified-webhook", "trigger: {webhook: {}}\nsteps: []\n"),
@@ -89,6 +92,7 @@ fn gives(text: &str, code: &str) -> bool {
     let report = match code {
         "invalid-type" => super::super::connection(source(), "c").report,
         "invalid-instant" => super::super::trial(source(), "c").report,
+        "unused-allow" => super::super::allow(load(&text).report),
         _ => load(&text).report,
     };
     report.diagnostics().iter().any(|diagnostic| diagnostic.code == code)

@@ -96,3 +96,28 @@ fn what_is_no_date_and_no_zone_is_named() {
     check("parseDate('2026-03-01' * 100)", "error: `parseDate`: the date is longer than 200 bytes");
     check("formatDate('2026-03-01', '%Y' * 200)", "error: `formatDate`: the format is longer than 200 bytes");
 }
+
+#[test]
+fn a_format_of_another_tool_is_refused_with_the_one_that_was_meant() {
+    for (format, meant) in [
+        ("yyyy-MM-dd", "%Y-%m-%d"),
+        ("YYYY-MM-DD", "%Y-%m-%d"),
+        ("dd.MM.yyyy HH:mm", "%d.%m.%Y %H:%M"),
+        ("yyyy-MM-dd'T'HH:mm:ssXXX", "%Y-%m-%dT%H:%M:%S%:z"),
+        ("YYYY-MM-DD[T]HH:mm:ss.SSSZ", "%Y-%m-%dT%H:%M:%S.%3f%:z"),
+        ("dddd, D MMMM YYYY", "%A, %-d %B %Y"),
+    ] {
+        assert_eq!(foreign_format(format).and_then(|(_, meant)| meant).as_deref(), Some(meant));
+        // What is offered is a format.
+        let given = evaluate_over(&format!("formatDate('2026-07-01T08:09:10.5Z', '{meant}')"), &scope());
+        assert!(!given.starts_with("error"), "{meant}: {given}");
+    }
+    let scope = Value::from(Map::from_iter([("pattern", Value::from("yyyy-MM-dd"))]));
+    let computed = evaluate_over("formatDate('2026-07-01', pattern)", &scope);
+    assert!(computed.contains("`yyyy-MM-dd` has no `%`") && computed.contains("'%Y-%m-%d'"), "{computed}");
+    let parsed = evaluate_over("parseDate('1.7.2026', format=pattern)", &scope);
+    assert!(parsed.contains("'%Y-%m-%d'"), "{parsed}");
+    let none = evaluate_over("formatDate('2026-07-01', 'today' ~ '')", &scope);
+    assert!(none.starts_with("error: `formatDate`: `today` has no `%`"), "{none}");
+    assert!(foreign_format("%Y").is_none());
+}

@@ -1,0 +1,219 @@
+//! Names that a project writes in two ways: `lastRun` and `lastrun`, `order_paid` and `order-paid`. Code: `other-spelling`.
+//!
+//! Keys of an Automation's own state are compared within its file, shared keys and events over all files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::automation::{Automation, Named, Verb, WaitOn};
+use model::diagnostic::{Diagnostic, Span};
+use model::load::place_of;
+use model::{Template, Value};
+
+use super::Surroundings;
+use crate::code::{Workers, module};
+
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NameKind {
+    /// A key of the Automation's own state.
+    Own,
+    /// A key of the state that all Automations share.
+    Shared,
+    /// An event that `events.emit` sends and `waitFor` waits for.
+    Event,
+}
+
+/// A name as it is written at a place.
+struct Written<'a> {
+    kind: NameKind,
+    name: &'a str,
+    /// Where its key stands, or itself.
+    span: Span,
+    is_key: bool,
+    step: Option<&'a str>,
+}
+
+/// The letters of a name without its convention: names with the same ones are probably one.
+pub(crate) fn fold(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
+}
+
+/// The names in a file that other files may have too, each once, in order.
+pub(crate) fn names(automation: &Automation) -> Vec<(NameKind, Arc<str>)> {
+    let found = written(automation).into_iter().filter(|found| found.kind != NameKind::Own);
+    let names: BTreeSet<(NameKind, &str)> = found.map(|found| (found.kind, found.name)).collect();
+    names.into_iter().map(|(kind, name)| (kind, name.into())).collect()
+}
+
+/// Warns of names that stand in another spelling elsewhere: at the first place of each spelling but the first.
+pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+    let own = written(automation);
+    let mut keys = Vec::new();
+    code_keys(automation, &mut |key, span, step| keys.push((key.to_owned(), span, step.map(str::to_owned))));
+    let in_code = keys.iter().map(|(key, span, step)| Written {
+        kind: NameKind::Own,
+        name: key,
+        span: *span,
+        is_key: false,
+        step: step.as_deref(),
+    });
+    let mut groups: BTreeMap<(NameKind, String), Vec<Written<'_>>> = BTreeMap::new();
+    for found in own.into_iter().chain(in_code) {
+        let spellings = groups.entry((found.kind, fold(found.name))).or_default();
+        if spellings.iter().all(|other| other.name != found.name) {
+            spellings.push(found);
+        }
+    }
+    let mut found = Vec::new();
+    for ((kind, folded), mut spellings) in groups {
+        spellings.sort_by_key(|written| written.span.start);
+        let Some((first, others)) = spellings.split_first() else { continue };
+        for other in others {
+            let diagnostic = diagnostic(automation, other, first.name, "above");
+            found.push(diagnostic.related(place(automation, first), format!("`{}` is here", first.name)));
+        }
+        if kind == NameKind::Own || !others.is_empty() {
+            continue;
+        }
+        let path = automation.source.path();
+        let elsewhere = (around.spellings)(kind, &folded);
+        let other = elsewhere.iter().find(|other| *other.name != *first.name && *other.path != *path);
+        found.extend(
+            other.map(|other| diagnostic(automation, first, &other.name, &format!("in {}", other.path))),
+        );
+    }
+    found
+}
+
+fn diagnostic(
+    automation: &Automation,
+    written: &Written<'_>,
+    other: &str,
+    place_of_other: &str,
+) -> Diagnostic {
+    let what = match written.kind {
+        NameKind::Own | NameKind::Shared => "the key of the state",
+        NameKind::Event => "the event",
+    };
+    let message =
+        format!("{what} `{}` is written `{other}` {place_of_other}: these are two names", written.name);
+    let diagnostic = Diagnostic::warning("other-spelling", message, place(automation, written))
+        .help(format!("write one of them everywhere, such as `{other}`"));
+    match written.step {
+        Some(step) => diagnostic.step(step),
+        None => diagnostic,
+    }
+}
+
+/// Where a name stands.
+fn place(automation: &Automation, written: &Written<'_>) -> Span {
+    match written.is_key {
+        true => place_of(&automation.source, written.span, &[]).unwrap_or(written.span),
+        false => written.span,
+    }
+}
+
+/// The names in the steps of a file, in order.
+fn written(automation: &Automation) -> Vec<Written<'_>> {
+    let mut found = Vec::new();
+    automation.walk(&mut |step| {
+        let id = Some(step.id.as_ref());
+        match &step.verb {
+            Verb::Action(call) => found.extend(of_call(&call.action.name, &call.with, id)),
+            Verb::WaitFor(wait) => {
+                if let WaitOn::Event { name: Template::Literal(Value::String(name)), .. } = &wait.on {
+                    let span = event_span(automation, step.span).unwrap_or(step.span);
+                    found.push(Written { kind: NameKind::Event, name, span, is_key: false, step: id });
+                }
+            }
+            _ => {}
+        }
+        step.expressions(&mut |expression| {
+            for reference in expression.references() {
+                if let [root, key, ..] = &*reference.path
+                    && root == "state"
+                {
+                    let span = expression.span();
+                    found.push(Written { kind: NameKind::Own, name: key, span, is_key: false, step: id });
+                }
+            }
+        });
+    });
+    if let Some(outputs) = &automation.outputs {
+        outputs.expressions(&mut |expression| {
+            for reference in expression.references() {
+                if let [root, key, ..] = &*reference.path
+                    && root == "state"
+                {
+                    let span = expression.span();
+                    found.push(Written { kind: NameKind::Own, name: key, span, is_key: false, step: None });
+                }
+            }
+        });
+    }
+    found
+}
+
+/// The name that a call of `state.…` or `events.emit` is given, where it is written out.
+fn of_call<'a>(action: &str, with: &'a [(Named, Template)], step: Option<&'a str>) -> Option<Written<'a>> {
+    let text = |input: &str| {
+        let (name, template) = with.iter().find(|(name, _)| name.name == input)?;
+        Some((name.span, template.literal()?.as_str()?))
+    };
+    let (kind, input) = match action.split_once('.')? {
+        ("state", _) if with.iter().any(|(name, _)| name.name == "scope") => match text("scope")?.1 {
+            "shared" => (NameKind::Shared, "key"),
+            _ => (NameKind::Own, "key"),
+        },
+        ("state", _) => (NameKind::Own, "key"),
+        ("events", "emit") => (NameKind::Event, "name"),
+        _ => return None,
+    };
+    let (span, name) = text(input)?;
+    Some(Written { kind, name, span, is_key: true, step })
+}
+
+/// Where the name of the event stands that a step waits for.
+fn event_span(automation: &Automation, step: Span) -> Option<Span> {
+    let text = automation.source.text().get(step.start as usize..)?;
+    let wait = text.find("waitFor")?;
+    let event = wait + text[wait..].find("event:")? + "event:".len();
+    let start = event + text[event..].find(|c: char| !c.is_whitespace())?;
+    let length = text[start..].find(['\n', ',', '}', '#']).unwrap_or(text.len() - start);
+    let name = text[start..start + length].trim_end();
+    let from = step.start as usize + start;
+    Some(Span::new(from, from + name.len()))
+}
+
+/// Calls `look` with each key of the state that code names, where it stands, and its step.
+fn code_keys(automation: &Automation, look: &mut dyn FnMut(&str, Span, Option<&str>)) {
+    for (step, code) in automation.codes() {
+        let Some(module) = module(code, automation) else { continue };
+        let Ok(verdict) = Workers::shared().facts_blocking(&module) else { continue };
+        let Ok(facts) = &*verdict else { continue };
+        for key in &facts.state {
+            let (line, column) = (key.at.line as usize, key.at.column as usize);
+            let (source, start) = code.place(automation, line, column);
+            let is_own = source.path() == automation.source.path();
+            let end = code.place(automation, line, column + key.key.chars().count()).1;
+            let span =
+                if is_own { Span { start: start.start, end: end.end.max(start.end) } } else { code.span() };
+            look(&key.key, span, step.map(AsRef::as_ref));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_differ_in_convention_alone_are_the_same_folded() {
+        for (one, other) in [("lastRun", "last_run"), ("order-paid", "ORDER_PAID"), ("a", "A")] {
+            assert_eq!(fold(one), fold(other));
+        }
+        assert_ne!(fold("order.paid"), fold("orderpaid"));
+        assert_ne!(fold("run1"), fold("run2"));
+    }
+}

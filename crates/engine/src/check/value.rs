@@ -1,0 +1,180 @@
+//! What is literal of a value against its type, each problem at its own place in the file.
+
+use connector::check_value;
+use model::diagnostic::{Diagnostic, Source, Span};
+use model::load::{Part, place_of};
+use model::{InputType, Template, Value};
+
+/// Checks the value of the entry whose key stands at `key`; what is computed of it is checked when it runs. `what` names it:
+/// "input `url`".
+pub(super) fn check(
+    source: &Source,
+    kind: &InputType,
+    template: &Template,
+    key: Span,
+    what: &str,
+    found: &mut Vec<Diagnostic>,
+) {
+    Checker { source, key, way: Vec::new(), found }.template(kind, template, what);
+}
+
+struct Checker<'a> {
+    source: &'a Source,
+    key: Span,
+    /// From the value of the key down to what is looked at.
+    way: Vec<Part>,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    fn template(&mut self, kind: &InputType, template: &Template, what: &str) {
+        let problem = match (kind, template) {
+            (_, Template::Literal(value)) => return self.value(kind, value, what),
+            (InputType::Object { .. }, Template::Map(entries)) => {
+                let given: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
+                self.object(kind, &given, what);
+                for (key, value) in entries {
+                    if let Some(kind) = entry_kind(kind, key) {
+                        self.within(Part::Entry(key.to_string()), |inner| {
+                            inner.template(kind, value, &format!("{what}: `{key}`"));
+                        });
+                    }
+                }
+                return;
+            }
+            (InputType::Map { values }, Template::Map(entries)) => {
+                for (key, value) in entries {
+                    self.within(Part::Entry(key.to_string()), |inner| {
+                        inner.template(values, value, &format!("{what}: `{key}`"));
+                    });
+                }
+                return;
+            }
+            (InputType::List { items }, Template::List(values)) => {
+                for (index, value) in values.iter().enumerate() {
+                    self.within(Part::Item(index), |inner| {
+                        inner.template(items, value, &format!("{what}: item {index}"));
+                    });
+                }
+                return;
+            }
+            (InputType::Any, _) | (_, Template::Expression(_)) => return,
+            (
+                InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File,
+                Template::Text(_),
+            ) => return,
+            (kind, Template::Text(_)) => format!("expected {}, found text", kind.words()),
+            (kind, Template::List(_)) => format!("expected {}, found a list", kind.words()),
+            (kind, Template::Map(_)) => format!("expected {}, found a map", kind.words()),
+        };
+        self.wrong(kind, &problem, what);
+    }
+
+    /// What holds no expression. The innermost part that is wrong is told of, each of several.
+    fn value(&mut self, kind: &InputType, value: &Value, what: &str) {
+        let Err(problem) = check_value(kind, value) else { return };
+        if value.is_null() {
+            return;
+        }
+        let before = self.found.len();
+        match (kind, value) {
+            (InputType::Object { .. }, Value::Map(map)) => {
+                let given: Vec<&str> = map.iter().map(|(key, _)| key.as_str()).collect();
+                self.object(kind, &given, what);
+                for (key, value) in map.iter() {
+                    if let Some(kind) = entry_kind(kind, key) {
+                        self.within(Part::Entry(key.to_string()), |inner| {
+                            inner.value(kind, value, &format!("{what}: `{key}`"));
+                        });
+                    }
+                }
+            }
+            (InputType::Map { values }, Value::Map(map)) => {
+                for (key, value) in map.iter() {
+                    self.within(Part::Entry(key.to_string()), |inner| {
+                        inner.value(values, value, &format!("{what}: `{key}`"));
+                    });
+                }
+            }
+            (InputType::List { items }, Value::List(list)) => {
+                for (index, value) in list.0.iter().enumerate() {
+                    self.within(Part::Item(index), |inner| {
+                        inner.value(items, value, &format!("{what}: item {index}"));
+                    });
+                }
+            }
+            _ => {}
+        }
+        if self.found.len() == before {
+            self.wrong(kind, &problem, what);
+        }
+    }
+
+    /// The entries of a map with fixed ones.
+    fn object(&mut self, kind: &InputType, given: &[&str], what: &str) {
+        let InputType::Object { fields } = kind else { return };
+        let names = || fields.iter().map(|field| field.name.as_str());
+        let mut known: Vec<&str> = given.to_vec();
+        for key in given.iter().filter(|key| !names().any(|name| name == **key)) {
+            let free = names().filter(|name| !given.contains(name));
+            let near =
+                model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
+            known.extend(near);
+            let span = self.place(Some(Part::Key((*key).to_owned())));
+            let message = format!("{what} has no entry `{key}`");
+            let is_exact = self.source.slice(span) == *key;
+            let diagnostic = Diagnostic::error("unknown-input", message, span).allowed(names());
+            self.found.push(match near {
+                Some(near) if is_exact => diagnostic.nearest(Some(near)),
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic,
+            });
+        }
+        let needed = fields.iter().filter(|field| field.required && field.default.is_none());
+        for field in needed.filter(|field| !known.contains(&field.name.as_str())) {
+            let span = self.own_key();
+            let message = format!("{what} needs the entry `{}`", field.name);
+            let help = format!("add `{}: …` ({})", field.name, field.kind.words());
+            self.found.push(Diagnostic::error("missing-input", message, span).help(help));
+        }
+    }
+
+    fn wrong(&mut self, kind: &InputType, problem: &str, what: &str) {
+        let span = self.place(None);
+        let diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
+        self.found.push(match kind {
+            InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
+            _ => diagnostic,
+        });
+    }
+
+    fn within(&mut self, part: Part, look: impl FnOnce(&mut Self)) {
+        self.way.push(part);
+        look(self);
+        self.way.pop();
+    }
+
+    /// Where the key stands under which what is looked at stands; of an item of a list where that stands.
+    fn own_key(&mut self) -> Span {
+        match self.way.split_last() {
+            None => self.key,
+            Some((Part::Entry(name), way)) => {
+                let way: Vec<Part> = way.iter().cloned().chain([Part::Key(name.clone())]).collect();
+                place_of(self.source, self.key, &way).unwrap_or(self.key)
+            }
+            Some(_) => self.place(None),
+        }
+    }
+
+    /// Where what is looked at stands, or a part of it; the key itself where that is not known.
+    fn place(&mut self, part: Option<Part>) -> Span {
+        let mut way = self.way.clone();
+        way.extend(part);
+        place_of(self.source, self.key, &way).unwrap_or(self.key)
+    }
+}
+
+fn entry_kind<'k>(kind: &'k InputType, name: &str) -> Option<&'k InputType> {
+    let InputType::Object { fields } = kind else { return None };
+    fields.iter().find(|field| field.name == name).map(|field| &field.kind)
+}

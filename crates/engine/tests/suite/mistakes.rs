@@ -1,0 +1,553 @@
+//! The mistakes that people make most: each is told at its place, with its cause and the way out.
+
+use engine::{Catalog, check_project, check_text};
+use model::Severity;
+use model::diagnostic::Report;
+
+use crate::common::workers;
+
+/// The catalog of a project with a connection, and an Automation that waits for an event.
+fn catalog() -> Catalog {
+    workers();
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("the file is written");
+    };
+    write(
+        "connections/api.yaml",
+        "type: http.bearer\nwith: {baseUrl: \"https://api.test/v1\", token: \"${{ secrets.api }}\"}\n",
+    );
+    let waits = "trigger: {manual: {}}\nsteps:\n  - waitFor: {event: order-paid}\n    timeout: 1h\n";
+    write("automations/waits.yaml", waits);
+    check_project(dir.path(), &[]).expect("the connectors load").catalog
+}
+
+const MANUAL: &str = "trigger: {manual: {}}\ninputs: {flag: {type: boolean, required: true}, name: {type: text, required: true}, size: {type: choice, options: [small, large], required: true}, count: {type: integer, required: true}}\n";
+const WEBHOOK: &str = "trigger: {webhook: {verify: none}}\n";
+const SCHEDULE: &str = "trigger: {schedule: {cron: \"0 8 * * *\"}}\n";
+
+/// Checks that a file has this one problem: its code, the text at its place, and words of the way out. What is only unused is
+/// left out.
+#[track_caller]
+fn check(text: &str, code: &str, place: &str, words: &str) {
+    let report = check_text(&catalog(), "automations/test.yaml", text);
+    let told: Vec<_> = report.diagnostics().iter().filter(|told| told.code != "unused-value").collect();
+    let shown = report.render(false);
+    let [told] = told.as_slice() else { panic!("{text}\n{shown}") };
+    assert_eq!((told.code, report.source().slice(told.span)), (code, place), "\n{text}\n{shown}");
+    assert!(shown.contains(words), "`{words}` is not said:\n{text}\n{shown}");
+}
+
+#[track_caller]
+fn check_steps(head: &str, steps: &str, code: &str, place: &str, words: &str) {
+    check(&format!("{head}steps:\n{steps}"), code, place, words);
+}
+
+/// A step that logs an expression.
+#[track_caller]
+fn check_expression(head: &str, expression: &str, code: &str, place: &str, words: &str) {
+    check_steps(
+        head,
+        &format!("  - action: log.info\n    with: {{message: \"${{{{ {expression} }}}}\"}}\n"),
+        code,
+        place,
+        words,
+    );
+}
+
+/// That nothing is said of a file but what is never read.
+#[track_caller]
+fn check_fine(text: &str) {
+    let report = check_text(&catalog(), "automations/test.yaml", text);
+    let report: Report = report.without("unused-value").without("may-be-missing");
+    let told = report.diagnostics().iter().filter(|told| told.severity != Severity::Hint).count();
+    assert_eq!(told, 0, "\n{text}\n{}", report.render(false));
+}
+
+#[test]
+fn a_key_that_is_indented_too_little_or_has_no_dash_says_where_it_belongs() {
+    check_steps(
+        MANUAL,
+        "  - action: log.info\n  with:\n    message: hi\n",
+        "yaml-indentation",
+        "with",
+        "by two columns",
+    );
+    check_steps(
+        MANUAL,
+        "  - action: log.info\n    with:\n    message: hi\n",
+        "unknown-key",
+        "message",
+        "two columns further than `with`",
+    );
+    check_steps(
+        MANUAL,
+        "  first:\n    action: log.info\n    with: {message: hi}\n",
+        "wrong-type",
+        "first",
+        "`- id: first`",
+    );
+    check_steps(
+        MANUAL,
+        "  action: log.info\n  with: {message: hi}\n",
+        "wrong-type",
+        "action",
+        "`- action: …`",
+    );
+}
+
+#[test]
+fn an_unknown_connector_names_the_ways_to_call_a_service_without_one() {
+    check_steps(
+        MANUAL,
+        "  - action: slack.postMessage\n",
+        "unknown-action",
+        "slack.postMessage",
+        "cogwork import openapi",
+    );
+}
+
+#[test]
+fn expressions_of_other_tools_are_translated() {
+    let braces = "  - action: log.info\n    with: {message: \"{{ $json.x }}\"}\n";
+    check_steps(MANUAL, braces, "braces-without-dollar", "{{ $json.x }}", "`steps.<id>.results`");
+    check_expression(MANUAL, "$json.x", "expression-syntax", "$json", "`steps.<id>.results`");
+    check_expression(MANUAL, "$vars.x", "expression-syntax", "$vars", "`configVars.<name>`");
+    for (text, words) in [
+        ("${inputs.name}", "`${{ inputs.name }}`"),
+        ("$(inputs.name)", "`${{ inputs.name }}`"),
+        ("<%= inputs.name %>", "`${{ inputs.name }}`"),
+    ] {
+        let steps = format!("  - action: log.info\n    with: {{message: \"of {text}\"}}\n");
+        check_steps(MANUAL, &steps, "foreign-template", text, words);
+    }
+    let steps = "  - action: log.info\n    with: {message: \"{% for a in b %}x{% endfor %}\"}\n";
+    check_steps(MANUAL, steps, "foreign-template", "{% for a in b %}", "join(', ')");
+    let fine = "  - action: log.info\n    with: {message: \"costs $5 {x} 100% $(1 + 2) ${} ${{ inputs.name }} <b>\"}\n";
+    check_fine(&format!("{MANUAL}steps:\n{fine}"));
+}
+
+#[test]
+fn a_path_of_another_tool_names_the_one_that_is_meant() {
+    let http = "  - id: x\n    action: http.request\n    retry: 1\n    with: {url: \"https://a.test\"}\n";
+    let read =
+        |path: &str| format!("{http}  - action: log.info\n    with: {{message: \"${{{{ {path} }}}}\"}}\n");
+    check_steps(MANUAL, &read("outputs.x.body"), "unknown-name", "outputs", "`steps.x.results.body`");
+    check_steps(
+        MANUAL,
+        &read("needs.x.outputs.statusCode"),
+        "unknown-name",
+        "needs",
+        "`steps.x.results.statusCode`",
+    );
+    check_steps(MANUAL, &read("steps.x.status"), "unknown-member", "status", "`steps.x.results.statusCode`");
+    check_steps(MANUAL, &read("steps.x.outputs.body"), "unknown-member", "outputs", "`steps.x.results.body`");
+}
+
+#[test]
+fn a_forgotten_data_is_told_and_nothing_suggests_it() {
+    check_expression(
+        WEBHOOK,
+        "trigger.results.body.orderId",
+        "unknown-member",
+        "orderId",
+        "`trigger.results.body.data.orderId`",
+    );
+    check_expression(
+        WEBHOOK,
+        "trigger.results.body.orderId | default('')",
+        "unknown-member",
+        "orderId",
+        ".data.orderId`",
+    );
+    check_expression(
+        WEBHOOK,
+        "trigger.body.orderId",
+        "unknown-member",
+        "body",
+        "`trigger.results.body.data.orderId`",
+    );
+    check_expression(WEBHOOK, "body.orderId", "unknown-name", "body", "`trigger.results.body.data.orderId`");
+    check_expression(
+        WEBHOOK,
+        "trigger.payload.orderId",
+        "unknown-member",
+        "payload",
+        "`trigger.results.body.data.orderId`",
+    );
+    check_fine(&format!(
+        "{WEBHOOK}steps:\n  - action: log.info\n    with: {{message: \"${{{{ trigger.results.body.contentType }}}}\"}}\n"
+    ));
+}
+
+#[test]
+fn a_schedule_has_no_body() {
+    check_expression(SCHEDULE, "trigger.results.body.data.x", "unknown-member", "data", "scheduledAt");
+    check_fine(&format!(
+        "{SCHEDULE}steps:\n  - action: log.info\n    with: {{message: \"${{{{ trigger.results.body.data | default('') }}}}\"}}\n"
+    ));
+}
+
+#[test]
+fn values_have_no_methods() {
+    check_expression(MANUAL, "inputs.name.toUpperCase()", "unknown-function", "toUpperCase", "`x | upper`");
+    check_expression(MANUAL, "(inputs.name ~ 'a').trim()", "unknown-function", "trim", "`x | trim`");
+    check_expression(MANUAL, "inputs.name | uppercase", "unknown-function", "uppercase", "`x | upper`");
+    check_expression(MANUAL, "inputs.name | match('a')", "unknown-function", "match", "text.match");
+}
+
+#[test]
+fn a_comparison_that_never_holds_is_told_with_the_value_to_write() {
+    let check = |condition: &str, words: &str| {
+        let steps = format!("  - if: {condition}\n    action: log.info\n    with: {{message: hi}}\n");
+        check_steps(MANUAL, &steps, "never-equal", condition, words);
+    };
+    check("inputs.flag == 'true'", "write `inputs.flag`");
+    check("inputs.flag == 'false'", "write `not inputs.flag`");
+    check("inputs.flag != 'true'", "write `not inputs.flag`");
+    check("inputs.count == '3'", "write `3` without quotes");
+    check("inputs.size == 'medium'", "`'small'`, `'large'`");
+    check("inputs.size in ['Small', 'tiny']", "`'small'`, `'large'`");
+    check("inputs.name == 3", "write `'3'` with quotes");
+    for condition in [
+        "inputs.flag == true",
+        "inputs.flag == 1",
+        "inputs.count == 3.0",
+        "inputs.size == 'small'",
+        "inputs.size in ['small', 'tiny']",
+        "inputs.name == '3'",
+        "'a' in inputs.name",
+        "inputs.name is none or inputs.name == none",
+        "inputs.name | length == 3",
+    ] {
+        check_fine(&format!(
+            "{MANUAL}steps:\n  - if: \"{condition}\"\n    action: log.info\n    with: {{message: hi}}\n"
+        ));
+    }
+}
+
+#[test]
+fn a_dash_in_a_name_is_told_as_one() {
+    check_expression(
+        WEBHOOK,
+        "trigger.results.headers.X-Request-Id",
+        "unknown-name",
+        "Request",
+        "headers['x-request-id']",
+    );
+}
+
+#[test]
+fn a_colon_in_an_expression_without_quotes_is_told_as_one() {
+    let steps = "  - action: log.info\n    with:\n      message: ${{ 'Hello: ' ~ inputs.name }}\n";
+    check_steps(
+        MANUAL,
+        steps,
+        "yaml-unquoted-value",
+        ":",
+        "+       message: \"${{ 'Hello: ' ~ inputs.name }}\"",
+    );
+}
+
+#[test]
+fn a_backslash_in_double_quotes_is_told_as_the_quote_that_it_opens() {
+    let steps = "  - action: log.info\n    with: {message: \"${{ inputs.name | replace('\\\\', '/') }}\"}\n";
+    check_steps(MANUAL, steps, "unclosed-expression", "'", "four backslashes");
+}
+
+#[test]
+fn two_triggers_name_the_way_to_have_them() {
+    let text = "trigger:\n  webhook: {verify: none}\n  schedule: {cron: \"0 8 * * *\"}\nsteps: [{action: log.info, with: {message: hi}}]\n";
+    check(text, "conflicting-keys", "schedule", "`call`");
+}
+
+#[test]
+fn words_of_other_tools_have_a_way_out() {
+    for (steps, place, words) in [
+        (
+            "  - {if: inputs.flag, then: [{action: log.info, with: {message: hi}}], elif: x}\n",
+            "elif",
+            "`else: [{if:",
+        ),
+        ("  - try: [{action: log.info, with: {message: hi}}]\n", "try", "+   - steps:"),
+        ("  - log: hello\n", "log", "`action: log.info`"),
+        ("  - emit: order\n", "emit", "`action: events.emit`"),
+        ("  - http.request: {url: x}\n", "http.request", "`action: http.request`"),
+        ("  - return: 5\n", "return", "`stop: {result: …}`"),
+        ("  - {forEach: [1], do: [{action: log.info, with: {message: hi}}]}\n", "do", "steps: [{action"),
+        (
+            "  - {repeat: {while: inputs.flag, max: 2}, steps: [{action: log.info, with: {message: hi}}]}\n",
+            "while",
+            "until: not",
+        ),
+        (
+            "  - {action: log.info, with: {message: hi}, retry: {maxAttempts: 3}}\n",
+            "maxAttempts",
+            "retry: {max: 3}",
+        ),
+        ("  - {waitFor: {event: order-paid, timeout: 5s}}\n", "timeout", "beside `waitFor`"),
+    ] {
+        check_steps(MANUAL, steps, "unknown-key", place, words);
+    }
+    check_steps(MANUAL, "  - wait: {seconds: 90}\n", "wrong-type", "seconds", "`wait: 1m30s`");
+    check_steps(
+        MANUAL,
+        "  - switch: [{if: inputs.flag, steps: []}]\n",
+        "wrong-type",
+        "if",
+        "`cases: {value: [steps]}`",
+    );
+}
+
+#[test]
+fn a_value_of_another_form_is_rewritten() {
+    check_steps(MANUAL, "  - wait: PT10S\n", "invalid-duration", "PT10S", "+   - wait: 10s");
+    check_steps(
+        "trigger: {webhook: {verify: none, maxBody: 5 MB}}\n",
+        "  - {action: log.info, with: {message: hi}}\n",
+        "invalid-size",
+        "5 MB",
+        "5MB",
+    );
+    check_steps(
+        &format!("{MANUAL}concurrency: 1\n"),
+        "  - {action: log.info, with: {message: hi}}\n",
+        "wrong-type",
+        "1",
+        "`{limit: 1}`",
+    );
+    check_steps(
+        "trigger: {schedule: \"0 8 * * *\"}\n",
+        "  - {action: log.info, with: {message: hi}}\n",
+        "wrong-type",
+        "\"0 8 * * *\"",
+        "{cron: \"0 8 * * *\"}",
+    );
+    check_steps(
+        "trigger: {manual: {}}\ninputs: {who: text}\n",
+        "  - {action: log.info, with: {message: hi}}\n",
+        "wrong-type",
+        "text",
+        "`{type: text}`",
+    );
+    check_expression(
+        MANUAL,
+        "formatDate(inputs.name, 'yyyy-MM-dd')",
+        "date-format",
+        "yyyy-MM-dd",
+        "'%Y-%m-%d'",
+    );
+    check_expression(
+        MANUAL,
+        "inputs.name | formatDate('DD.MM.YYYY')",
+        "date-format",
+        "DD.MM.YYYY",
+        "'%d.%m.%Y'",
+    );
+}
+
+#[test]
+fn a_bare_return_names_the_contract_of_code() {
+    check_steps(
+        MANUAL,
+        "  - code: |\n      return 1 + 1\n",
+        "code-syntax",
+        "r",
+        "export default async (context, stepResults)",
+    );
+}
+
+#[test]
+fn a_token_in_a_header_of_a_step_is_told() {
+    let steps = "  - action: http.request\n    retry: 1\n    with: {url: \"https://a.test\", headers: {Authorization: \"Bearer sk-live-1234\"}}\n";
+    let report = check_text(&catalog(), "automations/test.yaml", &format!("{MANUAL}steps:\n{steps}"));
+    let told: Vec<_> = report.diagnostics().iter().filter(|told| told.code == "literal-credential").collect();
+    assert_eq!(told.len(), 1, "{}", report.render(false));
+    assert!(!report.render(false).contains("sk-live-1234"), "it is not shown");
+    check_fine(&format!("{MANUAL}steps:\n{}", steps.replace("sk-live-1234", "${{ inputs.name }}")));
+}
+
+#[test]
+fn an_address_outside_of_its_connection_is_refused_before_it_is_called() {
+    let steps = |url: &str| {
+        format!("  - action: http.request\n    retry: 1\n    connection: api\n    with: {{url: \"{url}\"}}\n")
+    };
+    check_steps(
+        MANUAL,
+        &steps("https://other.test/x"),
+        "other-host",
+        "\"https://other.test/x\"",
+        "write the path alone",
+    );
+    check_steps(
+        MANUAL,
+        &steps("https://api.test/v2/x"),
+        "other-host",
+        "\"https://api.test/v2/x\"",
+        "`https://api.test/v1`",
+    );
+    check_steps(
+        MANUAL,
+        &steps("https://other.test/${{ inputs.name }}"),
+        "other-host",
+        "\"https://other.test/${{ inputs.name }}\"",
+        "write the path alone",
+    );
+    for url in [
+        "https://api.test/v1/x",
+        "/x",
+        "https://api.test/${{ inputs.name }}",
+        "${{ inputs.name }}",
+        "https://${{ inputs.name }}/x",
+    ] {
+        check_fine(&format!("{MANUAL}steps:\n{}", steps(url)));
+    }
+}
+
+#[test]
+fn a_header_that_steps_read_masked_is_told_where_it_is_compared() {
+    let steps = |condition: &str| format!("  - if: {condition}\n    fail: not allowed\n");
+    for condition in [
+        "trigger.results.headers['x-partner-signature'] != 'a'",
+        "(trigger.results.headers.authorization | lower) == 'bearer a'",
+        "trigger.results.queryParameters.token not in ['a', 'b']",
+    ] {
+        check_steps(WEBHOOK, &steps(&format!("\"{condition}\"")), "masked-header", condition, "`verify`");
+    }
+    check_expression(
+        WEBHOOK,
+        "trigger.results.headers['x-api-key']",
+        "masked-header",
+        "trigger.results.headers['x-api-key']",
+        "`webhook.code`",
+    );
+    let code = "  - code: |\n      export default (context, stepResults) => {\n        const { headers } = stepResults.trigger.results;\n        return headers[\"x-partner-signature\"] === \"a\";\n      };\n";
+    check_steps(WEBHOOK, code, "masked-header", "x-partner-signature", "`webhook.code`");
+    for fine in [
+        "trigger.results.headers['x-request-id'] == 'a'",
+        "trigger.results.headers['x-api-key'] is defined",
+        "trigger.results.headers['idempotency-key'] == 'a'",
+    ] {
+        check_fine(&format!("{WEBHOOK}steps:\n{}", steps(&format!("\"{fine}\""))));
+    }
+    let by_code = "trigger: {webhook: {verify: none, code: 'export default () => ({payload: {headers: {token: 1}}})'}}\n";
+    check_fine(&format!("{by_code}steps:\n{}", steps("trigger.results.headers.token == 2")));
+    let in_trigger =
+        "trigger: {webhook: {verify: none}, if: \"trigger.results.headers['x-api-key'] == 'a'\"}\n";
+    check_fine(&format!("{in_trigger}steps: [{{action: log.info, with: {{message: hi}}}}]\n"));
+    let own = "  - code: |\n      export default (context, stepResults) => {\n        const headers = {};\n        headers[\"x-signature\"] = stepResults.trigger.results.body.data;\n        return headers;\n      };\n";
+    check_fine(&format!("{WEBHOOK}steps:\n{own}"));
+}
+
+#[test]
+fn names_that_a_project_spells_two_ways_are_told() {
+    let state = "  - {action: state.set, with: {key: lastRun, value: 1}}\n  - {action: log.info, with: {message: \"${{ state.lastrun | default(0) }}\"}}\n";
+    check_steps(MANUAL, state, "other-spelling", "state.lastrun | default(0)", "`lastRun`");
+    check_steps(
+        MANUAL,
+        "  - {action: events.emit, with: {name: order_paid}}\n",
+        "other-spelling",
+        "order_paid",
+        "automations/waits.yaml",
+    );
+    check_steps(
+        MANUAL,
+        "  - {waitFor: {event: orderPaid}, timeout: 1h}\n",
+        "other-spelling",
+        "orderPaid",
+        "automations/waits.yaml",
+    );
+    check_fine(&format!(
+        "{MANUAL}steps:\n  - {{action: events.emit, with: {{name: order-paid}}}}\n  - {{action: events.emit, with: {{name: order-sent}}}}\n"
+    ));
+    let shared = "  - {action: state.set, with: {key: last_run, value: 1, scope: shared}}\n  - {action: log.info, with: {message: \"${{ state.lastRun | default(0) }}\"}}\n";
+    check_fine(&format!("{MANUAL}steps:\n{shared}"));
+}
+
+#[test]
+fn outputs_that_read_a_step_behind_a_stop_without_a_result_are_told() {
+    let steps = |stop: &str, read: &str| {
+        format!(
+            "  - {{if: inputs.flag, stop: {stop}}}\n  - {{id: late, action: state.get, with: {{key: a}}}}\noutputs: \"${{{{ {read} }}}}\"\n"
+        )
+    };
+    check_steps(MANUAL, &steps("{}", "steps.late.results"), "may-be-missing", "late", "stop: {result: …}");
+    check_fine(&format!("{MANUAL}steps:\n{}", steps("{}", "steps.late.results | default(none)")));
+    let told = |text: &str| {
+        let report = check_text(&catalog(), "automations/test.yaml", &format!("{MANUAL}steps:\n{text}"));
+        report.diagnostics().iter().any(|told| told.code == "may-be-missing")
+    };
+    assert!(!told(&steps("{result: early}", "steps.late.results")));
+    let before = "  - {id: early, action: state.get, with: {key: a}}\n  - {if: inputs.flag, stop: {}}\noutputs: \"${{ steps.early.results }}\"\n";
+    assert!(!told(before));
+}
+
+#[test]
+fn plain_calls_without_retry_are_one_hint_a_file_and_retry_zero_is_an_answer() {
+    let call =
+        |more: &str| format!("  - {{action: http.request, with: {{url: \"https://a.test\"}}{more}}}\n");
+    let three = format!("{}{}{}", call(""), call(""), call(""));
+    check_steps(
+        MANUAL,
+        &three,
+        "no-retry",
+        "http.request",
+        "3 calls of this file have neither `retry` nor `onError` (also lines 5, 6)",
+    );
+    check_steps(MANUAL, &call(""), "no-retry", "http.request", "`retry: 0`");
+    let report =
+        check_text(&catalog(), "automations/test.yaml", &format!("{MANUAL}steps:\n{}", call(", retry: 0")));
+    assert_eq!(
+        report.hint_count(),
+        report.diagnostics().iter().filter(|told| told.code == "unused-value").count()
+    );
+}
+
+#[test]
+fn a_wrong_value_deep_inside_an_input_is_told_at_its_own_place() {
+    let find = |steps: &str| {
+        let report = check_text(&catalog(), "automations/test.yaml", &format!("{MANUAL}steps:\n{steps}"));
+        let told = report.diagnostics().iter().filter(|told| told.code.ends_with("-input"));
+        told.map(|told| format!("{} {}", told.code, report.source().slice(told.span))).collect::<Vec<_>>()
+    };
+    let deep = "  - action: http.request\n    retry: 1\n    with:\n      url: https://a.test\n      headers:\n        a: b\n        c: [1]\n        d: {e: f}\n";
+    assert_eq!(find(deep), ["wrong-input [1]", "wrong-input {e: f}"]);
+    let computed = "  - action: http.request\n    retry: 1\n    with:\n      url: https://a.test\n      headers:\n        a: \"${{ inputs.name }}\"\n        c: {d: \"${{ inputs.name }}\"}\n";
+    let found = find(computed);
+    assert_eq!(found, ["wrong-input {d: \"${{ inputs.name }}\"}"], "at the value itself");
+}
+
+#[test]
+fn a_connector_with_errors_is_told_once_of_each_file_and_by_its_name() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |path: &str, text: &str| {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("the file is written");
+    };
+    write(
+        "connectors/market.yaml",
+        "connector: market\ntitle: Market\nversion: 1.0.0\nbaseUrl: https://m.test\nactions:\n  list: {title: List, request: /offers, example: {with: {}, request: GET /offers}}\n",
+    );
+    write("connections/shop.yaml", "type: market.open\n");
+    write(
+        "automations/a.yaml",
+        "trigger: {manual: {}}\nsteps:\n  - {action: market.list}\n  - {action: market.list}\n",
+    );
+    let checked = check_project(dir.path(), &[]).expect("the connectors load");
+    let told = |report: &Report| {
+        let codes: Vec<_> = report.diagnostics().iter().map(|told| told.code).collect();
+        format!("{} {}", report.source().path(), codes.join(" "))
+    };
+    let told: Vec<String> = checked.reports.iter().map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "connectors/market.yaml invalid-request",
+            "connections/shop.yaml broken-connector",
+            "automations/a.yaml broken-connector"
+        ]
+    );
+}
