@@ -244,7 +244,7 @@ impl Progress {
 
     /// Shows one log line.
     pub(crate) fn log(&self, line: &LogLine) {
-        if !self.is_shown {
+        if !self.is_shown && !self.is_debugged(line) {
             return;
         }
         let style = match line.level {

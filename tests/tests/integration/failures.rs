@@ -174,8 +174,9 @@ async fn a_request_that_starts_nothing_is_told_why() {
     assert_eq!(post(&off, json, "{}".into()).await.refusal(), refusal(404, "automation_disabled"));
     let nowhere = format!("{}/nothing", site.daemon().hooks_url());
     assert_eq!(post(&nowhere, json, "{}".into()).await.status, 404);
-    let gzip = site.request(Method::POST, &url).header("content-encoding", "gzip").body("x");
-    assert_eq!(send(gzip).await.refusal(), refusal(415, "unsupported_encoding"));
+    let encoded = |encoding| site.request(Method::POST, &url).header("content-encoding", encoding).body("x");
+    assert_eq!(send(encoded("br")).await.refusal(), refusal(415, "unsupported_encoding"));
+    assert_eq!(send(encoded("gzip")).await.refusal(), refusal(400, "bad_encoding"));
     assert_eq!(site.executions_of("small").await.len(), 1);
 }
 

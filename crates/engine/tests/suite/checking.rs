@@ -597,11 +597,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn only_a_step_that_waits_for_something_has_a_time_that_is_up() {
-    let read =
-        |step: &str| format!("- {{id: a, {step}}}\n- set: {{late: \"${{{{ steps.a.timedOut }}}}\"}}\n");
-    check_steps(&read("waitFor: {event: x}, timeout: 1h, onTimeout: continue"), &[]);
-    check_steps(&read("set: {b: 1}"), &["unknown-member timedOut"]);
-}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use engine::Engine;
 
+use crate::checking::check_steps;
 use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, stop};
 
 /// Sends an event and gives the number of steps that it was taken to at once.
@@ -148,4 +149,12 @@ async fn an_execution_does_not_end_its_own_wait_with_an_event_that_it_sent_befor
     project.clock.advance(Duration::from_secs(1));
     assert_eq!(end(&engine, id).await, r#"{"late":true}"#);
     stop(engine).await;
+}
+
+#[test]
+fn only_a_step_that_waits_for_something_has_a_time_that_is_up() {
+    let read =
+        |step: &str| format!("- {{id: a, {step}}}\n- set: {{late: \"${{{{ steps.a.timedOut }}}}\"}}\n");
+    check_steps(&read("waitFor: {event: x}, timeout: 1h, onTimeout: continue"), &[]);
+    check_steps(&read("set: {b: 1}"), &["unknown-member timedOut"]);
 }

@@ -37,7 +37,7 @@ fn literal_inputs_of_a_raw_request_that_can_never_work_are_errors() {
     bad("url: /x, headers: {host: other}", "wrong-input headers");
     bad("url: /x, headers: {'a b': '${{ execution.id }}'}", "wrong-input headers");
     bad("url: /x, queryParameters: {keys: []}", "wrong-input queryParameters");
-    bad("url: [1]", "wrong-input url");
+    bad("url: [1]", "wrong-input [1]");
 }
 
 #[test]
