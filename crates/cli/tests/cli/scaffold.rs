@@ -38,11 +38,8 @@ fn a_new_automation_of_each_kind_is_valid_and_runs_at_once() {
         project.cogwork(&["new", name, "--trigger", kind]).exits(0);
     }
     // The token of the wiki is not set yet.
-    project
-        .cogwork(&["validate"])
-        .exits(0)
-        .says("checked 11 files: 0 errors, 1 warning")
-        .says("missing-secret");
+    let checked = project.cogwork(&["validate"]).exits(0).says("checked 11 files: 0 errors, 1 warning");
+    assert!(checked.stdout.contains("missing-secret"), "{}", checked.stdout);
     let ran = project.cogwork(&["test", "--coverage"]).exits(0);
     assert!(ran.stdout.contains("8 passed"), "{}", ran.stdout);
     for (id, key) in [("order-desk", "order"), ("nightly", "dueAt"), ("many", "greeted")] {
@@ -98,5 +95,6 @@ fn a_new_event_takes_the_connection_that_is_there() {
     project.cogwork(&["new", "pages", "--trigger", "event"]).exits(0);
     assert!(project.read("automations/pages.yaml").contains("connection: ourWiki\n"));
     assert!(!project.file("connections/mainWiki.yaml").exists());
-    project.cogwork(&["validate"]).exits(0).says("0 errors, 1 warning").says("missing-secret");
+    let checked = project.cogwork(&["validate"]).exits(0).says("0 errors, 1 warning");
+    assert!(checked.stdout.contains("missing-secret"), "{}", checked.stdout);
 }
