@@ -58,13 +58,7 @@ impl Run {
             _ => None,
         };
         if effect {
-            // An effect may depend on all before it: none of that may be lost once it has happened.
-            self.journal.before_effect().await?;
-            self.journal.step_started(key, attempt);
-            if step.on_interrupt == OnInterrupt::Fail {
-                // That it began must be known before it does (guarantee G6).
-                self.journal.commit().await?;
-            }
+            self.begin_effect(step, key, attempt).await?;
         }
         if double.is_none()
             && let Some(native) = crate::native::find(&call.action.name)
@@ -112,6 +106,18 @@ impl Run {
             failed(error)
         })?;
         Ok(self.set_aside(self.within_limit(value)?).await)
+    }
+
+    /// Records that a try with an outside effect begins, once everything that it may depend on is committed.
+    async fn begin_effect(&self, step: &Step, key: &str, attempt: u32) -> Result<(), Exit> {
+        // An effect may depend on all before it: none of that may be lost once it has happened.
+        self.journal.before_effect().await?;
+        self.journal.step_started(key, attempt);
+        if step.on_interrupt == OnInterrupt::Fail {
+            // That it began must be known before it does (guarantee G6).
+            self.journal.commit().await?;
+        }
+        Ok(())
     }
 
     /// The answer of a double, in a test.
