@@ -19,7 +19,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completions {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 

@@ -14,15 +14,15 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork new \"Order desk\" --trigger webhook     writes automations/order-desk.yaml and its tests
   cogwork new nightly --trigger schedule
-  cogwork new                                    asks for both";
+  cogwork new                                    prompts for both";
 
-/// Write a new automation with its first tests, commented and valid at once
+/// Create an automation and its first tests, with comments
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct New {
-    /// What it is called; asked for if not given
+    /// The name; prompted for if not given
     name: Option<String>,
-    /// What starts it; asked for if not given
+    /// The trigger; prompted for if not given
     #[arg(long, value_parser = KINDS.map(|kind| kind.name))]
     trigger: Option<String>,
 }

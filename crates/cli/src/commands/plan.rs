@@ -21,12 +21,12 @@ Examples:
   cogwork plan
   cogwork plan --json | jq -r '.changes[] | \"\\(.effect) \\(.id)\"'
 
-It asks the daemon that runs on the project's data; where none runs, everything is new.";
+It compares with the daemon of the project's data; without a daemon, everything is new.";
 
-/// Show what taking the files as they are now would change, and change nothing
+/// Show what the current files would change, without applying anything
 ///
-/// Of each automation: what becomes of its trigger, its steps and its connections, when its schedule fires next, and how
-/// many executions go on with the version that they began with. Exits 1 where a file has an error.
+/// For each changed automation: what happens to its trigger, schedule, steps and connections, and how many executions
+/// continue with their earlier version. Exits with 1 if a file has an error.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plan {

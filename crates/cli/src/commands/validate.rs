@@ -20,26 +20,27 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork validate                                 every file of the project
   cogwork validate automations/order-desk.yaml
-  cogwork validate --strict                        fails on warnings too, as a build should
-  cogwork validate --format github                 annotations of a pull request
+  cogwork validate --strict                        fails on warnings too, for a build
+  cogwork validate --format github                 annotations for a pull request
   cogwork validate --format json | jq .errors";
 
 /// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
 const MOST_BYTES: u64 = 512 << 10;
 
-/// Check automations, connections, connectors and settings, all problems at once
+/// Check automations, connections, connectors and settings
 ///
-/// Checks what the daemon would check, and runs nothing. Exits 1 where there is an error; warnings and hints alone exit 0.
+/// Runs the same checks as the daemon, reports all problems at once, and executes nothing. Exits with 1 if there is an
+/// error; warnings and hints alone exit with 0.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
-    /// Files and folders to check; everything if none is given
+    /// Files and folders to check; default: all files of the project
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// How problems are shown
+    /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// Exit 1 on warnings too
+    /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
 }
@@ -47,7 +48,7 @@ pub(crate) struct Validate {
 /// How problems are shown.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// As the compiler of Rust does
+    /// Text, in the style of the Rust compiler
     Text,
     /// One JSON object
     Json,

@@ -25,12 +25,12 @@ Examples:
   cogwork executions signal latest --option approve
   cogwork executions cancel 019a2b3c-…
 
-`list`, `show` and `logs` read the store itself, with a daemon beside them or without one.";
+`list`, `show` and `logs` read the store directly, with or without a daemon.";
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;
 
-/// Look at what ran and what runs, answer what it asks, and end it
+/// Inspect, answer and cancel executions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Executions {
@@ -47,7 +47,7 @@ enum What {
     Cancel(Cancel),
 }
 
-/// Show one execution: its steps, its result or its error
+/// Show one execution with its steps and its result or error
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork executions show latest\n  cogwork executions show latest --json | jq .outcome"
@@ -55,7 +55,7 @@ enum What {
 struct Show {
     /// The execution's id, or `latest`
     id: String,
-    /// Print JSON, with whole results
+    /// Print JSON, with complete results
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -77,15 +77,15 @@ struct Logs {
     settings: Flags<PLACE>,
 }
 
-/// Ask the daemon to end an execution
+/// Cancel an execution
 ///
-/// The step that runs is given up; steps under `finally` still run.
+/// The running step is aborted; steps under `finally` still run. It needs the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork executions cancel 019a2b3c-… --reason \"wrong order\"")]
 struct Cancel {
     /// The execution's id
     id: String,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, default_value = "cancelled on the command line")]
     reason: String,
     /// Print JSON

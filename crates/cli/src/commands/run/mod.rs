@@ -31,46 +31,46 @@ Examples:
   cogwork run hello --input name=Ada --watch
   cogwork run order-desk --payload order.json      the body of a request on its webhook
   echo '{\"id\": 7}' | cogwork run order-desk --payload -
-  cogwork run order-desk --saved first --test      a request that `cogwork listen` has saved
-  cogwork run /tmp/try.yaml                        a file that is not in the project
+  cogwork run order-desk --saved first --test      a request saved by `cogwork listen`
+  cogwork run /tmp/try.yaml                        a file outside the project
   cogwork run nightly | jq .dueAt
-  cogwork run publish --answer ask=approve         what it asks is answered beforehand
+  cogwork run publish --answer ask=approve         answers an approval in advance
 
-The result goes to stdout as JSON. Ctrl-C ends the execution.
-What it asks is answered at the terminal, or at its resume address, which is served meanwhile
-unless a daemon has the port.";
+The result goes to stdout as JSON. Ctrl-C cancels the execution.
+The command prompts for approvals on the terminal. It also serves the resume
+address, unless a daemon uses the port.";
 
 /// How long steps that run may take to come to their end when the command stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Run one automation here and now
+/// Run one automation in this process
 ///
-/// No daemon is needed. The execution is kept in the project's store, where `cogwork executions` shows it; while a
-/// daemon holds that store, a temporary one is used, and this is said.
+/// It needs no daemon. The execution is stored in the project's store, where `cogwork executions` shows it. While a
+/// daemon uses that store, the command uses a temporary one and says so.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     /// The automation's id, or a file
     #[arg(value_name = "ID|FILE")]
     automation: String,
-    /// What starts it, as JSON: the body of a webhook, what a poll or an event finds, or all inputs of a
-    /// manual start; `-` reads stdin
+    /// The input as JSON: the body of a webhook, the records of a poll or event, or all inputs of a manual
+    /// start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,
-    /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
+    /// The name of a saved payload in payloads/ID; `cogwork listen ID --save NAME` saves one
     #[arg(long, value_name = "NAME", conflicts_with_all = ["payload", "inputs"])]
     saved: Option<String>,
-    /// Mark it as a test, shown apart and with a state of its own
+    /// Mark the execution as a test, with a separate state
     #[arg(long)]
     test: bool,
-    /// One input of a manual start; again for more
+    /// One input of a manual start; can be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
-    /// The answer for a step that asks, or the data for one that waits for an event; again for more. An answer is one
+    /// The answer to an approval, or the data of an event that a step waits for; can be repeated. An answer is one
     /// of the options, or JSON with a form: `ask={"option": "approve", "form": {"reason": "checked"}}`
     #[arg(long = "answer", value_name = "STEP=ANSWER")]
     answers: Vec<String>,
-    /// Show each step and log line as it comes
+    /// Show steps and log lines while they happen
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
