@@ -16,7 +16,7 @@ static STOP_KEYS: Object = Object {
 pub(super) static STOP: VerbRow = VerbRow {
     word: "stop",
     what: "a `stop` step",
-    about: "Ends the execution well, from however deep.",
+    about: "Ends the execution successfully, from any depth.",
     marks: &["stop"],
     keys: &[Key::required(
         "stop",
@@ -29,9 +29,9 @@ pub(super) static STOP: VerbRow = VerbRow {
 pub(super) static FAIL: VerbRow = VerbRow {
     word: "fail",
     what: "a `fail` step",
-    about: "Fails with a message of the author's own.",
+    about: "Fails with a message of your own.",
     marks: &["fail"],
-    keys: &[Key::required("fail", Shape::Name, "What the error says; may hold `${{ }}`.")],
+    keys: &[Key::required("fail", Shape::Name, "The message of the error; may contain `${{ }}`.")],
     lower: lower_fail,
 };
 
