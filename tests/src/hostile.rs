@@ -119,6 +119,39 @@ pub async fn run(bounds: Bounds, sizes: usize) -> Result<Findings, daemon::Error
     Ok(findings)
 }
 
+/// Sends every row alone, and gives the peak of the daemon's memory above that before the request, in bytes, with the size of
+/// the body and the name of the row: the largest first.
+///
+/// # Errors
+/// The daemon cannot be started, or the system refuses.
+pub async fn run_each(sizes: usize) -> Result<Vec<(u64, usize, String)>, daemon::Error> {
+    let corpus = corpus()?;
+    let project = Project::new()?;
+    write_automations(&project, &corpus)?;
+    let daemon = Daemon::of(&project).start().await?;
+    let pid = daemon.id()?;
+    let client = client().map_err(io::Error::other)?;
+    let addresses = addresses(&daemon, &client).await?;
+    let mut peaks = Vec::new();
+    for size in SIZES.into_iter().take(sizes) {
+        let body = bytes::Bytes::from(body(size).to_string());
+        for (kind, rows) in &corpus {
+            for (at, name) in rows.keys().enumerate() {
+                let Some(address) = addresses.get(&format!("{kind}-{at}")) else { continue };
+                // Resets the peak (proc(5)).
+                std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
+                let before = memory(pid, "VmRSS:")?;
+                let request = client.post(address).header("content-type", "application/json");
+                request.body(body.clone()).send().await.map_err(io::Error::other)?;
+                let peak = memory(pid, "VmHWM:")?.saturating_sub(before);
+                peaks.push((peak, size, format!("{kind} {name}")));
+            }
+        }
+    }
+    peaks.sort_by(|one, other| other.cmp(one));
+    Ok(peaks)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the sender, not the engine: the guard of addresses is the daemon's"

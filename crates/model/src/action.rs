@@ -53,11 +53,12 @@ impl ActionSpec {
     }
 }
 
-/// What an action may do to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What an action may do to the world, the least first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// Its result depends on its inputs alone: running it again changes nothing.
+    #[default]
     Pure,
     /// It reads something outside.
     Read,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tests::hostile::{Bounds, run};
+use tests::hostile::{Bounds, run, run_each};
 
 /// Sends every filter, function, operator, query and schema keyword with hostile operands to a daemon.
 #[derive(Parser)]
@@ -20,6 +20,9 @@ struct Arguments {
     /// The 99th percentile that answers to others may have, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50)]
     others: u64,
+    /// Send each row alone, and list the rows that take the most memory.
+    #[arg(long)]
+    each: bool,
 }
 
 #[tokio::main]
@@ -27,9 +30,17 @@ async fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     // There can be one already only if somebody else is in this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut out = io::stdout();
+    if arguments.each {
+        for (peak, size, name) in
+            run_each(arguments.sizes).await.map_err(io::Error::other)?.into_iter().take(40)
+        {
+            writeln!(out, "{:5} MiB with a body of {:5} KiB: {name}", peak >> 20, size >> 10)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let bounds = Bounds { memory: arguments.memory << 20, others: Duration::from_millis(arguments.others) };
     let findings = run(bounds, arguments.sizes).await.map_err(io::Error::other)?;
-    let mut out = io::stdout();
     let (count, median, late, longest) = findings.others;
     writeln!(
         out,

@@ -123,7 +123,7 @@ impl Verdict {
     }
 
     fn hear(&mut self, judge: &Judge) {
-        self.acknowledged = judge.acknowledged();
+        self.acknowledged += judge.acknowledged();
         self.repeated = judge.repeated();
         self.ticks = judge.ticks();
         self.violations = judge.violations().to_vec();

@@ -306,7 +306,8 @@ impl Rig {
         Ok(answer.error_for_status()?.json().await?)
     }
 
-    async fn live_url(&self, automation: &str) -> Result<String, Error> {
+    /// The live address of an automation.
+    pub(super) async fn live_url(&self, automation: &str) -> Result<String, Error> {
         let shown = self.ask(&format!("/automations/{automation}")).await?;
         shown["liveUrl"].as_str().map(str::to_owned).ok_or_else(|| Error::NoAddress(shown.to_string()))
     }

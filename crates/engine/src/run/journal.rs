@@ -1,5 +1,6 @@
 //! The log of one live execution: what has ended, what is not yet committed, and how it becomes so.
 
+mod background;
 mod hiding;
 mod pauses;
 mod restore;
@@ -87,6 +88,8 @@ struct State {
     effects: u64,
     changes: u64,
     committed: u64,
+    /// The most that calls did to the world which have ended since the last commit began.
+    ended_calls: Effect,
     response: Option<HttpResponse>,
     /// Why it failed for good, once its closing steps begin.
     closing: Option<ActionError>,
@@ -317,6 +320,12 @@ impl Journal {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
         state.record(&*self.clock, Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
+    }
+
+    /// Notes that a call with such an effect has ended and is recorded, so that its end is committed in the background.
+    pub(crate) fn call_ended(&self, effect: Effect) {
+        let mut state = self.state();
+        state.ended_calls = state.ended_calls.max(effect);
     }
 
     /// The most that anything has done to the world whose result is recorded and not committed.

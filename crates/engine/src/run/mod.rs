@@ -174,7 +174,7 @@ impl Run {
         let _busy = self.activity.begin();
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
-            None => self.to_the_end().await,
+            None => self.journal.commit_beside_walk(self.to_the_end()).await,
         };
         let exit = match result {
             Ok(()) => return Carried::Ended,

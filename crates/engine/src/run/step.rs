@@ -167,6 +167,7 @@ impl Run {
                 let result = self.journal.hidden(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.effect(step));
+                self.note_call(step);
                 self.set_step(scope, &step.id, result.clone(), None);
                 self.note_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
@@ -237,6 +238,13 @@ impl Run {
         }
     }
 
+    /// Has the end of a call committed in the background.
+    fn note_call(&self, step: &Step) {
+        if let Verb::Action(call) = &step.verb {
+            self.journal.call_ended(self.action_effect(call));
+        }
+    }
+
     /// What follows when a step failed for good.
     async fn failed(
         &self,
@@ -257,6 +265,7 @@ impl Run {
             OnError::Steps(block) => {
                 if self.journal.failing(key).is_none() {
                     self.journal.step_failed(key, &error, effect);
+                    self.note_call(step);
                 }
                 let mut inner = scope.fork();
                 inner.bind("error", error.to_value());
@@ -281,6 +290,9 @@ impl Run {
         };
         let outcome = StepOutcome::Failed { error: error.clone(), handled: handled.clone() };
         self.journal.step_finished(key, took_us, outcome, effect);
+        if !known {
+            self.note_call(step);
+        }
         match handled {
             Some(result) => {
                 self.set_step(scope, &step.id, result.clone(), Some(&error));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::Engine;
 
-use crate::common::{Peer, Project, call, show, soon, start_and_rest, start_with, steps_of, stop};
+use crate::common::{Peer, Project, call, show, soon, start_and_rest, start_with, steps_of, stop, workers};
 use crate::watched::Watched;
 
 fn manual(steps: &str) -> String {
@@ -362,6 +362,71 @@ async fn what_was_changed_beside_something_slow_is_committed_at_once() {
 async fn what_was_read_beside_something_slow_is_committed_within_a_moment() {
     let (written, again) = one_of_two_is_answered("GET", Some(Duration::from_millis(10))).await;
     assert_eq!((written, again.len()), ((1, 1), 1));
+}
+
+/// The number of writes after the acceptance once a call has ended and `behind` goes on behind it. The clock is moved
+/// on by `passes` after the answer.
+async fn writes_behind_a_call(method: &str, behind: &str, passes: Option<Duration>) -> u64 {
+    workers();
+    let mut peer = Peer::new().await;
+    let made = call("a", &peer.base, "/a").replace("method: POST", &format!("method: {method}"));
+    let project = Project::with(&manual(&(made + behind)));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    if let Some(passes) = passes {
+        soon(project.clock.somebody_sleeps_until(engine.clock().now() + passes)).await;
+        project.clock.advance(passes);
+    }
+    soon(async {
+        while counting.written().1 == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let written = counting.written().1;
+    soon(async { while steps_of(&engine, id).await.is_empty() {} }).await;
+    crash(engine).await;
+    written
+}
+
+const ENDLESS_CODE: &str = "  - code: |\n      export default () => { for (;;); };\n";
+const ENDLESS_LOOP: &str =
+    "  - repeat: {max: 100000}\n    steps:\n      - code: \"export default () => 1;\"\n";
+
+#[tokio::test]
+async fn the_end_of_a_call_is_committed_while_code_runs_behind_it() {
+    assert_eq!(writes_behind_a_call("POST", ENDLESS_CODE, None).await, 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_is_committed_while_a_loop_of_code_runs_behind_it() {
+    assert_eq!(writes_behind_a_call("POST", ENDLESS_LOOP, None).await, 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_is_committed_during_a_short_wait_behind_it() {
+    assert_eq!(writes_behind_a_call("POST", "  - wait: 2s\n", None).await, 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_that_only_read_is_committed_within_a_moment_of_a_wait_behind_it() {
+    let passes = Some(Duration::from_millis(10));
+    assert_eq!(writes_behind_a_call("GET", "  - wait: 2s\n", passes).await, 1);
+}
+
+#[tokio::test]
+async fn a_call_at_the_end_is_written_with_the_end() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    let counting = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(counting.clone()).await;
+    let id = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, "1").await;
+    soon(engine.wait(id)).await.expect("it ends");
+    assert_eq!(counting.written(), (1, 1));
+    stop(engine).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod clock;
 mod disk;
 mod failpoints;
+mod finished;
 mod kill;
 mod power;
 mod reload;
@@ -33,13 +34,20 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 13] = [
+pub const FAULTS: [Fault; 14] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
         quick: 6,
         long: 200,
         run: |effort| Box::pin(kill::run(effort)),
+    },
+    Fault {
+        name: "finished",
+        about: "kill -9 while code runs or a wait lasts behind a call that has ended: the call is not made again",
+        quick: 1,
+        long: 20,
+        run: |effort| Box::pin(finished::run(effort)),
     },
     Fault {
         name: "term",

@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long what was only read may wait for more to be committed with it. Longer than a commit takes on most disks, and
 /// short beside a restart, after which it is read again.
-const MOMENT: Duration = Duration::from_millis(10);
+pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
 /// Makes an execution durable, together with what has happened in it already.
 pub(crate) type Accepting =
@@ -122,7 +122,7 @@ impl Journal {
             state.effects
         };
         // A commit that is under way may be enough.
-        drop(self.transit.lock().await);
+        self.transit.lock().await.arrive(self).await?;
         if self.state().committed < recorded { self.commit().await } else { Ok(()) }
     }
 
@@ -140,35 +140,7 @@ impl Journal {
     pub(crate) async fn commit(&self) -> Result<(), Exit> {
         let mut transit = self.transit.lock().await;
         transit.accept(self).await?;
-        let (mut append, effects, locks) = {
-            let mut state = self.state();
-            let nothing = state.pending.is_empty() && state.logs.is_empty() && state.writes.is_empty();
-            if nothing && !state.pauses.is_changed() {
-                return Ok(());
-            }
-            let rests = if state.pauses.rests() { Status::Waiting } else { Status::Running };
-            let append = Append {
-                execution: self.id,
-                first: transit.next,
-                status: state.outcome.as_ref().map_or(rests, Outcome::status),
-                waits: state.waits(),
-                holds: state.pauses.holds(),
-                events: std::mem::take(&mut state.pending),
-                logs: self.hidden_lines(std::mem::take(&mut state.logs)),
-                state: std::mem::take(&mut state.writes),
-            };
-            (append, state.effects, std::mem::take(&mut state.locks))
-        };
-        self.hide(&mut append);
-        let told = self.is_watched().then(|| (append.events.clone(), append.logs.clone()));
-        let passes = self.resumed && append.events.iter().any(ends_a_try);
-        let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
-        let (store, clock, closing) = (self.store.clone(), self.clock.clone(), self.closing.clone());
-        let write = Box::pin(async move {
-            once_there_is_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
-        });
-        transit.under_way =
-            Some(UnderWay { events: count, effects, status, passes, told, _locks: locks, write });
+        transit.begin(self);
         transit.arrive(self).await
     }
 
@@ -181,6 +153,7 @@ impl Journal {
         }
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
         let (events, logs) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs));
+        state.ended_calls = Effect::Pure;
         let effects = state.effects;
         drop(state);
         let mut already = Already { events, logs: self.hidden_lines(logs) };
@@ -215,8 +188,47 @@ impl Transit {
         self.arrive(journal).await
     }
 
+    /// Prepares the write of everything recorded so far, where there is any. The execution is accepted, and no write is under way.
+    pub(super) fn begin(&mut self, journal: &Journal) {
+        let (mut append, effects, locks) = {
+            let mut state = journal.state();
+            let nothing = state.pending.is_empty() && state.logs.is_empty() && state.writes.is_empty();
+            if nothing && !state.pauses.is_changed() {
+                return;
+            }
+            let rests = if state.pauses.rests() { Status::Waiting } else { Status::Running };
+            state.ended_calls = Effect::Pure;
+            let append = Append {
+                execution: journal.id,
+                first: self.next,
+                status: state.outcome.as_ref().map_or(rests, Outcome::status),
+                waits: state.waits(),
+                holds: state.pauses.holds(),
+                events: std::mem::take(&mut state.pending),
+                logs: journal.hidden_lines(std::mem::take(&mut state.logs)),
+                state: std::mem::take(&mut state.writes),
+            };
+            (append, state.effects, std::mem::take(&mut state.locks))
+        };
+        journal.hide(&mut append);
+        let told = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
+        let passes = journal.resumed && append.events.iter().any(ends_a_try);
+        let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
+        let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
+        let write = Box::pin(async move {
+            once_there_is_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
+        });
+        self.under_way =
+            Some(UnderWay { events: count, effects, status, passes, told, _locks: locks, write });
+    }
+
+    /// Whether a write is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
     /// Waits for the write that is under way, if one is.
-    async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
+    pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         if let Some(error) = &self.lost {
             return Err(Exit::Lost(error.clone()));
         }
