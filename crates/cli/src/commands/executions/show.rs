@@ -89,7 +89,7 @@ fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>
             format!(" of `{}`", plain(&cut(&turn.key, PAYLOAD)))
         };
         fact(
-            "queue",
+            "slot",
             &format!("{} before it; the concurrency slot{key} is held by {}", turn.ahead, holders.join(", ")),
         )?;
     }
