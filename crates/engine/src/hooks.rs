@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::Expression;
-use model::action::ActionError;
+use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
 use model::budget::Budget;
 use model::execution::Origin;
@@ -164,7 +164,8 @@ impl Engine {
         let services = self.services();
         let id = services.intake.next_id(services.clock.now());
         self.decide(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
-        Ok(received.payload.decided.and_then(|decided| decided.response))
+        let decided = received.payload.decided.as_deref();
+        Ok(decided.and_then(|decided| code::answer_of_code(webhook, decided, &id)))
     }
 
     /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Engine::verify`] does.
@@ -221,7 +222,8 @@ impl Engine {
             let Received { payload, results } = &mut received;
             Box::pin(self.decide(&mounted.deployed, id, payload, results)).await?;
         }
-        let answer = received.payload.decided.as_ref().and_then(|decided| decided.response.clone());
+        let decided = received.payload.decided.as_deref();
+        let answer = decided.and_then(|decided| code::answer_of_code(webhook, decided, &id));
         let sendings = names.iter().map(|name| store::Sending {
             key: name.key,
             content: name.content,
@@ -268,7 +270,11 @@ impl Engine {
             Accepted::Duplicate(first) => {
                 self.count_refused(Some(mounted), "duplicate");
                 tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
-                Ok(response::duplicate(self.answer_of(webhook, first, None).await))
+                let answer = match self.decided_answer(webhook, first).await.ok().flatten() {
+                    Some(decided) => decided,
+                    None => self.answer_of(webhook, first, None).await,
+                };
+                Ok(response::duplicate(answer))
             }
             Accepted::Mismatch(_) | Accepted::New => Err(Rejection::idempotency_mismatch()),
         }
@@ -409,6 +415,26 @@ fn condition_failed() -> Rejection {
     }
 }
 
+/// The value of a trigger's condition.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    Holds,
+    DoesNotHold,
+    /// It cannot be evaluated: the execution starts, and fails with this error.
+    Fails(ActionError),
+}
+
+impl Condition {
+    /// The error with which the execution begins, if any; `None` where none starts.
+    pub(crate) fn start(self) -> Option<Option<ActionError>> {
+        match self {
+            Self::Holds => Some(None),
+            Self::DoesNotHold => None,
+            Self::Fails(error) => Some(Some(error)),
+        }
+    }
+}
+
 impl Services {
     /// The address that a request was sent to, as its sender was given it: never what the request itself says of it.
     fn address_of(&self, mounted: &Mounted, request: &Request) -> String {
@@ -420,27 +446,26 @@ impl Services {
         format!("{base}/trigger/{token}{}{query}", request.fragment)
     }
 
-    /// Whether the trigger's condition lets something pass that nobody waits to hear of: an instant, what a poll found, an
-    /// event. What does not pass is counted; neither does anything where the condition cannot be evaluated.
-    pub(crate) async fn lets_pass(&self, automation: &Automation, payload: &Payload) -> bool {
-        let Some(condition) = &automation.trigger_if else { return true };
+    /// Evaluates the trigger's condition over something that has no caller: an instant, an item of a poll, an event. Where
+    /// it does not hold, that is counted.
+    pub(crate) async fn condition_on(&self, automation: &Automation, payload: &Payload) -> Condition {
+        let Some(condition) = &automation.trigger_if else { return Condition::Holds };
         let scope = trigger::results(payload)
             .map_err(|rejection| rejection.message)
             .and_then(|results| self.condition_scope(automation, results));
-        let holds = match scope {
-            Ok(scope) => self.trigger_condition(condition, &scope).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error),
+        let error = match scope {
+            Ok(scope) => match self.trigger_condition(condition, &scope).await {
+                Ok(true) => return Condition::Holds,
+                Ok(false) => {
+                    self.refusals.count(Some(&automation.id), "filtered");
+                    return Condition::DoesNotHold;
+                }
+                Err(error) => crate::run::expression_error(&error, "trigger.if"),
+            },
+            Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
-        let refused = match holds {
-            Ok(true) => return true,
-            Ok(false) => "filtered",
-            Err(error) => {
-                tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; nothing starts");
-                condition_failed().code
-            }
-        };
-        self.refusals.count(Some(&automation.id), refused);
-        false
+        tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
+        Condition::Fails(self.settings.redactor.error(error))
     }
 
     /// The truth of a trigger's condition, which has a second at the most.

@@ -251,12 +251,10 @@ impl Tick {
                 started_at: services.clock.now(),
                 timezone: self.timezone.clone(),
             };
-            if !services.lets_pass(automation, &payload).await {
-                continue;
-            }
+            let Some(fails) = services.condition_on(automation, &payload).await.start() else { continue };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
-            let terms = Terms { key, watermark: Some(watermark(*instant)), ..Terms::default() };
+            let terms = Terms { key, watermark: Some(watermark(*instant)), fails, ..Terms::default() };
             let accepted = services.accept(&self.deployed, start, terms).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
                 // Nothing of it is stored, so it is still due.

@@ -356,6 +356,19 @@ impl ActionError {
         self.retry_after_ms.map(Duration::from_millis)
     }
 
+    /// The error of which [`ActionError::to_value`] made this value; `None` for any other value.
+    #[must_use]
+    pub fn from_value(value: &Value) -> Option<Self> {
+        let map = value.as_map()?;
+        map.get("kind")?.as_str()?;
+        let body = map.get("body").cloned();
+        let rest = map.iter().filter(|(name, _)| name.as_str() != "body");
+        let rest: crate::value::Map = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let mut error: Self = serde_json::from_str(&Value::from(rest).to_json()).ok()?;
+        error.body = body;
+        Some(error)
+    }
+
     /// This error as the value that expressions read as `error` and `steps.<id>.error`.
     #[must_use]
     pub fn to_value(&self) -> Value {

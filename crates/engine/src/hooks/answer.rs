@@ -11,8 +11,8 @@ use crate::engine::Engine;
 use crate::run::Progress;
 
 impl Engine {
-    /// The answer to a start that was accepted, or to what was sent before and is not started again. `progress` is how far
-    /// it has come, where that is known.
+    /// The answer to a start that was accepted, or to what was sent before and is not started again, where the code of the
+    /// trigger decided none. `progress` is how far it has come, where that is known.
     pub(super) async fn answer_of(
         &self,
         webhook: &WebhookTrigger,
@@ -20,10 +20,6 @@ impl Engine {
         progress: Option<watch::Receiver<Progress>>,
     ) -> HttpResponse {
         match webhook.mode {
-            WebhookMode::Async if webhook.code.is_some() => {
-                let decided = self.decided_answer(id).await.ok().flatten();
-                decided.unwrap_or_else(|| response::asynchronous(webhook, &id))
-            }
             WebhookMode::Async => response::asynchronous(webhook, &id),
             WebhookMode::Sync => self.decided(webhook, id, progress).await,
         }

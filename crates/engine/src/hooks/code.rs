@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use model::action::ActionError;
-use model::automation::{Trigger, WebhookMode};
-use model::execution::ExecutionId;
+use model::automation::{Trigger, WebhookMode, WebhookTrigger};
+use model::execution::{ExecutionId, LogLevel};
 use model::payload::{Decided, DecidedLine, HttpResponse, WebhookPayload};
 use model::redact::Limit;
 use model::value::Value;
@@ -25,8 +25,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 impl Services {
-    /// What the code of its trigger makes of a request that is to start the execution `id`; `None` where it has none, or
-    /// where the caller gets the result in any case.
+    /// What the code of its trigger makes of a request that is to start the execution `id`; `None` where it has none. The
+    /// caller of a synchronous webhook gets the answer of the code only where that declines.
     ///
     /// # Errors
     /// The code failed: a sentence for the author.
@@ -38,9 +38,7 @@ impl Services {
     ) -> Result<Option<Decided>, String> {
         let (automation, redactor) = (&deployed.automation, &self.settings.redactor);
         let Trigger::Webhook(webhook) = &automation.trigger else { return Ok(None) };
-        let Some(code) = webhook.code.as_ref().filter(|_| webhook.mode == WebhookMode::Async) else {
-            return Ok(None);
-        };
+        let Some(code) = &webhook.code else { return Ok(None) };
         let module = deployed.plan.code().trigger().ok_or("the file of the trigger's code is not there")?;
         let config_vars =
             Value::from(self.secrets.config_vars(automation).map_err(ActionError::into_message)?);
@@ -74,7 +72,12 @@ impl Services {
             let message = redactor.excerpt(&line.message, Limit::Chars(script::MAX_TEXT));
             LogLine { message: redactor.message(&message).into_owned(), ..line }
         });
-        decided(&redactor.value(outcome.value), logs.collect(), &id).map(Some)
+        let mut decided = decided(&redactor.value(outcome.value), logs.collect(), &id)?;
+        if webhook.mode == WebhookMode::Sync && !decided.declined && decided.response.take().is_some() {
+            let message = "the `response` of the trigger's code is not sent: the caller of a synchronous webhook gets the result of the steps";
+            decided.logs.push(DecidedLine { level: LogLevel::Warn, message: message.to_owned() });
+        }
+        Ok(Some(decided))
     }
 }
 
@@ -100,13 +103,30 @@ impl Engine {
     }
 
     /// The answer that the code of the trigger decided when the execution was accepted; `None` where there is none.
-    pub(super) async fn decided_answer(&self, id: ExecutionId) -> Result<Option<HttpResponse>, Error> {
+    pub(super) async fn decided_answer(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+    ) -> Result<Option<HttpResponse>, Error> {
+        if webhook.code.is_none() {
+            return Ok(None);
+        }
         let events = self.services().store.events(id).await?.unwrap_or_default();
         Ok(events.into_iter().find_map(|event| match event {
-            model::Event::Started { payload, .. } => payload.decided()?.response.clone(),
+            model::Event::Started { payload, .. } => answer_of_code(webhook, payload.decided()?, &id),
             _ => None,
         }))
     }
+}
+
+/// The answer to a request about which the code of the trigger decided; `None` where the caller gets that of any other.
+pub(super) fn answer_of_code(
+    webhook: &WebhookTrigger,
+    decided: &Decided,
+    id: &ExecutionId,
+) -> Option<HttpResponse> {
+    let is_declined = decided.declined && webhook.mode == WebhookMode::Sync;
+    decided.response.clone().or_else(|| is_declined.then(|| trigger::response::asynchronous(webhook, id)))
 }
 
 /// What was returned: `{payload, response, run}`, each of which may be missing.

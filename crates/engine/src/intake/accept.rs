@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
+use model::action::ActionError;
 use model::automation::Automation;
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
@@ -47,6 +48,14 @@ pub(crate) struct Terms {
     pub(crate) slot: Slot,
     /// What steps read of the payload, where whoever asks has read it already.
     pub(crate) results: Option<Value>,
+    /// The error with which the execution begins: none of its main steps runs, only `onError` and `finally`.
+    pub(crate) fails: Option<ActionError>,
+}
+
+/// The events that an execution begins with behind its start.
+fn first_events(at: Timestamp, fails: Option<ActionError>) -> Already {
+    let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
+    Already { events, ..Already::default() }
 }
 
 /// What became of a start.
@@ -125,7 +134,8 @@ impl Services {
     ) -> Result<Admission, Error> {
         let (now, ahead) = (self.clock.now(), self.clock.ahead());
         let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
-        let begins = permit.is_some() || terms.slot == Slot::Shared;
+        // One that fails at its begin is read back from the store, where its error is.
+        let begins = terms.fails.is_none() && (permit.is_some() || terms.slot == Slot::Shared);
         let Start { payload, origin } = start;
         let payload = Arc::new(payload);
         let started = Event::Started {
@@ -135,8 +145,9 @@ impl Services {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let Terms { key, sendings, watermark, at_once, results, .. } = terms;
-        let new = NewExecution { id, started, key, sendings, begins, already: Already::default() };
+        let Terms { key, sendings, watermark, at_once, results, fails, .. } = terms;
+        let already = first_events(now, fails);
+        let new = NewExecution { id, started, key, sendings, begins, already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let admitted = Admitted { id, accepted_at: (now, ahead), origin, payload, results };
         if begins && begins_unaccepted(&deployed.automation, &admitted.origin) {
@@ -238,11 +249,12 @@ impl Services {
         accepted.inspect_err(|error| self.lost(error))
     }
 
-    /// Makes what a poll found durable together with the executions that it starts, and sees to it that they run.
+    /// Makes what a poll found durable together with the executions that it starts, each with the error that it begins with,
+    /// and sees to it that they run.
     pub(crate) async fn accept_found(
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
-        starts: Vec<Start>,
+        starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
         if !self.accepting() {
@@ -255,7 +267,7 @@ impl Services {
     async fn accept_all(
         self: Arc<Self>,
         deployed: Arc<Deployed>,
-        starts: Vec<Start>,
+        starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
         if !starts.is_empty() && self.intake.queued() + starts.len() > self.settings.limits.queue {
@@ -263,7 +275,7 @@ impl Services {
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         let (automation, now, ahead) = (&deployed.automation, self.clock.now(), self.clock.ahead());
-        let new = |start: Start| {
+        let new = |(start, fails): (Start, Option<ActionError>)| {
             let started = Event::Started {
                 at: now,
                 automation: automation.id.clone(),
@@ -277,7 +289,7 @@ impl Services {
                 key: None,
                 sendings: Vec::new(),
                 begins: false,
-                already: Already::default(),
+                already: first_events(now, fails),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();

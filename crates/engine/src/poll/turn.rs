@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use model::action::ActionError;
 use model::automation::{AutomationId, Deliver, PollStart, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
@@ -142,14 +143,15 @@ impl Turn {
 }
 
 impl Services {
-    /// What a poll starts: those that the trigger's condition lets pass.
+    /// The executions that a poll starts, each with the error that it begins with where the trigger's condition cannot be
+    /// evaluated.
     async fn starts(
         &self,
         deployed: &Deployed,
         question: &Question<'_>,
         sifted: &Sifted,
         now: Timestamp,
-    ) -> Vec<Start> {
+    ) -> Vec<(Start, Option<ActionError>)> {
         let data: Vec<Value> = match question.deliver() {
             _ if sifted.fresh.is_empty() => Vec::new(),
             Deliver::Batch => vec![Value::from(sifted.fresh.clone())],
@@ -161,8 +163,8 @@ impl Services {
         let mut starts = Vec::with_capacity(data.len());
         for data in data {
             let payload = Payload::Poll { data, polled_at: now };
-            if self.lets_pass(automation, &payload).await {
-                starts.push(Start { payload, origin: origin.clone() });
+            if let Some(fails) = self.condition_on(automation, &payload).await.start() {
+                starts.push((Start { payload, origin: origin.clone() }, fails));
             }
         }
         starts

@@ -305,6 +305,8 @@ impl Run {
     async fn outcome(&self, walked: Result<Value, Exit>, scope: &mut Scope) -> Result<Outcome, Exit> {
         let failed = |error| Ok(Outcome::Failed { error });
         let result = match walked {
+            // A `stop` with a result of its own ends the execution with that; `outputs` may read steps that it left out.
+            Err(Exit::Stop(result)) if !result.is_null() => return Ok(Outcome::Succeeded { result }),
             Ok(result) | Err(Exit::Stop(result)) => result,
             Err(Exit::Failed(error)) => return failed(error),
             Err(Exit::Break | Exit::Continue) => {

@@ -59,8 +59,8 @@ impl Run {
             Verb::Continue => Err(Exit::Continue),
             Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),
             Verb::Fail { message } => {
-                let message = self.evaluate(message, scope, "fail", context).await?.to_text();
-                Err(Exit::Failed(ActionError::new(ErrorKind::Failed, message)))
+                let value = self.evaluate(message, scope, "fail", context).await?;
+                Err(Exit::Failed(own_failure(&value, scope)))
             }
         }
     }
@@ -127,6 +127,18 @@ impl Run {
             None => Ok(Value::Null),
         }
     }
+}
+
+/// The error of a `fail`: the error that it hands on as a whole, or its message. While an error is handled, the message takes
+/// the place of that error's, and kind, status and body stay.
+fn own_failure(value: &Value, scope: &Scope) -> ActionError {
+    if let Some(error) = ActionError::from_value(value) {
+        return error;
+    }
+    let handled = scope.root().get("error").and_then(|error| ActionError::from_value(&error));
+    let mut error = handled.unwrap_or_else(|| ActionError::new(ErrorKind::Failed, String::new()));
+    error.message = value.to_text();
+    error
 }
 
 pub(super) fn failed(error: ActionError) -> Exit {

@@ -66,11 +66,12 @@ impl Engine {
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
         let Received { payload, results, .. } = trigger::webhook::receive(&webhook, request)?;
         let payload = Payload::Webhook(payload);
-        if !services.lets_pass(automation, &payload).await {
+        let Some(fails) = services.condition_on(automation, &payload).await.start() else {
             return Ok(said("filtered"));
-        }
+        };
         let origin = if mounted.test { Origin::Test } else { Origin::Event };
-        let terms = Terms { key: key.filter(|_| !mounted.test), results: Some(results), ..Terms::default() };
+        let terms =
+            Terms { key: key.filter(|_| !mounted.test), results: Some(results), fails, ..Terms::default() };
         let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
         let Admission { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::refused(&error, false))?;

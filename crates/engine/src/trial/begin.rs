@@ -142,11 +142,11 @@ impl Scene<'_> {
         self.clock.advance_to(at);
         let services = self.engine.services();
         let payload = schedule.payload(at, self.clock.now());
-        if !services.lets_pass(automation, &payload).await {
+        let Some(fails) = services.condition_on(automation, &payload).await.start() else {
             return Ok(Begun::Accepted);
-        }
+        };
         let start = crate::Start { payload, origin: Origin::Schedule { instant: at } };
-        match services.accept(self.deployed, start, Terms::default()).await {
+        match services.accept(self.deployed, start, Terms { fails, ..Terms::default() }).await {
             Ok(_) => Ok(Begun::Accepted),
             Err(error) => Ok(Begun::Refused(error.to_string())),
         }
@@ -156,13 +156,14 @@ impl Scene<'_> {
         let automation = &self.deployed.automation;
         let services = self.engine.services();
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
-        if !services.lets_pass(automation, &payload).await {
+        let Some(fails) = services.condition_on(automation, &payload).await.start() else {
             return Ok(Begun::Accepted);
-        }
+        };
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
-        let accepted =
-            services.accept(self.deployed, crate::Start { payload, origin }, Terms::default()).await;
+        let accepted = services
+            .accept(self.deployed, crate::Start { payload, origin }, Terms { fails, ..Terms::default() })
+            .await;
         Ok(accepted.map_or_else(|error| Begun::Refused(error.to_string()), |_| Begun::Accepted))
     }
 

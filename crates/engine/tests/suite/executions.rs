@@ -1,6 +1,6 @@
 //! What each verb does and what an execution comes to.
 
-use crate::common::{outcome_of, outcome_with};
+use crate::common::{Peer, Project, call, outcome_of, outcome_with, show, soon, start_with, steps_of, stop};
 
 #[track_caller]
 fn manual(steps: &str) -> String {
@@ -125,6 +125,39 @@ async fn missing_data_fails_the_step_and_names_the_path() {
 async fn outputs_take_the_place_of_the_last_result() {
     let yaml = "trigger: {manual: {}}\noutputs: {sum: \"${{ vars.a }}\"}\nsteps:\n  - set: {a: 1}\n  - set: {b: 2}\n";
     assert_eq!(outcome_of(yaml).await, r#"{"sum":1}"#);
+}
+
+#[tokio::test]
+async fn a_stop_with_a_result_ends_the_execution_with_that_and_not_with_its_outputs() {
+    let yaml = |stop: &str| {
+        format!(
+            "trigger: {{manual: {{}}}}\noutputs: ${{{{ steps.late.results.late | default('none') }}}}\nsteps:\n  - stop: {stop}\n  - {{id: late, set: {{late: 2}}}}\n"
+        )
+    };
+    assert_eq!(outcome_of(&yaml("{result: early}")).await, r#""early""#);
+    assert_eq!(outcome_of(&yaml("{}")).await, r#""none""#, "without a result `outputs` has its say");
+}
+
+#[tokio::test]
+async fn a_fail_in_on_error_keeps_what_is_known_of_the_error_that_it_handles() {
+    for (fail, message) in
+        [("\"${{ error.message }}\"", "no"), ("\"${{ error }}\"", "no"), ("not booked", "not booked")]
+    {
+        let mut peer = Peer::new().await;
+        let steps = call("a", &peer.base, "/a")
+            + &format!(
+                "    onError:\n      - fail: {fail}\nonError:\n  - set: {{seen: \"${{{{ error.kind }}}} ${{{{ error.status }}}} ${{{{ error.body.reason }}}}\"}}\n"
+            );
+        let project = Project::with(&manual(&steps));
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        peer.asked().await.answer(404, r#"{"message": "no", "reason": "gone"}"#).await;
+        let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+        assert!(outcome.contains(message), "{outcome}");
+        let steps = steps_of(&engine, id).await;
+        assert!(steps.iter().any(|step| step.contains("status 404 gone")), "{fail}: {steps:?}");
+        stop(engine).await;
+    }
 }
 
 #[tokio::test]

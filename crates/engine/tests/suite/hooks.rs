@@ -7,7 +7,7 @@ use engine::Engine;
 use model::payload::HttpResponse;
 use trigger::webhook::Request;
 
-use crate::common::{Peer, Project, call, soon, stop};
+use crate::common::{Peer, Project, call, soon, stop, workers};
 
 pub(crate) fn post(body: &str) -> Request {
     Request {
@@ -400,5 +400,24 @@ async fn credentials_in_headers_and_in_the_query_are_masked_by_their_names() {
     let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
     let events = engine.store().events(id).await.expect("events").expect("it exists");
     assert!(!format!("{events:?} {told}").contains("raw-"), "{events:?}");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_code_of_a_synchronous_trigger_decides_whether_anything_runs() {
+    workers();
+    let code = "export default (context, { body: { data } }) => ({\n        payload: { body: { data: { n: data.n + 1 } } },\n        response: { statusCode: 401, contentType: 'text/plain', body: 'no' },\n        run: data.n > 0,\n      });\n";
+    let yaml = format!(
+        "trigger:\n  webhook:\n    mode: sync\n    verify: none\n    code: |\n      {code}steps:\n  - set: {{got: \"${{{{ trigger.results.body.data.n }}}}\"}}\n"
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    assert_eq!(text(&soon(engine.receive(&live, post(r#"{"n": 0}"#))).await), "401 no");
+    let answer = soon(engine.receive(&live, post(r#"{"n": 6}"#))).await;
+    assert_eq!(text(&answer), r#"200 {"got":7}"#, "who is let in gets the result of the steps");
+    let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
+    let lines = engine.store().logs(id, 0, 10).await.expect("read");
+    assert!(lines.iter().any(|line| line.message.contains("is not sent")), "{lines:?}");
     stop(engine).await;
 }

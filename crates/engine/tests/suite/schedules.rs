@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::Engine;
 use store::{ExecutionFilter, Page};
 
-use crate::common::{Peer, Project, call, settled, soon, stop};
+use crate::common::{Peer, Project, call, settled, show, soon, steps_of, stop};
 
 /// The instants that were started, oldest first.
 async fn instants(engine: &Engine) -> Vec<String> {
@@ -246,5 +246,25 @@ async fn all_that_are_due_at_one_instant_start_at_that_instant() {
     let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
     assert_eq!(rows.len(), 500);
     assert!(rows.iter().all(|row| row.started_at.to_string() == "2026-03-02T08:01:00Z"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_instant_whose_condition_cannot_be_evaluated_starts_an_execution_that_fails() {
+    let yaml = "trigger: {schedule: {every: 1m}, if: \"trigger.results.scheduledAt | int > 5\"}\nsteps: [{set: {a: 1}}]\n\
+                onError: [{set: {told: \"${{ error.message }}\"}}]\n";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T08:01:00Z").await;
+    project.clock.advance(Duration::from_secs(60));
+    settled(&project, "2026-03-02T08:02:00Z").await;
+    let page = Page { before: None, limit: 10 };
+    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
+    let id = rows.first().expect("it has started").id;
+    let outcome = show(&soon(engine.wait(id)).await.expect("it ends"));
+    assert!(outcome.starts_with("failed: trigger.if: "), "{outcome}");
+    let steps = steps_of(&engine, id).await;
+    assert_eq!(steps.len(), 1, "none of the main steps runs, `onError` does: {steps:?}");
+    assert!(engine.status().refused.is_empty(), "{:?}", engine.status().refused);
     stop(engine).await;
 }

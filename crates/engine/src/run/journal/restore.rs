@@ -48,7 +48,7 @@ impl Journal {
             // With nothing but *started* it may have been in its first step all the same: the begin of a step is not
             // committed for its own sake.
             CameFrom::AnotherProcess => true,
-            CameFrom::ThisProcess => events.len() > 1,
+            CameFrom::ThisProcess => !matches!(events, [_] | [_, Event::Failing { .. }]),
             CameFrom::Rest => false,
         };
         *journal.transit.get_mut() = Transit::after(u32::try_from(events.len()).unwrap_or(u32::MAX));

@@ -21,7 +21,7 @@ pub(super) static STOP: VerbRow = VerbRow {
     keys: &[Key::required(
         "stop",
         Shape::Object(&STOP_KEYS),
-        "The end: `{result: …}`, or `{}` for no result.",
+        "The end: `{result: …}`, which takes the place of `outputs`, or `{}`.",
     )],
     lower: lower_stop,
 };
@@ -31,7 +31,11 @@ pub(super) static FAIL: VerbRow = VerbRow {
     what: "a `fail` step",
     about: "Fails with a message of your own.",
     marks: &["fail"],
-    keys: &[Key::required("fail", Shape::Name, "The message of the error; may contain `${{ }}`.")],
+    keys: &[Key::required(
+        "fail",
+        Shape::Name,
+        "The message of the error; may contain `${{ }}`. In `onError` it replaces the message of the handled error, whose kind, status and body stay; `${{ error }}` passes on an error unchanged.",
+    )],
     lower: lower_fail,
 };
 

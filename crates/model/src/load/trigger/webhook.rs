@@ -77,7 +77,7 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         Key::new(
             "code",
             code::SHAPE,
-            "A module that computes the payload and the answer of an asynchronous start: \
+            "A module that computes the payload, decides if the steps run, and computes the answer of an asynchronous start: \
              `export default async (context, payload) => ({payload, response: {statusCode, contentType, headers, body}})`; \
              with `run: false` no step runs.",
         ),
@@ -185,13 +185,6 @@ fn inert(reader: &MapReader<'_, '_>, mode: WebhookMode, diagnostics: &Diagnostic
         diagnostics.push(
             Diagnostic::warning("unused-setting", message, reader.key_span("respond"))
                 .help("remove it, answer with a `respond` step, or write `mode: async`"),
-        );
-    }
-    if mode == WebhookMode::Sync && reader.has("code") {
-        let message = "`code` has no effect: the caller of a synchronous webhook gets the result";
-        diagnostics.push(
-            Diagnostic::warning("unused-setting", message, reader.key_span("code"))
-                .help("remove it, end the steps with a `code` step, or write `mode: async`"),
         );
     }
     if mode == WebhookMode::Async && reader.has("code") && reader.has("respond") {
