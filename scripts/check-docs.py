@@ -272,8 +272,8 @@ def check_refusals() -> list[str]:
     files += [*(crates / "trigger/src").rglob("*.rs"), *(crates / "server/src/net").rglob("*.rs")]
     texts = [file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0] for file in files]
     found = {code for text in texts for code in REFUSAL.findall(text)}
-    page = (ROOT / "docs/src/webhooks.md").read_text(encoding="utf-8")
-    return [f"docs/src/webhooks.md: the code `{code}` is missing" for code in sorted(found) if f"`{code}`" not in page]
+    page = (ROOT / "docs/src/webhook-answers.md").read_text(encoding="utf-8")
+    return [f"docs/src/webhook-answers.md: the code `{code}` is missing" for code in sorted(found) if f"`{code}`" not in page]
 
 
 def check_lists() -> list[str]:

@@ -36,9 +36,9 @@ fn action(text: &mut String, spec: &ActionSpec) -> anyhow::Result<()> {
         let _ = write!(text, " {about}");
     }
     let effect = match spec.effect {
-        Effect::Pure => "It changes nothing outside and reads nothing there.",
-        Effect::Read => "It reads.",
-        Effect::Write => "It changes something.",
+        Effect::Pure => "It has no outside effects.",
+        Effect::Read => "It only reads data.",
+        Effect::Write => "It changes data.",
     };
     let _ = write!(text, "\n\n{effect}");
     if !spec.connections.is_empty() {

@@ -17,16 +17,16 @@ pub(crate) const NAME: &str = "cogwork";
 
 const EXAMPLES: &str = "\
 Examples:
-  cogwork init flows && cd flows     make a project folder
-  cogwork run hello                  run one automation here and now
+  cogwork init flows && cd flows     create a project folder
+  cogwork run hello                  run one automation in this process
   cogwork serve                      run the daemon: webhooks, schedules, the API
   cogwork validate                   check every file, as the daemon would
 
 Exit codes:
-  0    done
-  1    what was asked for failed
+  0    success
+  1    the command failed
   2    wrong usage
-  3    the store cannot be trusted; restart to read it anew, or restore a backup
+  3    the store cannot be trusted; start the daemon again, or restore a backup
   130  interrupted";
 
 /// What every subcommand takes.
@@ -43,11 +43,11 @@ struct Shared {
         hide_env_values = true
     )]
     dir: PathBuf,
-    /// What is logged: error, warn, info, debug or trace, also by part (`info,engine=debug`); `serve` begins with
-    /// info, the others with error [env: COGWORK_LOG_LEVEL]
+    /// The log level: error, warn, info, debug or trace, also by part (`info,engine=debug`); the default is info
+    /// for `serve` and error for other commands [env: COGWORK_LOG_LEVEL]
     #[arg(long, global = true, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// How it is logged [env: COGWORK_LOG_FORMAT]
+    /// The format of the log [env: COGWORK_LOG_FORMAT]
     #[arg(long, global = true, value_name = "FORMAT", value_parser = ["text", "json"])]
     log_format: Option<String>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn command() -> Command {
     // The shared arguments come first, since what their type is documented with would become the help's first line.
     let root = Shared::augment_args(Command::new(NAME))
         .version(env!("CARGO_PKG_VERSION"))
-        .about("A durable workflow engine, programmed in YAML")
+        .about("A durable workflow engine that you program in YAML")
         .after_help(EXAMPLES)
         .styles(styles)
         .max_term_width(100)

@@ -30,23 +30,23 @@ pub fn pages() -> Vec<Page> {
         whole(
             "file",
             "Keys of an automation",
-            "What may stand in a file below `automations/`. [About it](../automations.md).",
+            "The keys of a file below `automations/`. The page [The file](../automations.md) describes them.",
             &AUTOMATION,
         ),
         whole(
             "triggers",
             "Keys of triggers",
-            "What may stand below `trigger`. About them: [webhooks](../webhooks.md), [schedules](../schedules.md), [manual starts](../manual.md).",
+            "The keys below `trigger`. Pages about them: [webhooks](../webhooks.md), [schedules](../schedules.md), [manual starts](../manual.md).",
             &TRIGGER,
         ),
         steps(),
         whole(
             "connections",
             "Keys of a connection",
-            "What may stand in a file below `connections/`. [About it](../connections.md).",
+            "The keys of a file below `connections/`. The page [Connections and secrets](../connections.md) describes them.",
             &CONNECTION,
         ),
-        whole("tests", "Keys of tests", "What may stand in a file whose name ends in `.test.yaml`.", &SUITE),
+        whole("tests", "Keys of tests", "The keys of a file whose name ends in `.test.yaml`.", &SUITE),
     ]
 }
 
@@ -57,7 +57,7 @@ fn opening(title: &str, about: &str) -> String {
 fn steps() -> Page {
     let mut text = opening(
         "Keys of steps",
-        "A step has exactly one verb, and the keys that every step may have. [About them](../steps.md).",
+        "A step has exactly one verb, and keys that every step may have. The page [Steps](../steps.md) describes them.",
     );
     let _ = write!(text, "\n## Every step\n");
     keys(&mut text, STEP_KEYS, "");
@@ -199,10 +199,7 @@ mod tests {
     fn a_default_has_a_column_of_its_own() {
         let mut text = String::new();
         keys(&mut text, AUTOMATION.keys, "");
-        assert!(
-            text.contains("| `timeout` | duration | 15m | The longest that the whole execution may take. |"),
-            "{text}"
-        );
-        assert!(text.contains("| `steps` | steps | required | The work, from top to bottom. |"), "{text}");
+        assert!(text.contains("| `timeout` | duration | 15m | The time limit of the execution. |"), "{text}");
+        assert!(text.contains("| `steps` | steps | required | The steps, from top to bottom. |"), "{text}");
     }
 }

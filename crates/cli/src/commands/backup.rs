@@ -17,17 +17,17 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork backup /var/backups/cogwork-monday
   cogwork backup ../copy --json | jq .executions
-  cogwork serve --data-dir ../copy               go on with the copy
+  cogwork serve --data-dir ../copy               continue with the copy
 
-The copy is the store as it was at one moment, beside a daemon that goes on or without one. What seals
-the secrets of the store, `master.key` of the data folder, is not in it: keep that elsewhere, and put it
-beside the copy before you start a daemon on it.";
+The copy is the store as it was at one moment. A daemon may run meanwhile. The copy
+does not contain `master.key`, which encrypts the stored secrets: keep it elsewhere,
+and put it into the copy before you start a daemon on it.";
 
 /// Copy the store to a new folder
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
-    /// The folder to make; it must not be there yet
+    /// The new folder; it must not exist
     to: PathBuf,
     /// Print JSON
     #[arg(long)]

@@ -24,15 +24,15 @@ Examples:
   cogwork connections test mainWiki
   cogwork connections login mainWiki
 
-`test` and `login` need the daemon. `login` opens the address where somebody consents, and waits for
-the answer, which comes to `/oauth/callback` at the public address of the daemon.";
+`test` and `login` need the daemon. `login` opens the address where a person consents, and
+waits for the answer, which arrives at `/oauth/callback` of the daemon's public address.";
 
 /// How often the spinner turns.
 const TURN: Duration = Duration::from_millis(100);
 /// The most characters of an error in a table.
 const ERROR: usize = 60;
 
-/// List and test connections, and connect them by consent (OAuth 2.0)
+/// List, test and authorise connections
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connections {
@@ -47,7 +47,7 @@ enum What {
     Login(Login),
 }
 
-/// List the connections: type, who uses them, how they are doing
+/// List the connections with their type, users and state
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork connections list\n  cogwork connections list --json | jq -r '.connections[] | select(.state == \"failing\") | .name'"
@@ -57,25 +57,25 @@ struct List {
     shown: Shown,
 }
 
-/// Make the cheap call that shows whether a connection works
+/// Test a connection with a call that changes nothing
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork connections test mainWiki")]
 struct Test {
-    /// Its name
+    /// The name of the connection
     name: String,
     #[command(flatten)]
     shown: Shown,
 }
 
-/// Connect by consent: open the provider's page and wait until somebody has consented
+/// Authorise a connection with OAuth 2.0: open the provider's page and wait for the consent
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork connections login mainWiki\n  cogwork connections login mainWiki --no-open"
 )]
 struct Login {
-    /// Its name
+    /// The name of the connection
     name: String,
-    /// Print the address and open no browser
+    /// Print the address instead of opening a browser
     #[arg(long)]
     no_open: bool,
     #[command(flatten)]

@@ -22,7 +22,7 @@ Examples:
 /// The most characters of a default.
 const DEFAULT: usize = 30;
 
-/// Look up connectors: their actions, inputs, connection types; test their examples
+/// Show connectors with their actions and inputs, and test their examples
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connectors {
@@ -42,16 +42,16 @@ enum What {
     /// Show a connector, an action or a connection type
     #[command(after_help = EXAMPLES)]
     Show {
-        /// A connector, or `connector.action`, or the type of a connection
+        /// A connector, `connector.action`, or a connection type
         name: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Run the examples of connectors as far as their requests, without a network
+    /// Test the examples of connectors up to their requests, without a network
     #[command(after_help = "Examples:\n  cogwork connectors test\n  cogwork connectors test shop")]
     Test {
-        /// A connector; those of the project if not given
+        /// A connector; default: all of the project
         name: Option<String>,
         /// Print JSON
         #[arg(long)]

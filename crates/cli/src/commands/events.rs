@@ -31,15 +31,15 @@ enum What {
     Emit(Emit),
 }
 
-/// Send an event to every execution that waits for one of this name
+/// Send an event to every execution that waits for its name
 ///
 /// Executions that wait get it at once; it is kept for 7 days for those accepted before that wait for it later. A daemon has to run.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Emit {
-    /// The event's name, as the `waitFor` steps have it
+    /// The event's name, as in the `waitFor` steps
     name: String,
-    /// What those steps have as their result, as JSON; `@file` reads a file, `-` reads stdin
+    /// The data, which is the result of those steps, as JSON; `@file` reads a file, `-` reads stdin
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
     /// Print JSON

@@ -23,7 +23,7 @@ Examples:
 /// The largest document that is read, in bytes.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
-/// Make a connector of a description that a service publishes
+/// Make a connector from the API description of a service
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Import {
@@ -33,7 +33,7 @@ pub(crate) struct Import {
 
 #[derive(Choice, Debug)]
 enum What {
-    /// Make a connector of an OpenAPI document (2.0, 3.0, 3.1; JSON or YAML)
+    /// Make a connector from an OpenAPI document (2.0, 3.0, 3.1; JSON or YAML)
     #[command(after_help = EXAMPLES)]
     Openapi(Openapi),
 }
@@ -42,16 +42,16 @@ enum What {
 struct Openapi {
     /// The document
     file: PathBuf,
-    /// The name before the dot in `shop.listOrders`; made of the document's title if not given
+    /// The name before the dot in `shop.listOrders`; default: from the document's title
     #[arg(long)]
     name: Option<String>,
-    /// Only operations with this tag; may be given several times
+    /// Only operations with this tag; can be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Only this operation, by its operationId or the name of its action; may be given several times
+    /// Only this operation, by its operationId or the name of its action; can be repeated
     #[arg(long = "operation", value_name = "NAME")]
     operations: Vec<String>,
-    /// Print the manifest in place of writing it
+    /// Print the manifest instead of writing it
     #[arg(long)]
     print: bool,
 }

@@ -12,16 +12,16 @@ use crate::{paths, scaffold};
 
 const EXAMPLES: &str = "\
 Examples:
-  cogwork init flows            make the folder `flows`
-  cogwork init                  make the current folder one";
+  cogwork init flows            create the folder `flows`
+  cogwork init                  create the project in the current folder";
 
-/// Make a project folder with an automation that works at once
+/// Create a project folder with an automation that works at once
 ///
-/// Nothing is overwritten: where a file of the new project is there already, nothing is written at all.
+/// It overwrites nothing: if a file of the new project already exists, it writes nothing at all.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Init {
-    /// The folder; made if it is missing [default: the project folder]
+    /// The folder; created if it is missing [default: the project folder]
     folder: Option<PathBuf>,
 }
 

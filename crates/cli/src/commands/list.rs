@@ -22,12 +22,12 @@ Examples:
   cogwork list --addresses       where to send requests
   cogwork list --json | jq -r '.automations[] | select(.trigger == \"webhook\") | .liveUrl'
 
-It asks the daemon that runs on the project's data; where none runs it loads the files.";
+It queries the daemon of the project's data; without a daemon it reads the files.";
 
 /// How many of the next instants of a schedule are given in JSON.
 const NEXT_FIRES: usize = 5;
 
-/// List the automations: state, what starts them, when they run next, how they last ended
+/// List the automations with their state, trigger, next run and last result
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct List {

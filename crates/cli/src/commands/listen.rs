@@ -21,27 +21,27 @@ Examples:
   cogwork listen order-desk --count 1 --save first
   cogwork run order-desk --saved first --test
 
-What comes to the test address meanwhile is captured and starts nothing; Ctrl-C ends it. Without
-listening, a request to that address starts a test execution, also where the automation is
-disabled.";
+Requests to the test address are captured and start nothing until the command ends, for
+example with Ctrl-C. At other times, a request to this address starts a test execution,
+even if the automation is disabled.";
 
 /// How many characters of a body are shown.
 const MOST_SHOWN: usize = 200;
 
-/// Listen at the test address of an automation and show what comes
+/// Show the requests that arrive at the test address of an automation
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Listen {
     /// The automation's id
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// How long, such as `2m`; 10m at most
+    /// How long to listen, such as `2m`; at most and by default 10m
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// How many requests; 100 at most
+    /// The number of requests after which it ends; at most 100
     #[arg(long, value_name = "N")]
     count: Option<u32>,
-    /// Save what comes as payloads/ID/NAME.json, the second one as NAME-2 and so on; credentials are left out
+    /// Save the requests as payloads/ID/NAME.json, NAME-2.json and so on, without credentials
     #[arg(long, value_name = "NAME")]
     save: Option<String>,
     /// Print each request as a line of JSON

@@ -17,11 +17,11 @@ Examples:
   cogwork new \"Bestellung für Ärger\" --id order-trouble --trigger event
   cogwork new                                    asks for both";
 
-/// Write a new automation with its first tests, commented and valid at once
+/// Create an automation and its first tests, with comments
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct New {
-    /// What it is called; asked for if not given
+    /// The name; prompted for if not given
     name: Option<String>,
     /// Its id, which its file is named by; if not given, one is made of the name, and at a terminal you are asked
     #[arg(long)]

@@ -25,11 +25,11 @@ Start it, then register the automation's address with the sender.";
 /// How often it is looked whether the secret has come.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Wait for the secret that a webhook's sender brings along
+/// Wait for the signing secret that a webhook's sender chooses
 ///
-/// Some senders (`challenge: asana`) send the secret with which they will sign when the address is registered. The first
-/// one to come within ten minutes is trusted: its secret is kept in the store, sealed, under the name that `verify` reads.
-/// Nobody is trusted while this does not wait, or once there is a secret.
+/// Some senders (`challenge: asana`) send their signing secret when you register the address. The command trusts the
+/// first one that arrives within ten minutes, and stores its secret encrypted under the name that `verify` reads. At
+/// other times, and once a secret is stored, no sender is trusted.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Pair {

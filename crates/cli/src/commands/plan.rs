@@ -29,10 +29,10 @@ The files of --dir are compared with what is in force in the daemon that runs on
 data, or on those of --data-dir: so a checkout elsewhere is compared before it is taken. Where no
 daemon runs, everything is new.";
 
-/// Show what taking the files as they are now would change, and change nothing
+/// Show what the current files would change, without applying anything
 ///
-/// Of each automation: what becomes of its trigger, its steps and its connections, when its schedule fires next, and how
-/// many executions go on with the version that they began with. Exits 1 where a file has an error.
+/// For each changed automation: what happens to its trigger, schedule, steps and connections, and how many executions
+/// continue with their earlier version. Exits with 1 if a file has an error.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plan {

@@ -21,9 +21,9 @@ Examples:
   cogwork polls rewind changed-pages '\"2026-03-02T08:00:00Z\"'
   cogwork polls reset new-orders
 
-All of them ask the daemon, which makes the polls.";
+All of them need the daemon.";
 
-/// Look at what automations poll for, and set it back
+/// Inspect and reset polls
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Polls {
@@ -40,7 +40,7 @@ enum What {
     Rewind(Rewind),
 }
 
-/// List the polls: when each is made next, and what came of the last one
+/// List the polls with their next time and last result
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork polls list\n  cogwork polls list --json | jq '.polls[].nextAt'")]
 struct List {
@@ -48,7 +48,7 @@ struct List {
     shown: Shown,
 }
 
-/// Show one poll: its cursor, its error, and what came of the latest ones
+/// Show one poll with its cursor, error and latest results
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork polls show new-orders")]
 struct One {
@@ -59,7 +59,7 @@ struct One {
     shown: Shown,
 }
 
-/// Poll now, whenever the next poll is due
+/// Poll now
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork polls now new-orders")]
 struct Now {
@@ -70,7 +70,7 @@ struct Now {
     shown: Shown,
 }
 
-/// Forget where a poll stands: the next one, made at once, is the first
+/// Delete the cursor and all known ids of a poll, and poll again from the beginning
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork polls reset new-orders")]
 struct Reset {
@@ -81,7 +81,7 @@ struct Reset {
     shown: Shown,
 }
 
-/// Have a poll go on from a cursor, with all that it has seen forgotten
+/// Continue a poll from another cursor, and delete all known ids
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork polls rewind changed-pages '\"2026-03-02T08:00:00Z\"'\n  cogwork polls rewind new-orders 4711"
@@ -90,7 +90,7 @@ struct Rewind {
     /// The automation's id
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// The cursor, as JSON: for an event an instant, else what the trigger's `cursor` gives; `@file` reads a file
+    /// The cursor as JSON: for an event an instant, otherwise a value of the trigger's `cursor`; `@file` reads a file
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     cursor: String,
     #[command(flatten)]

@@ -18,23 +18,24 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork schema automation            print one schema
   cogwork schema --write               write all of them to schemas/
-  cogwork schema --check               fail if one in schemas/ is not as it would be written
+  cogwork schema --check               fail if one in schemas/ is out of date
 
-The schemas name the actions and connection types of the project, its own connectors in connectors/ included: write
-them anew when those change. An editor with a YAML language server then completes and explains a file that begins with
+The schemas contain the actions and connection types of the project, including those
+in connectors/: write them again when those change. An editor with a YAML language
+server then completes and explains a file that begins with
   # yaml-language-server: $schema=../schemas/automation.schema.json";
 
 /// Print the JSON Schemas of the files, or write them to `schemas/`
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Schema {
-    /// Which one
+    /// The schema; default: all of them
     #[arg(value_parser = SCHEMAS.map(|schema| schema.name))]
     name: Option<String>,
-    /// Write to the project's `schemas/` in place of printing
+    /// Write to the project's `schemas/` instead of printing
     #[arg(long)]
     write: bool,
-    /// Compare with the project's `schemas/` in place of printing
+    /// Compare with the project's `schemas/` instead of printing
     #[arg(long, conflicts_with = "write")]
     check: bool,
 }

@@ -26,14 +26,15 @@ Examples:
   cogwork secrets remove wikiToken
   cogwork secrets rotate
 
-They are kept in the store, sealed with the key in `master.key` of the data folder, or with the one that
-COGWORK_MASTER_KEY or the systemd credential `cogwork-master-key` gives. Keep a copy of the key apart from the store:
-without it nobody can read them. With a daemon beside it, the daemon writes; its steps read the new value from then on.";
+The store keeps the secrets encrypted. The key is `master.key` in the data folder, or the
+value of COGWORK_MASTER_KEY or of the systemd credential `cogwork-master-key`. Keep a
+copy of the key apart from the store: without it nobody can read the secrets. A running
+daemon writes the secrets, and its steps read the new value from then on.";
 
 /// The most bytes of a value.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Keep the secrets that connections read, sealed in the store
+/// Manage the secrets that connections read, encrypted in the store
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Secrets {
@@ -59,13 +60,13 @@ struct List {
     shown: Shown,
 }
 
-/// Keep a secret; its value is read from stdin, without its last line break
+/// Store a secret; its value is read from stdin, without the last line break
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork secrets set wikiToken < token.txt\n  openssl rand -hex 32 | cogwork secrets set orderHook"
 )]
 struct Set {
-    /// Its name, read as `secrets.NAME`
+    /// The name, read as `secrets.NAME`
     name: String,
     #[command(flatten)]
     shown: Shown,
@@ -75,13 +76,13 @@ struct Set {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork secrets remove wikiToken")]
 struct Remove {
-    /// Its name
+    /// The name of the secret
     name: String,
     #[command(flatten)]
     shown: Shown,
 }
 
-/// Seal all secrets of the store with a new key, and forget the one before it
+/// Encrypt all stored secrets with a new key, and delete the old key
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork secrets rotate")]
 struct Rotate {

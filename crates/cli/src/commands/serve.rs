@@ -24,12 +24,12 @@ Examples:
   cogwork serve
   cogwork serve --dir flows --hooks 0.0.0.0:7070 --public-url https://hooks.example.com
   cogwork serve --hooks 0 --admin 0                free ports, which are printed
-  COGWORK_OUTBOUND_ALLOW=127.0.0.1 cogwork serve   let calls go to this machine
+  COGWORK_OUTBOUND_ALLOW=127.0.0.1 cogwork serve   allow calls to this machine
 
-Files are reloaded the moment they change. Ctrl-C or SIGTERM stops in order: requests are answered,
-steps that run come to their end, and what is left goes on at the next start. A second one stops at
-once. It exits 3 when the store cannot be trusted any more; a supervisor may start it again, which
-reads the store anew.";
+Changed files are reloaded at once. Ctrl-C or SIGTERM stops gracefully: requests are
+answered, running steps get a grace period, and the rest continues at the next start.
+A second signal stops at once. The daemon exits with 3 if the store cannot be trusted
+any more; a supervisor may start it again.";
 
 /// How long steps that run may take to come to their end when the daemon stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Print the live addresses of webhooks also where stdout is not a terminal; they let anybody in who has them
+    /// Print the live addresses of webhooks even if stdout is not a terminal; everyone who has one can start it
     #[arg(long)]
     addresses: bool,
 

@@ -22,14 +22,14 @@ Examples:
   cogwork state set shared maintenance true --ttl 2h
   cogwork state delete order-desk nextNumber
 
-`list` and `get` read the store itself, with a daemon beside them or without one.";
+`list` and `get` read the store directly, with or without a daemon.";
 
 /// The most characters of a value in a table.
 const VALUE: usize = 80;
 /// Values that are read at one time.
 const PAGE: u32 = 1000;
 
-/// Look at the values that `state.*` steps keep, and set them right
+/// Inspect and change the values that `state.*` steps store
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct State {
@@ -48,7 +48,7 @@ enum What {
 /// Whose values, and how they are shown.
 #[derive(Args, Debug)]
 struct Common {
-    /// Those of test executions, which are kept apart
+    /// Use the separate state of test executions
     #[arg(long)]
     test: bool,
     #[command(flatten)]
@@ -79,7 +79,7 @@ struct Get {
     common: Common,
 }
 
-/// Keep a value
+/// Store a value
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork state set order-desk nextNumber 4712\n  cogwork state set shared notice '\"closed until Monday\"' --ttl 3d\n  cogwork state set shared prices @prices.json"
@@ -92,14 +92,14 @@ struct Set {
     /// The value, as JSON; `@file` reads a file, `-` reads stdin
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     value: String,
-    /// How long it is kept, such as `1d`; for ever if not given
+    /// The time until it expires, such as `1d`; default: never
     #[arg(long)]
     ttl: Option<String>,
     #[command(flatten)]
     common: Common,
 }
 
-/// Forget a value
+/// Delete a value
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork state delete order-desk nextNumber")]
 struct Delete {

@@ -16,10 +16,10 @@ Examples:
   cogwork subscriptions
   cogwork subscriptions --json | jq '.subscriptions[] | select(.error)'
 
-The daemon subscribes to the event of an automation when it is enabled, and takes that back when it no longer is. What
-fails is tried again until it succeeds.";
+The daemon subscribes to the event of an automation while the automation is
+enabled, and unsubscribes afterwards. It retries requests that fail.";
 
-/// List what other applications were asked to tell, and what of it failed
+/// List webhook subscriptions at other services, and their errors
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Subscriptions {

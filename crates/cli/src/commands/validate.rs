@@ -33,16 +33,17 @@ const OF_MACHINE: &str = "missing-secret";
 /// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
 const MOST_BYTES: u64 = 512 << 10;
 
-/// Check automations, connections, connectors and settings, all problems at once
+/// Check automations, connections, connectors and settings
 ///
-/// Checks what the daemon would check, and runs nothing. Exits 1 where there is an error; warnings and hints alone exit 0.
+/// Runs the same checks as the daemon, reports all problems at once, and executes nothing. Exits with 1 if there is an
+/// error; warnings and hints alone exit with 0.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
     /// Files and folders to check; everything if none is given. A file outside of the project's folders is checked as one of it
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// How problems are shown
+    /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
     /// Exit 1 on warnings too, but for secrets that are not set on this machine
@@ -53,7 +54,7 @@ pub(crate) struct Validate {
 /// How problems are shown.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// As the compiler of Rust does
+    /// Text, in the style of the Rust compiler
     Text,
     /// One JSON object
     Json,

@@ -72,7 +72,7 @@ pub(crate) const KINDS: [Kind; 5] = [
     },
 ];
 
-const WEBHOOK: &str = r#"# A request on its address starts it. `cogwork serve` and `cogwork list` print the address.
+const WEBHOOK: &str = r#"# A request to its address starts it. `cogwork serve` and `cogwork list` print the address.
 trigger:
   webhook:
     # async: the caller gets an executionId at once.
@@ -81,11 +81,11 @@ trigger:
     methods: [POST]
     verify: none
 
-# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+# The steps run from top to bottom. ${{ }} holds an expression, evaluated when the step runs.
 steps:
   - id: order
     set:
-      # What came: trigger.results.body.data, .headers, .queryParameters, .pathFragment
+      # The request: trigger.results.body.data, .headers, .queryParameters, .pathFragment
       id: ${{ trigger.results.body.data.id | default("unknown") }}
 
   - id: note
@@ -93,26 +93,26 @@ steps:
     with:
       message: Order ${{ vars.id }} has come
 
-# The result; without this it is the result of the last step.
+# The result; by default it is the result of the last step.
 outputs:
   order: ${{ vars.id }}
 "#;
 
-const SCHEDULE: &str = r#"# The clock starts it.
+const SCHEDULE: &str = r#"# A schedule starts it.
 trigger:
   schedule:
     # Also: every: 5m, hourly: {minute: 5}, weekly: {on: [mon, fri], at: "08:30"}, cron: "*/5 8-16 * * 1-5"
     daily: {at: "08:30"}
     timezone: UTC
 
-# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+# The steps run from top to bottom. ${{ }} holds an expression, evaluated when the step runs.
 steps:
   - id: note
     action: log.info
     with:
       message: It was due at ${{ trigger.results.scheduledAt }}
 
-# The result; without this it is the result of the last step.
+# The result; by default it is the result of the last step.
 outputs:
   dueAt: ${{ trigger.results.scheduledAt }}
 "#;
@@ -126,20 +126,20 @@ trigger:
     action: http.request
     with: {url: "https://shop.example.com/orders?sort=newest"}
     every: 5m
-    # Where the list is, and what tells each item from all others.
+    # The list of items, and the value that identifies an item.
     items: result.body.orders
     id: item.id
-    # batch: all that is new goes to one execution, as a list. each: one execution for each.
+    # batch: one execution for all new items, as a list. each: one execution for each item.
     deliver: each
 
-# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+# The steps run from top to bottom. ${{ }} holds an expression, evaluated when the step runs.
 steps:
   - id: note
     action: log.info
     with:
       message: Order ${{ trigger.results.body.data.id }} is new
 
-# The result; without this it is the result of the last step.
+# The result; by default it is the result of the last step.
 outputs:
   order: ${{ trigger.results.body.data.id }}
 "#;
@@ -183,15 +183,15 @@ const MANUAL: &str = r#"# A person starts it, or the API.
 trigger:
   manual: {}
 
-# What it is given: cogwork run {id} --input name=Ada --input times=3
+# Its inputs: cogwork run {id} --input name=Ada --input times=3
 inputs:
   name: {type: text, default: world, description: Who is greeted}
   times: {type: integer, default: 1, description: How often}
 
-# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+# The steps run from top to bottom. ${{ }} holds an expression, evaluated when the step runs.
 steps:
   - id: greet
-    # `if` beside the verb is a guard: the step is skipped where it does not hold.
+    # `if` beside the verb is a guard: the step is skipped if it is false.
     if: inputs.times > 0
     forEach: range(inputs.times)
     steps:
@@ -200,7 +200,7 @@ steps:
         with:
           message: Hello, ${{ inputs.name }}!
 
-# The result; without this it is the result of the last step.
+# The result; by default it is the result of the last step.
 outputs:
   greeted: ${{ inputs.name }}
 "#;
@@ -222,7 +222,7 @@ const WEBHOOK_TESTS: &str = r#"tests:
 
 const SCHEDULE_TESTS: &str = r#"tests:
   - name: it is due at half past eight
-    # That the schedule fires at this instant is part of the test.
+    # The test fails if the schedule does not fire at this instant.
     scheduledAt: 2026-03-02T08:30:00Z
     expect:
       result: {dueAt: "2026-03-02T08:30:00Z"}
@@ -281,8 +281,8 @@ impl Kind {
         let head = "# yaml-language-server: $schema=../schemas/test.schema.json";
         let body = self.tests;
         format!(
-            "{head}\n#\n# Tests of {id}.yaml: cogwork test automations/{id}.yaml\n#\n# An action that calls something outside \
-             is answered by a double:\n#   doubles:\n#     wiki.createPage: {{result: {{id: \"1\"}}}}\n{body}"
+            "{head}\n#\n# Tests of {id}.yaml: cogwork test automations/{id}.yaml\n#\n# An action that calls another \
+             system needs a double:\n#   doubles:\n#     wiki.createPage: {{result: {{id: \"1\"}}}}\n{body}"
         )
     }
 }

@@ -10,20 +10,20 @@ use crate::settings::SETTINGS;
 const HELLO: &str = "\
 # yaml-language-server: $schema=../schemas/automation.schema.json
 #
-# One file is one automation: what starts it, and the steps it starts.
+# One file is one automation: a trigger and a list of steps.
 #   cogwork run hello --input name=Ada
 name: Hello
 description: Greets somebody.
 
-# A person starts this one. `cogwork new` makes one for a webhook or for the clock.
+# A person starts this one. `cogwork new` creates one with another trigger.
 trigger:
   manual: {}
 
-# What it is given. It can be left out, since it has a default.
+# Its inputs. This one is optional, because it has a default.
 inputs:
   name: {type: text, default: world, description: Who is greeted}
 
-# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+# The steps run from top to bottom. ${{ }} holds an expression, evaluated when the step runs.
 steps:
   - id: greet
     set:
@@ -33,7 +33,7 @@ steps:
     with:
       message: ${{ vars.greeting }}
 
-# The result; without this it is the result of the last step.
+# The result; by default it is the result of the last step.
 outputs:
   greeting: ${{ vars.greeting }}
 ";
@@ -41,7 +41,7 @@ outputs:
 const HELLO_TESTS: &str = "\
 # yaml-language-server: $schema=../schemas/test.schema.json
 #
-# Tests of hello.yaml. They call nothing outside and take no time:
+# Tests of hello.yaml. They call no other system and take no real time:
 #   cogwork test
 tests:
   - name: it greets by name
@@ -77,10 +77,10 @@ with:
   host: https://acme.example.com
 ```
 
-`secrets.wikiToken` is what `cogwork secrets set wikiToken` kept, the file `secrets/wikiToken`, or the variable `COGWORK_SECRET_WIKI_TOKEN`. Secrets are read
-when a step runs, so a new one counts at once. They never belong in this folder.
+`secrets.wikiToken` is the value of `cogwork secrets set wikiToken`, of the file `secrets/wikiToken`, or of the variable `COGWORK_SECRET_WIKI_TOKEN`. Secrets are read
+when a step runs, so a new one applies at once. Never put them into this folder.
 
-`cogwork connectors list` shows what there is to connect to.
+`cogwork connectors list` shows the connectors.
 ";
 
 /// The files of a new project folder, by path, its schemas for what is in force there. The settings file names every setting, each in a comment.
@@ -104,9 +104,9 @@ pub(crate) fn files(catalog: &Catalog) -> anyhow::Result<Vec<(String, String)>> 
 /// A settings file in which every setting stands in a comment, with its default or an example.
 fn settings() -> String {
     let mut text = String::from(
-        "# The settings of this project. Everything has a default; take the `#` away before what you change.\n\
+        "# The settings of this project. Everything has a default; remove the `#` of a setting to change it.\n\
          # Each one also has a variable (outbound.allow: COGWORK_OUTBOUND_ALLOW) and a flag (--outbound-allow),\n\
-         # which count more than this file.\n",
+         # which override this file.\n",
     );
     let mut group = "";
     for setting in SETTINGS.iter().filter(|setting| setting.key != "limits.inFlight") {

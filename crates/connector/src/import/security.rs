@@ -121,7 +121,7 @@ fn inputs(flow: &Value, addresses: &[(&str, &str)]) -> Option<Value> {
     // What is asked for is the author's choice: all that there is would be too much.
     let known: Vec<&str> =
         flow["scopes"].as_object().into_iter().flatten().map(|(scope, _)| scope.as_str()).collect();
-    let mut about = "What is asked for, apart by spaces.".to_owned();
+    let mut about = "The requested scopes, separated by spaces.".to_owned();
     if !known.is_empty() {
         let more = if known.len() > MOST_SCOPES { " and others" } else { "" };
         let shown = known.iter().take(MOST_SCOPES).map(|scope| format!("`{scope}`")).collect::<Vec<_>>();

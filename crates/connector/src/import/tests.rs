@@ -93,7 +93,7 @@ fn flows_of_oauth_that_a_daemon_can_go_through_are_types_with_tokens() {
     assert_eq!(by_consent["inputs"]["authorizeUrl"]["default"], consent);
     assert_eq!(
         by_consent["inputs"]["scopes"]["description"],
-        "What is asked for, apart by spaces. There are `read`, `write`."
+        "The requested scopes, separated by spaces. There are `read`, `write`."
     );
     assert_eq!(types["shopAuthClient"]["auth"]["oauth2"]["grant"], "clientCredentials");
     let old = connections_of(json!({

@@ -23,37 +23,33 @@ type Key = (&'static str, Value, &'static str);
 pub(crate) fn manifest(natives: &Natives) -> Value {
     let mut schema = object(&[
         ("*connector", name(), "The name before the dot in `shop.createOrder`; camelCase."),
-        ("*title", text(), "What it is called, for people."),
+        ("*title", text(), "The title, for people."),
         ("*version", text(), "The version of this file, for people; in quotes if it looks like a number."),
-        ("description", text(), "What else an author should know."),
+        ("description", text(), "Further information for authors."),
         (
             "subject",
             text(),
-            "Who is called, in messages such as: `the shop` answered 404. Default: the title.",
+            "The name of the service in messages such as: `the shop` answered 404. Default: the title.",
         ),
-        ("baseUrl", text(), "The address of every call, if connections do not name one."),
+        ("baseUrl", text(), "The address of every call, unless the connection has one."),
         ("headers", map_of(json!({"type": "string"})), "Headers of every request."),
         ("connections", named(of("connection")), "The types of connections, by name."),
         (
             "connection",
             words(&["required", "optional"]),
-            "Whether steps must name a connection. Default: required if there are types.",
+            "`required` or `optional`: steps must, or may, name a connection. Default: required if there are types.",
         ),
-        ("inputs", named(of("declaredInput")), "Inputs, declared once; actions name them."),
-        ("types", types(), "Types of results, declared once; actions and other types name them."),
-        ("paging", paging(), "How lists go on."),
-        ("errors", errors(), "Where an answer says what went wrong. Default: the common shapes."),
+        ("inputs", named(of("declaredInput")), "Inputs, declared once; actions refer to them."),
+        ("types", types(), "Types of results, declared once; actions and other types refer to them."),
+        ("paging", paging(), "How to request further pages of a list."),
+        ("errors", errors(), "Where an answer states an error. Default: the common forms."),
         ("actions", named(of("action")), "The actions, by name."),
-        ("natives", native(natives), "Actions of Cogwork's own to switch on."),
-        ("events", named(of("event")), "What happens there and may start automations, by name."),
+        ("natives", native(natives), "Native actions of Cogwork to include."),
+        ("events", named(of("event")), "Events of the service that can start automations, by name."),
     ]);
     put(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     put(&mut schema, "title", json!("Connector"));
-    put(
-        &mut schema,
-        "description",
-        json!("One file, one connector: connection types, and actions as requests."),
-    );
+    put(&mut schema, "description", json!("A connector: connection types, and actions as requests."));
     put(&mut schema, "anyOf", json!([{"required": ["actions"]}, {"required": ["natives"]}]));
     put(&mut schema, "$defs", definitions());
     schema
@@ -62,7 +58,7 @@ pub(crate) fn manifest(natives: &Natives) -> Value {
 fn definitions() -> Value {
     json!({
         "connection": connection(),
-        "connectionInput": input(&[("secret", flag(), "Whether it is never shown, logged or stored. Default: false.")]),
+        "connectionInput": input(&[("secret", flag(), "`true`: the value is never shown, logged or stored. Default: false.")]),
         "declaredInput": input(&[
             ("omitDefault", flag(), "Whether the default is not sent, since the other side has the same one. Default: false."),
             ("join", json!({"type": "string"}), "What joins the items of a list in one parameter; without it the parameter is repeated."),
@@ -78,7 +74,7 @@ fn definitions() -> Value {
         "example": example("*request"),
         "nativeExample": example("request"),
         "type": result_type(&[]),
-        "resultField": result_type(&[("optional", flag(), "Whether it may be absent. Default: false.")]),
+        "resultField": result_type(&[("optional", flag(), "`true`: it may be absent. Default: false.")]),
     })
 }
 
@@ -88,25 +84,21 @@ fn connection() -> Value {
         (
             "*password",
             of("inputNames"),
-            "The input with the password, or several of which the first given counts.",
+            "The input with the password, or several, of which the first one that is given counts.",
         ),
     ]);
     let mut header = object(&[
         ("name", text(), "The name of the header."),
         ("nameFrom", name(), "The input with the name of the header."),
         ("*value", of("inputNames"), "The input with the value."),
-        ("prefix", json!({"type": "string"}), "What stands before the value."),
+        ("prefix", json!({"type": "string"}), "The text before the value."),
     ]);
     put(&mut header, "oneOf", json!([{"required": ["name"]}, {"required": ["nameFrom"]}]));
     let mut auth = object(&[
         ("basic", basic, "User name and password (RFC 7617)."),
         ("bearer", of("inputNames"), "The input with the token (RFC 6750)."),
         ("header", header, "A header with the key."),
-        (
-            "oauth2",
-            oauth(),
-            "Tokens that somebody consents to, or that the client gets by itself (OAuth 2.0).",
-        ),
+        ("oauth2", oauth(), "OAuth 2.0: tokens after a person's consent, or for the client itself."),
         ("none", json!({"default": true}), "No credentials."),
     ]);
     put(&mut auth, "minProperties", json!(1));
@@ -116,10 +108,10 @@ fn connection() -> Value {
         ("strip", text(), "A path that the address may end in and that is taken away."),
     ]);
     object(&[
-        ("*title", text(), "What it is, in one line."),
-        ("description", text(), "What else an author should know."),
-        ("*inputs", named(of("connectionInput")), "What it is given."),
-        ("baseUrl", address, "Where the address comes from, if the connector has none."),
+        ("*title", text(), "The title, in one line."),
+        ("description", text(), "Further information for authors."),
+        ("*inputs", named(of("connectionInput")), "The inputs of a connection."),
+        ("baseUrl", address, "The input with the address, if the connector has none."),
         ("*auth", auth, "How credentials are sent."),
         (
             "test",
@@ -132,64 +124,48 @@ fn connection() -> Value {
         (
             "words",
             map_of(name()),
-            "Words of choices and of answers that the service may call otherwise, each with the input that says how.",
+            "Words of choices and answers that a connection can rename, each with the input that has the service's word.",
         ),
-        (
-            "requestId",
-            name(),
-            "The input with the name of the header by which the service's support finds a request.",
-        ),
+        ("requestId", name(), "The input with the name of the header that holds the service's request id."),
     ])
 }
 
 fn oauth() -> Value {
     let sites = object(&[
         ("*list", text(), "The path of the list of sites at the connection's address."),
-        (
-            "*choice",
-            name(),
-            "The input with the name or the address of the site that is meant; the first one without it.",
-        ),
+        ("*choice", name(), "The input with the name or the address of the site; default: the first site."),
         ("*slug", name(), "The input with the product's word in paths: `/ex/<slug>/<id>`."),
         ("*product", name(), "The input with the product's word in scopes."),
-        ("*word", text(), "The word in the default scopes that the product's own takes the place of."),
-        (
-            "paths",
-            map_of(text()),
-            "Paths of a site that have another name at the connection's address itself.",
-        ),
+        ("*word", text(), "The word in the default scopes that the product's word replaces."),
+        ("paths", map_of(text()), "Paths of a site that have another name at the connection's address."),
     ]);
     object(&[
         (
             "*grant",
             words(&["authorizationCode", "clientCredentials"]),
-            "Whether a person consents, or the client's own credentials are enough.",
+            "A person consents, or the client's own credentials are sufficient.",
         ),
         ("server", name(), "The input with the base of the identity provider, for the two paths."),
-        ("authorizePath", text(), "The path where consent is asked for."),
-        ("tokenPath", text(), "The path where tokens are issued."),
-        ("authorizeUrl", name(), "The input with the whole address where consent is asked for."),
-        ("tokenUrl", name(), "The input with the whole address where tokens are issued."),
+        ("authorizePath", text(), "The path of the consent page."),
+        ("tokenPath", text(), "The path that issues tokens."),
+        ("authorizeUrl", name(), "The input with the complete address of the consent page."),
+        ("tokenUrl", name(), "The input with the complete address that issues tokens."),
         ("*clientId", name(), "The input with the client's id."),
         ("*clientSecret", name(), "The input with the client's secret."),
-        ("scopes", name(), "The input with the scopes, apart by spaces."),
+        ("scopes", name(), "The input with the scopes, separated by spaces."),
         (
             "moreScopes",
             object(&[
-                ("*input", name(), "The input that is true or false."),
-                ("*scopes", text(), "The scopes, apart by spaces."),
+                ("*input", name(), "The boolean input."),
+                ("*scopes", text(), "The scopes, separated by spaces."),
             ]),
-            "What is asked for too where an input is true.",
+            "Further scopes to request if an input is true.",
         ),
-        ("audience", name(), "The input with the address of which the host is the `audience`."),
-        (
-            "issuer",
-            name(),
-            "The input with what the identity provider calls itself in its answers (`iss`, RFC 9207).",
-        ),
-        ("parameters", map_of(text()), "Further parameters of the address where consent is asked for."),
-        ("request", words(&["form", "json"]), "How tokens are asked for. Default: form."),
-        ("sites", sites, "Where one token opens several sites behind a gateway."),
+        ("audience", name(), "The input with the address whose host is the `audience`."),
+        ("issuer", name(), "The input with the provider's name in its answers (`iss`, RFC 9207)."),
+        ("parameters", map_of(text()), "Further parameters of the consent page's address."),
+        ("request", words(&["form", "json"]), "The form of token requests. Default: form."),
+        ("sites", sites, "The sites behind a gateway, if one token opens several."),
     ])
 }
 
@@ -197,13 +173,13 @@ fn oauth() -> Value {
 fn input(more: &[Key]) -> Value {
     let number = || json!({"type": "integer"});
     let mut keys: Vec<Key> = vec![
-        ("*type", words(&INPUT_TYPES), "What may be given."),
-        ("description", text(), "What it means, in a sentence."),
-        ("required", flag(), "Whether it has to be given. Default: false."),
-        ("default", json!({}), "What holds when it is not given."),
-        ("min", number(), "The least, of an integer."),
-        ("max", number(), "The most, of an integer."),
-        ("options", strings(), "The texts that a choice can be."),
+        ("*type", words(&INPUT_TYPES), "The type of the value."),
+        ("description", text(), "The meaning, in a sentence."),
+        ("required", flag(), "`true`: it must be given. Default: false."),
+        ("default", json!({}), "The value if it is not given."),
+        ("min", number(), "The minimum of an integer."),
+        ("max", number(), "The maximum of an integer."),
+        ("options", strings(), "The values of a choice."),
         ("items", of("innerType"), "The type of the items of a list."),
         ("values", of("innerType"), "The type of the values of a map."),
         ("fields", map_of(of("field")), "The entries of an object."),
@@ -229,21 +205,17 @@ fn paging() -> Value {
         ("body", text(), "A path in the body."),
         ("link", text(), "The relation of an entry of the `Link` header."),
         ("header", text(), "The name of a header."),
-        ("parameter", text(), "The query parameter of the link found that is the cursor."),
+        ("parameter", text(), "The query parameter of the link that is the cursor."),
     ]);
     let places = ["body", "link", "header"].map(|key| json!({"required": [key]}));
     put(&mut next, "oneOf", json!(places));
     object(&[
-        ("*input", name(), "The input that takes the cursor, the number of the page or the offset."),
-        (
-            "style",
-            words(&["cursor", "page", "offset"]),
-            "What the next page is asked for with. Default: cursor.",
-        ),
+        ("*input", name(), "The input for the cursor, the page number or the offset."),
+        ("style", words(&["cursor", "page", "offset"]), "How to request the next page. Default: cursor."),
         (
             "next",
             json!({"type": "array", "items": next}),
-            "Where the next cursor is looked for, in this order; for the style `cursor`.",
+            "Where to find the next cursor, in this order; for the style `cursor`.",
         ),
         ("first", json!({"enum": [0, 1]}), "The number of the first page; for the style `page`. Default: 1."),
         (
@@ -257,15 +229,15 @@ fn paging() -> Value {
             text(),
             "A path in the body to the items. Default: `results`, or the body if it is a list.",
         ),
-        ("limit", name(), "The input that says how many items an answer has at most."),
+        ("limit", name(), "The input for the maximum number of items in an answer."),
     ])
 }
 
 fn errors() -> Value {
     let paths = || one_or_more(text());
     object(&[
-        ("message", paths(), "Paths in the body to what went wrong; the first that is there counts."),
-        ("detail", paths(), "Paths in the body to more of it."),
+        ("message", paths(), "Paths in the body to the error message; the first one that exists counts."),
+        ("detail", paths(), "Paths in the body to details."),
         ("code", paths(), "Paths in the body to a code for programs."),
         ("requestId", paths(), "Headers with the id of the request."),
     ])
@@ -285,84 +257,76 @@ fn action() -> Value {
     ]);
     let wires = json!({"type": "object", "additionalProperties": {"anyOf": [of("places"), wire]}});
     object(&[
-        ("*title", text(), "What it does, in one line."),
-        ("description", text(), "What else an author should know."),
+        ("*title", text(), "The title, in one line."),
+        ("description", text(), "Further information for authors."),
         (
             "*request",
             json!({"type": "string", "pattern": "^[A-Z]+ /", "examples": ["GET /orders/{orderId}"]}),
             "The request line: method and path, with `{input}` where an input goes.",
         ),
         ("inputs", wires, "Where each input goes: `path`, `query name`, `header Name` or `body path.in.it`."),
-        ("fixed", map_of(json!({})), "Values that are always sent, by place: `body kind: order`."),
-        ("encoding", words(&["json", "form", "multipart"]), "How the body is written. Default: json."),
-        ("answer", words(&Reading::WORDS), "What the answer is read as. Default: json."),
+        ("fixed", map_of(json!({})), "Constant values, by place: `body kind: order`."),
+        ("encoding", words(&["json", "form", "multipart"]), "The encoding of the body. Default: json."),
+        ("answer", words(&Reading::WORDS), "How to parse the answer. Default: json."),
         (
             "paging",
             json!({"anyOf": [flag(), object(&[("*items", text(), "A path in the body to its items.")])]}),
-            "Whether it is a list that goes on, or where its items are if not where the head says. Default: false.",
+            "`true` for a list with further pages, or the path of its items if it differs from that of the connector. Default: false.",
         ),
-        ("effect", words(&["read", "write"]), "What it does outside. Default: by the method."),
-        ("results", of("type"), "The type of what it gives: of `steps.<id>.results`."),
-        ("*example", of("example"), "A step's inputs, and the request that comes of them. It is checked."),
+        ("effect", words(&["read", "write"]), "The outside effect. Default: by the method."),
+        ("results", of("type"), "The type of the result, `steps.<id>.results`."),
+        ("*example", of("example"), "The inputs of a step, and the request that results. It is checked."),
     ])
 }
 
 fn event() -> Value {
     let created = object(&[
         ("*path", text(), "A path in each record."),
-        ("*is", json!({}), "The value there by which it is new, and not changed."),
+        ("*is", json!({}), "The value of a new record; other records are changed ones."),
     ]);
     let poll = object(&[
-        ("*action", name(), "The action that lists, the newest first."),
-        ("with", map_of(json!({})), "Inputs of it that are always the same."),
-        ("*items", text(), "The path to the list in what it gives."),
-        ("*id", one_or_more(text()), "The paths to what tells one record from all others, in each."),
-        ("*time", text(), "The path to the instant by which the list is sorted, in each."),
-        ("created", created, "How a new record is told from a changed one. Default: all are new."),
-        ("every", text(), "How often it is looked for. Default: 5m."),
-        ("overlap", text(), "How late something may come to light. Default: 2m."),
+        ("*action", name(), "The action that lists the records, newest first."),
+        ("with", map_of(json!({})), "Its constant inputs."),
+        ("*items", text(), "The path to the list in the result."),
+        ("*id", one_or_more(text()), "The paths in each record to the values that identify it."),
+        ("*time", text(), "The path in each record to the timestamp by which the list is sorted."),
+        ("created", created, "How to recognise a new record. Default: all are new."),
+        ("every", text(), "The polling interval. Default: 5m."),
+        ("overlap", text(), "How late a record may appear in the list. Default: 2m."),
     ]);
     let only = object(&[
         ("*header", text(), "The name of a header."),
-        (
-            "*is",
-            text(),
-            "The value there by which a request is about this event; others are answered and start nothing.",
-        ),
+        ("*is", text(), "The value of requests about this event; others are answered and start nothing."),
     ]);
     let list = object(&[
-        ("*action", name(), "The action that lists the subscriptions there are."),
-        ("with", map_of(json!({})), "Inputs of it that are always the same."),
-        ("items", text(), "The path to the list in what it gives. Default: results."),
-        ("*url", text(), "The path to the address that is told, in each."),
+        ("*action", name(), "The action that lists the existing subscriptions."),
+        ("with", map_of(json!({})), "Its constant inputs."),
+        ("items", text(), "The path to the list in the result. Default: results."),
+        ("*url", text(), "The path in each to its address."),
     ]);
     let hook = object(&[
         ("*subscribe", name(), "The action that subscribes."),
-        ("with", map_of(json!({})), "Inputs of it that are always the same."),
-        ("*url", name(), "The input of it that takes our address."),
-        ("*secret", name(), "The input of it that takes the secret by which the sender is known."),
-        ("*id", text(), "The path to the id of the subscription in what it gives."),
-        ("*unsubscribe", name(), "The action that takes the subscription back."),
-        ("*idInput", name(), "The input of it that takes the id."),
-        ("list", list, "How a subscription is found again of which only the other application knows."),
+        ("with", map_of(json!({})), "Its constant inputs."),
+        ("*url", name(), "Its input for our address."),
+        ("*secret", name(), "Its input for the secret that signs the requests."),
+        ("*id", text(), "The path to the id of the subscription in the result."),
+        ("*unsubscribe", name(), "The action that unsubscribes."),
+        ("*idInput", name(), "Its input for the id."),
+        ("list", list, "How to find a subscription that only the other application has recorded."),
         ("*verify", text(), "The preset by which requests are verified."),
-        (
-            "delivery",
-            text(),
-            "The header with what tells one request from all others, though it be sent again.",
-        ),
-        ("only", only, "By what a request is known to be about this event. Default: all are."),
+        ("delivery", text(), "The header that identifies a delivery, the same when it is repeated."),
+        ("only", only, "The header value of requests about this event. Default: all requests."),
     ]);
     let mut event = object(&[
-        ("*title", text(), "What happens, in one line."),
-        ("description", text(), "What else an author should know."),
+        ("*title", text(), "The title, in one line."),
+        ("description", text(), "Further information for authors."),
         (
             "inputs",
             json!({"type": "array", "items": name()}),
-            "Inputs of its actions that an author may give.",
+            "Inputs of its actions that an author may set.",
         ),
-        ("poll", poll, "How it is looked for."),
-        ("hook", hook, "How the other application is made to tell of it."),
+        ("poll", poll, "How Cogwork polls for it."),
+        ("hook", hook, "How Cogwork subscribes to it."),
     ]);
     put(&mut event, "oneOf", json!([{"required": ["poll"]}, {"required": ["hook"]}]));
     event
@@ -371,19 +335,19 @@ fn event() -> Value {
 fn example(request: &'static str) -> Value {
     object(&[
         ("*with", map_of(json!({})), "The inputs of a step."),
-        (request, text(), "The request line that must come of them."),
-        ("body", json!({}), "The body that must come of them."),
-        ("headers", map_of(json!({})), "Headers that must be among those sent."),
+        (request, text(), "The resulting request line."),
+        ("body", json!({}), "The resulting body."),
+        ("headers", map_of(json!({})), "Headers that the request must contain."),
     ])
 }
 
 fn native(natives: &Natives) -> Value {
     let settings = object(&[
-        ("path", text(), "The path that it calls, for one that always calls the same."),
+        ("path", text(), "The constant path of the call."),
         (
             "*example",
             of("nativeExample"),
-            "A step's inputs, and the request that comes of them. It is checked.",
+            "The inputs of a step, and the request that results. It is checked.",
         ),
     ]);
     let names: Map<String, Value> =
@@ -400,14 +364,14 @@ fn result_type(more: &[Key]) -> Value {
     let word = || json!({"anyOf": [{"enum": RESULT_TYPES}, {"type": "string", "pattern": TYPE_NAME}, {"type": "null"}]});
     let fields = json!({"type": "object", "additionalProperties": of("resultField")});
     let mut keys: Vec<Key> = vec![
-        ("*type", word(), "What it is: a word, or the name of a type under `types`."),
-        ("description", text(), "What it means."),
-        ("nullable", flag(), "Whether null may stand in its place. Default: false."),
-        ("options", strings(), "The texts that a choice can be."),
+        ("*type", word(), "A word, or the name of a type under `types`."),
+        ("description", text(), "The meaning."),
+        ("nullable", flag(), "`true`: the value may be null. Default: false."),
+        ("options", strings(), "The values of a choice."),
         ("items", of("type"), "The type of the items of a list."),
         ("values", of("type"), "The type of the values of a map."),
         ("fields", fields, "The entries of an object."),
-        ("open", flag(), "Whether an object may have further entries. Default: false."),
+        ("open", flag(), "`true`: an object may have further entries. Default: false."),
     ];
     keys.extend(more.iter().cloned());
     let mut mapping = object(&keys);

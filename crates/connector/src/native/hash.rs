@@ -13,8 +13,8 @@ use crate::action::Action;
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     let digest = Declared {
         name: "hash.digest",
-        title: "Make the digest of text or a file",
-        about: Some("`sha1` and `md5` are there for systems that ask for them; they protect nothing."),
+        title: "Compute the hash of text or a file",
+        about: Some("`sha1` and `md5` are for systems that require them; they are not secure."),
         inputs: vec![data(), algorithm(), encoding()],
         gives: ("the digest", ResultType::Text),
         example: json!({"data": "order 17", "algorithm": "sha256"}),
@@ -22,10 +22,9 @@ pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     };
     let hmac = Declared {
         name: "hash.hmac",
-        title: "Make the keyed digest (HMAC) of text or a file",
+        title: "Compute the HMAC of text or a file",
         about: Some(
-            "It proves to whoever has the key that the data is yours. Keep the key in a secret: \
-             `configVars` with `secret: true` brings it here.",
+            "It proves to everyone who has the key that the data is yours. Keep the key in a secret, and read it by `configVars` with `secret: true`.",
         ),
         inputs: vec![
             data(),
@@ -49,5 +48,5 @@ fn algorithm() -> InputSpec {
 }
 
 fn encoding() -> InputSpec {
-    defaulted("encoding", choice(&["hex", "base64"]), "hex", "How the digest is written.")
+    defaulted("encoding", choice(&["hex", "base64"]), "hex", "The encoding of the digest.")
 }

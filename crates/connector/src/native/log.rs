@@ -23,8 +23,8 @@ pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
     ];
     let action = |(name, level)| {
         let inputs = vec![
-            required("message", InputType::Any, "What to say."),
-            optional("data", InputType::Any, "A value to put behind it, as JSON."),
+            required("message", InputType::Any, "The message."),
+            optional("data", InputType::Any, "A value to add to the line, as JSON."),
         ];
         let example: Map = [("message", Value::from("order received"))].into_iter().collect();
         let title = format!("Write a line of level {name} to the execution's log");

@@ -28,7 +28,7 @@ pub(super) fn input() -> InputSpec {
             "style",
             choice(&["link", "cursor", "page", "offset"]),
             "link",
-            "How it goes on: by the `Link` header, by a cursor in the answer, by page numbers, by how many items went before.",
+            "By the `Link` header, a cursor in the answer, page numbers, or the number of earlier items.",
         ),
         optional("items", InputType::Text, "A path in the body to the items; the body itself if not given."),
         optional(
@@ -45,13 +45,13 @@ pub(super) fn input() -> InputSpec {
             "maxItems",
             InputType::Integer { min: Some(1), max: Some(MOST_ITEMS) },
             DEFAULT_ITEMS,
-            "No further page once there are as many.",
+            "The number of items after which no further page is requested.",
         ),
     ];
     optional(
         "paging",
         InputType::Object { fields },
-        "How a list goes on; then `body` is the items of all its pages.",
+        "How to request further pages of a list; `body` is then the items of all pages.",
     )
 }
 

@@ -70,7 +70,7 @@ fn inputs() -> Vec<InputSpec> {
         optional(
             "data",
             InputType::Any,
-            "The body: a map or list is sent as JSON, text and files as they are.",
+            "The body: a map or list is sent as JSON, text and files unchanged.",
         ),
         optional("formData", map_of(InputType::Any), "Fields of a multipart form."),
         optional("fileData", map_of(InputType::File), "Files of a multipart form, by field."),

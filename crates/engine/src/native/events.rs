@@ -9,8 +9,8 @@ use crate::run::{Exit, Run};
 
 pub(super) fn specs() -> Vec<ActionSpec> {
     let inputs = vec![
-        input("name", InputType::Text, true, "The event's name, as the `waitFor` steps have it"),
-        input("data", InputType::Any, false, "What those steps have as their result"),
+        input("name", InputType::Text, true, "The event's name, as in the `waitFor` steps"),
+        input("data", InputType::Any, false, "The result of those steps"),
     ];
     let example = Map::from_iter([("name", Value::from("order-17-paid"))]);
     let title = "Send an event to the executions that wait for it";
@@ -20,7 +20,7 @@ pub(super) fn specs() -> Vec<ActionSpec> {
         Effect::Write,
         inputs,
         (
-            "`{delivered}`: how many steps it was sent to",
+            "`{delivered}`: the number of steps that received it",
             ResultType::object([("delivered", ResultType::Integer)]),
         ),
         example,

@@ -38,10 +38,10 @@ impl Verb {
     fn title(self) -> &'static str {
         match self {
             Self::Get => "Read a value",
-            Self::Set => "Keep a value",
+            Self::Set => "Store a value",
             Self::Increment => "Add to a number",
             Self::Append => "Add to a list",
-            Self::Delete => "Forget a value",
+            Self::Delete => "Delete a value",
         }
     }
 
@@ -49,9 +49,9 @@ impl Verb {
         match self {
             Self::Get => ("the value, `default` if there is none", ResultType::Any),
             Self::Set => ("the value", ResultType::Any),
-            Self::Increment => ("the number as it is now", ResultType::Number),
-            Self::Append => ("the list as it is now", ResultType::list(ResultType::Any)),
-            Self::Delete => ("whether there was one", ResultType::Boolean),
+            Self::Increment => ("the new number", ResultType::Number),
+            Self::Append => ("the new list", ResultType::list(ResultType::Any)),
+            Self::Delete => ("`true` if there was a value", ResultType::Boolean),
         }
     }
 
@@ -63,23 +63,23 @@ impl Verb {
             "scope",
             InputType::Choice { options },
             false,
-            "Whose it is: this Automation's own, or shared by all",
+            "The state of this automation, or the one shared by all",
         );
         scope.default = Some(Value::from("automation"));
-        let ttl = text("ttl", false, "How long it is kept, such as `1d`; for ever if not given");
+        let ttl = text("ttl", false, "The time until it expires, such as `1d`; default: never");
         let own = match self {
-            Self::Get => vec![input("default", InputType::Any, false, "What holds where there is no value")],
+            Self::Get => vec![input("default", InputType::Any, false, "The result if there is no value")],
             Self::Set => vec![input("value", InputType::Any, true, "The value"), ttl],
             Self::Increment => {
-                let mut by = input("by", InputType::Number, false, "What is added; may be below zero");
+                let mut by = input("by", InputType::Number, false, "The number to add; may be negative");
                 by.default = Some(Value::from(1));
                 vec![by, ttl]
             }
             Self::Append => {
                 let max = InputType::Integer { min: Some(1), max: Some(100_000) };
                 vec![
-                    input("value", InputType::Any, true, "What is added at the end"),
-                    input("max", max, false, "How long the list may get: the oldest are let go"),
+                    input("value", InputType::Any, true, "The value to append"),
+                    input("max", max, false, "The largest length of the list; the oldest items are removed"),
                     ttl,
                 ]
             }

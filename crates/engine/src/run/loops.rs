@@ -28,7 +28,7 @@ impl Run {
         let limit = self.services.settings.limits.loop_turns;
         if items.len() > limit {
             let message =
-                format!("`forEach` over {} items is beyond the limit of {limit} turns", items.len());
+                format!("`forEach` over {} items is beyond the limit of {limit} iterations", items.len());
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
         if each.concurrency <= 1 {
@@ -157,7 +157,7 @@ impl Run {
         if repeat.until.is_none() {
             return Ok(last);
         }
-        let message = format!("`until` did not hold after {} turns", repeat.max);
+        let message = format!("`until` was still false after {} iterations", repeat.max);
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 

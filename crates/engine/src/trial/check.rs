@@ -86,7 +86,7 @@ impl<'a> Check<'a> {
                 if let Some((_, span)) = expect.turns
                     && !step.verb.lists().iter().any(|list| matches!(list.runs, Runs::Turns { .. }))
                 {
-                    let message = format!("the step `{}` is no loop, so it has no turns", step.id);
+                    let message = format!("the step `{}` is not a loop, so it has no iterations", step.id);
                     self.found.push(Diagnostic::error("not-of-step", message, span));
                 }
             }

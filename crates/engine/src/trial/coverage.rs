@@ -133,7 +133,7 @@ fn ways(step: &Step) -> Vec<String> {
 /// A pause that is not let through before its time is up, and goes on.
 const TIME_IS_UP: &str = "time is up";
 /// How many turns a loop makes.
-const TURNS: [&str; 3] = ["no turn", "one turn", "several turns"];
+const TURNS: [&str; 3] = ["no iteration", "one iteration", "several iterations"];
 
 /// What a step that branches without covering every case is said to do otherwise.
 fn otherwise(verb: &Verb) -> &'static str {

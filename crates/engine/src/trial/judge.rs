@@ -168,12 +168,8 @@ impl Judge<'_> {
                 [one] => key = one,
                 several => {
                     let label =
-                        format!("it ran in {} turns: name one, such as `{}`", several.len(), several[0]);
-                    self.unmet(
-                        format!("which turn of the step `{id}` is meant is not said"),
-                        name.span,
-                        label,
-                    );
+                        format!("it ran in {} iterations: name one, such as `{}`", several.len(), several[0]);
+                    self.unmet(format!("the iteration of the step `{id}` is not named"), name.span, label);
                     return;
                 }
             }
@@ -199,7 +195,7 @@ impl Judge<'_> {
         if let (Some((expected, span)), Some(made)) = (expect.turns, seen.turns(step, turns))
             && usize::try_from(expected) != Ok(made)
         {
-            self.unmet(format!("`{path}` has not made {expected} turns"), span, format!("found {made}"));
+            self.unmet(format!("`{path}` has not made {expected} iterations"), span, format!("found {made}"));
         }
         if let Some((expected, span)) = expect.tries
             && found.retries + 1 != expected

@@ -33,7 +33,7 @@ async fn a_repeat_ends_after_the_turn_in_which_until_holds_and_fails_where_it_ne
     };
     assert_eq!(outcome_of(&steps(10)).await, r#"{"sum":6}"#);
     assert_eq!(outcome_of(&steps(4)).await, r#"{"sum":6}"#, "it holds after the last turn");
-    assert_eq!(outcome_of(&steps(3)).await, "failed: `until` did not hold after 3 turns");
+    assert_eq!(outcome_of(&steps(3)).await, "failed: `until` was still false after 3 iterations");
     let counted = manual("  - repeat: {max: 3}\n    steps:\n      - set: {n: \"${{ index }}\"}\n");
     assert_eq!(outcome_of(&counted).await, r#"{"n":2}"#, "without `until` there are so many turns");
 }

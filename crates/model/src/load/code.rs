@@ -13,8 +13,7 @@ pub(super) static FILE: Object = Object {
     keys: &[Key::required(
         "file",
         Shape::Name,
-        "A `.js` or `.mjs` file by its path from this file's folder, such as `./reshape.js`; it stands below \
-         `automations/` and is taken up anew whenever it changes.",
+        "A `.js` or `.mjs` file below `automations/`, by its path from this file's folder, such as `./reshape.js`. A change takes effect at once.",
     )],
     choice: Choice::Free,
 };

@@ -19,11 +19,11 @@ pub(crate) static CONNECTION: Object = Object {
             Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
             "The type that a connector declares, such as `wiki.basic`.",
         ),
-        Key::new("description", Shape::Text, "What it is for, for people."),
+        Key::new("description", Shape::Text, "The purpose, for people."),
         Key::new(
             "with",
             Shape::Named(ANY_NAME, &Shape::Template),
-            "The type's inputs. Secrets are named, never written: `${{ secrets.wikiToken }}`.",
+            "The type's inputs. Refer to secrets, never write them: `${{ secrets.wikiToken }}`.",
         ),
     ],
     choice: Choice::Free,

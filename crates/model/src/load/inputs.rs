@@ -19,13 +19,13 @@ pub(super) static INPUT: Object = Object {
         Key::new(
             "type",
             Shape::Words(&TYPES),
-            "What may be given: text, integer, number, boolean, choice (one of `options`), list, map (or object), any. \
+            "The type of the value: text, integer, number, boolean, choice (one of `options`), list, map (or object), any. \
              Default: choice with `options`, else any.",
         ),
-        Key::new("required", Shape::Bool, "Whether it has to be given. Default: false."),
-        Key::new("default", Shape::Template, "What holds when it is not given. No expressions."),
-        Key::new("description", Shape::Text, "What it means, for people."),
-        Key::new("options", Shape::List(&Shape::Text), "The texts that a choice can be."),
+        Key::new("required", Shape::Bool, "`true` if it must be given. Default: false."),
+        Key::new("default", Shape::Template, "The value if it is not given. No expressions."),
+        Key::new("description", Shape::Text, "The meaning, for people."),
+        Key::new("options", Shape::List(&Shape::Text), "The values of a choice."),
     ],
     choice: Choice::Free,
 };
@@ -35,7 +35,11 @@ pub(crate) static CONFIG_VAR: Object = Object {
     what: "a configuration variable",
     keys: &[
         Key::required("value", Shape::Template, "The value; may read `env` and, if it is secret, `secrets`."),
-        Key::new("secret", Shape::Bool, "Whether it is never shown, logged or stored. Default: false."),
+        Key::new(
+            "secret",
+            Shape::Bool,
+            "`true`: the value is never shown, logged or stored. Default: false.",
+        ),
     ],
     choice: Choice::Free,
 };

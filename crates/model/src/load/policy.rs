@@ -37,14 +37,15 @@ const POLICIES: [(&str, ConcurrencyPolicy); 3] = [
     ("cancelRunning", ConcurrencyPolicy::CancelRunning),
 ];
 
-const MAX: Key = Key::required("max", Shape::Integer(0, MAX_RETRIES), "How many tries follow the first one.");
-const DELAY: Key = Key::new("delay", Shape::Duration, "The wait before the first retry. Default: 1s.");
+const MAX: Key =
+    Key::required("max", Shape::Integer(0, MAX_RETRIES), "The number of tries after the first one.");
+const DELAY: Key = Key::new("delay", Shape::Duration, "The delay before the first retry. Default: 1s.");
 const BACKOFF: Key = Key::new(
     "backoff",
     Shape::Number(1.0, MAX_BACKOFF),
-    "What each further wait is multiplied by; 1 keeps it the same. Default: 2.",
+    "The factor of each further delay; 1 keeps it constant. Default: 2.",
 );
-const LONGEST: Key = Key::new("maxDelay", Shape::Duration, "No wait is longer than this. Default: 60s.");
+const LONGEST: Key = Key::new("maxDelay", Shape::Duration, "The longest delay. Default: 60s.");
 
 /// `retry` of a step.
 pub(super) static STEP_RETRY: Object = Object {
@@ -60,7 +61,7 @@ pub(super) static STEP_RETRY: Object = Object {
                 Shape::Words(&["network", "5xx", "429", "all"]),
                 Shape::Integer(429, 429),
             ])),
-            "Which errors are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
+            "The errors that are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
              Default: [network, 5xx, 429].",
         ),
     ],
@@ -74,17 +75,16 @@ pub(super) static EXECUTION_RETRY: Object =
 pub(super) static CONCURRENCY: Object = Object {
     what: "a concurrency",
     keys: &[
-        Key::required("limit", Shape::Integer(1, MAX_LIMIT), "How many executions may run side by side."),
+        Key::required("limit", Shape::Integer(1, MAX_LIMIT), "How many executions may run at the same time."),
         Key::new(
             "key",
             Shape::Template,
-            "Executions with different keys do not count against each other: `${{ trigger.results.body.data.customer }}`.",
+            "Executions with different keys do not count against each other's limit: `${{ trigger.results.body.data.customer }}`.",
         ),
         Key::new(
             "policy",
             Shape::Words(&["queue", "skip", "cancelRunning"]),
-            "What happens to one over the limit: it waits (queue), ends at once (skip), or takes the place of the oldest \
-             (cancelRunning). Default: queue, and skip for a synchronous webhook.",
+            "An execution over the limit waits (queue), ends as cancelled (skip), or replaces the oldest one (cancelRunning). Default: queue, and skip for a synchronous webhook.",
         ),
     ],
     choice: Choice::Free,
@@ -101,17 +101,17 @@ pub(super) static RETENTION: Object = Object {
         Key::new(
             "failedDays",
             Shape::Integer(1, MAX_DAYS),
-            "How many days an execution is kept that failed, was cancelled or is stuck. Default: days.",
+            "How many days executions that failed, were cancelled or are stuck are kept. Default: days.",
         ),
         Key::new(
             "keepFailed",
             Shape::Bool,
-            "Whether executions that failed, were cancelled or are stuck are kept for ever. Default: false.",
+            "`true`: executions that failed, were cancelled or are stuck are kept forever. Default: false.",
         ),
         Key::new(
             "count",
             Shape::Integer(1, MAX_KEPT),
-            "How many finished executions are kept at most, the newest: so many that succeeded, and so many that did not. \
+            "The largest number of finished executions that are kept, the newest ones: this many successful ones, and this many others. \
              Default: any number.",
         ),
     ],

@@ -32,13 +32,13 @@ pub(super) struct List {
     /// Of this automation
     #[arg(long, value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: Option<String>,
-    /// In one of these states: queued, running, waiting, succeeded, failed, cancelled, stuck
+    /// Only executions in one of these states: queued, running, waiting, succeeded, failed, cancelled, stuck
     #[arg(long, value_delimiter = ',')]
     status: Vec<Status>,
-    /// Since a moment: a span such as `2h` or `7d`, a day, or an instant
+    /// Only executions since a time: a duration such as `2h` or `7d`, a day, or an instant
     #[arg(long, value_name = "MOMENT")]
     since: Option<String>,
-    /// How many at most
+    /// The largest number of executions
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     /// Print JSON

@@ -34,7 +34,7 @@ const LINES: u32 = 1000;
 /// What stands before the further lines of a message.
 const MARGIN: &str = "    ";
 
-/// Look at what ran and what runs, answer what it asks, and end it
+/// Inspect, answer and cancel executions
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Executions {
@@ -51,7 +51,7 @@ enum What {
     Cancel(Cancel),
 }
 
-/// Show one execution: its steps, its result or its error
+/// Show one execution with its steps and its result or error
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  cogwork executions show latest\n  cogwork executions show latest --json | jq .outcome"
@@ -60,7 +60,7 @@ struct Show {
     /// The execution's id, a beginning of it that no other has, or `latest`
     #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
-    /// Print JSON, with whole results
+    /// Print JSON, with complete results
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -83,16 +83,16 @@ struct Logs {
     settings: Flags<PLACE>,
 }
 
-/// Ask the daemon to end an execution
+/// Cancel an execution
 ///
-/// The step that runs is given up; steps under `finally` still run.
+/// The running step is aborted; steps under `finally` still run. It needs the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  cogwork executions cancel 019a2b3c --reason \"wrong order\"")]
 struct Cancel {
     /// The execution's id, a beginning of it that no other has, or `latest`
     #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
-    /// Why, for the history
+    /// The reason, for the history
     #[arg(long, default_value = "cancelled on the command line")]
     reason: String,
     /// Print JSON

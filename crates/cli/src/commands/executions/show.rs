@@ -94,7 +94,10 @@ fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>
         } else {
             format!(" of `{}`", plain(&cut(&turn.key, PAYLOAD)))
         };
-        fact("turn", &format!("{} before it; its place{key} is held by {}", turn.ahead, holders.join(", ")))?;
+        fact(
+            "slot",
+            &format!("{} before it; the concurrency slot{key} is held by {}", turn.ahead, holders.join(", ")),
+        )?;
     }
     for pending in waiting.pauses.iter().take(PAUSES) {
         let until = pending.until.map_or_else(String::new, |at| format!(", {}", pauses::until(at, now)));

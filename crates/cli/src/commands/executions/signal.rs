@@ -20,22 +20,22 @@ Examples:
 /// Who is told to have sent it, in the history.
 const BY: &str = "the command line";
 
-/// Answer what an execution asks, or send it the event that it waits for
+/// Answer an approval of an execution, or send it the event that it waits for
 ///
-/// `cogwork executions show` says what that is. It takes the daemon that has the execution.
+/// `cogwork executions show` shows what it waits for. It needs the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Signal {
     /// The execution's id, a beginning of it that no other has, or `latest`
     #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
-    /// The step that is meant; needed where several wait
+    /// The waiting step; required if several steps wait
     #[arg(long)]
     step: Option<String>,
-    /// One of the answers to choose from
+    /// The chosen option
     #[arg(long, conflicts_with = "data")]
     option: Option<String>,
-    /// What else the question asks to fill in; again for more
+    /// One field of the form; can be repeated
     #[arg(long = "form", value_name = "NAME=VALUE", requires = "option")]
     form: Vec<String>,
     /// The data of the event, as JSON; `@file` reads a file, `-` reads stdin

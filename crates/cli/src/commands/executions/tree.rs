@@ -131,7 +131,7 @@ impl Drawing<'_> {
             }
         }
         if indices.len() > TURNS {
-            let text = format!("{} more turns; --json shows them", indices.len() - TURNS);
+            let text = format!("{} more iterations; --json shows them", indices.len() - TURNS);
             branches.push(Branch { text: paint(QUIET, text), note: None, inside: Vec::new() });
         }
         branches

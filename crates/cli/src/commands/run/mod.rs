@@ -35,10 +35,10 @@ Examples:
   cogwork run hello --input name=Ada --watch
   cogwork run order-desk --payload order.json      the body of a request on its webhook
   echo '{\"id\": 7}' | cogwork run order-desk --payload -
-  cogwork run order-desk --saved first --test      a request that `cogwork listen` has saved
-  cogwork run /tmp/try.yaml                        a file that is not in the project
+  cogwork run order-desk --saved first --test      a request saved by `cogwork listen`
+  cogwork run /tmp/try.yaml                        a file outside the project
   cogwork run nightly | jq .dueAt
-  cogwork run publish --answer ask=approve         what it asks is answered beforehand
+  cogwork run publish --answer ask=approve         answers an approval in advance
 
 The result goes to stdout as JSON; of a synchronous webhook the body of the answer, and its status
 to stderr. Ctrl-C ends the execution.
@@ -48,7 +48,7 @@ unless a daemon has the port.";
 /// How long steps that run may take to come to their end when the command stops.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Run one automation here and now
+/// Run one automation in this process
 ///
 /// No daemon is needed. The execution is kept in the project's store, where `cogwork executions` shows it; while a
 /// daemon holds that store, a temporary one is used, and this is said: `cogwork start` starts one in the daemon.
@@ -58,8 +58,8 @@ pub(crate) struct Run {
     /// The automation's id, or a file
     #[arg(value_name = "ID|FILE", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// What starts it, as JSON: the body of a webhook, what a poll or an event finds, or all inputs of a
-    /// manual start; `-` reads stdin
+    /// The input as JSON: the body of a webhook, the records of a poll or event, or all inputs of a manual
+    /// start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,
     /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
@@ -70,17 +70,17 @@ pub(crate) struct Run {
         add = ArgValueCandidates::new(candidates::payloads)
     )]
     saved: Option<String>,
-    /// Mark it as a test, shown apart and with a state of its own
+    /// Mark the execution as a test, with a separate state
     #[arg(long)]
     test: bool,
-    /// One input of a manual start; again for more
+    /// One input of a manual start; can be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
-    /// The answer for a step that asks, or the data for one that waits for an event; again for more. An answer is one
+    /// The answer to an approval, or the data of an event that a step waits for; can be repeated. An answer is one
     /// of the options, or JSON with a form: `ask={"option": "approve", "form": {"reason": "checked"}}`
     #[arg(long = "answer", value_name = "STEP=ANSWER")]
     answers: Vec<String>,
-    /// Show each step and log line as it comes
+    /// Show steps and log lines while they happen
     #[arg(long)]
     watch: bool,
     #[command(flatten)]

@@ -27,43 +27,43 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork test                                     every test of the project
   cogwork test automations/order-desk.yaml         the tests of one automation
-  cogwork test --name \"refused\"                    the tests with this in their name
-  cogwork test --coverage                          and what no test reached
-  cogwork test --complete                          all there is to reach is to be reached
+  cogwork test --name \"refused\"                    the tests with this text in their name
+  cogwork test --coverage                          also report what no test reached
+  cogwork test --complete                          fail if a test is missing
   cogwork test --junit target/tests.xml            for a build server
-  cogwork test --record automations/sync.yaml      call the real system, and record it
+  cogwork test --record automations/sync.yaml      call the real system and record it
 
-Tests stand in files beside the automations: automations/order-desk.test.yaml.";
+Test files are beside their automations: automations/order-desk.test.yaml.";
 
-/// Run the tests of automations: offline, on a clock that stands still
+/// Run the tests of automations, offline and with a simulated clock
 ///
-/// A test gives what starts an automation and what its actions answer, and says what must hold. Nothing outside is called, and
-/// no time passes but that of the test's own clock. Exits 1 where a test fails or a file of tests has errors.
+/// A test states the input of an automation, the answers of its actions, and the expected results. Tests call no other
+/// system and take no real time. Exits with 1 if a test fails or a test file has errors.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Test {
-    /// Files of tests, automations, or folders; everything if none is given
+    /// Test files, automations, or folders; default: all tests of the project
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Only tests with this in their name, in any case
+    /// Only tests with this text in their name; case is ignored
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Call the real system, and record what it answers in the cassettes that tests name; runs only those tests
+    /// Run only the tests that name a cassette, call the real system, and record its answers
     #[arg(long, conflicts_with = "jobs")]
     record: bool,
-    /// Tell which steps and ways of the automations no test reached
+    /// Report the steps and branches that no test reached
     #[arg(long)]
     coverage: bool,
-    /// Fail where a step or a way is not reached; implies --coverage
+    /// Fail if a step or branch is not reached; implies --coverage
     #[arg(long, conflicts_with = "record")]
     complete: bool,
-    /// Print one JSON object in place of a list
+    /// Print one JSON object instead of a list
     #[arg(long)]
     json: bool,
     /// Write the results as JUnit XML too
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// How many tests run at one time; as many as there are processors if not given
+    /// The number of parallel tests; default: the number of processors
     #[arg(long, value_name = "NUMBER")]
     jobs: Option<std::num::NonZeroUsize>,
 }

@@ -23,10 +23,10 @@ pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
 fn parse_json() -> Declared {
     Declared {
         name: "data.parseJson",
-        title: "Make values of JSON",
+        title: "Parse JSON",
         about: Some("Numbers keep all their digits."),
         inputs: vec![document("The JSON: text, or a file.")],
-        gives: ("what the JSON holds", ResultType::Any),
+        gives: ("the parsed value", ResultType::Any),
         example: json!({"data": "{\"orderId\": \"17\", \"quantity\": 2}"}),
         run: |inputs| function("parseJson", inputs),
     }
@@ -35,15 +35,15 @@ fn parse_json() -> Declared {
 fn to_json() -> Declared {
     Declared {
         name: "data.toJson",
-        title: "Make JSON of values",
+        title: "Write values as JSON",
         about: None,
         inputs: vec![
-            required("value", InputType::Any, "What to write; a file becomes its text, or base64."),
+            required("value", InputType::Any, "The value; a file becomes its text, or base64."),
             defaulted(
                 "pretty",
                 InputType::Boolean,
                 false,
-                "Whether it is written over several lines, for people.",
+                "`true` writes it over several lines, for people.",
             ),
         ],
         gives: ("the JSON, as text", ResultType::Text),
@@ -63,10 +63,9 @@ fn to_json() -> Declared {
 fn parse_xml() -> Declared {
     Declared {
         name: "data.parseXml",
-        title: "Make values of XML",
+        title: "Parse XML",
         about: Some(
-            "The document is a map with the name of its root. An element is its text; with attributes or children it is a \
-             map: attributes under `@name`, children under their names, text under `#text`. Children of one name become a \
+            "The document is a map with the name of its root. An element becomes its text, or a map if it has attributes or children: attributes under `@name`, children under their names, text under `#text`. Children of one name become a \
              list. Entities are not expanded, and nothing is fetched.",
         ),
         inputs: vec![
@@ -74,7 +73,7 @@ fn parse_xml() -> Declared {
             optional(
                 "lists",
                 InputType::List { items: Box::new(InputType::Text) },
-                "Names of elements that are a list even where there is one alone.",
+                "Names of elements that become a list even if there is only one.",
             ),
         ],
         gives: ("the document as a map", ResultType::map(ResultType::Any)),
@@ -86,9 +85,9 @@ fn parse_xml() -> Declared {
 fn to_xml() -> Declared {
     Declared {
         name: "data.toXml",
-        title: "Make XML of values",
+        title: "Write values as XML",
         about: Some(
-            "Takes what `data.parseXml` gives: a map with one root; `@name` is an attribute, `#text` text, a list repeats its element.",
+            "Accepts the result of `data.parseXml`: a map with one root; `@name` is an attribute, `#text` text, a list repeats its element.",
         ),
         inputs: vec![
             required(
@@ -96,7 +95,7 @@ fn to_xml() -> Declared {
                 InputType::Map { values: Box::new(InputType::Any) },
                 "The document: a map with one entry, its root.",
             ),
-            defaulted("declaration", InputType::Boolean, true, "Whether it begins with `<?xml …?>`."),
+            defaulted("declaration", InputType::Boolean, true, "`true`: it begins with `<?xml …?>`."),
         ],
         gives: ("the XML, as text", ResultType::Text),
         example: json!({"value": {"order": {"@id": "17", "item": ["pen", "ink"]}}}),
@@ -111,15 +110,15 @@ fn to_xml() -> Declared {
 fn parse_csv() -> Declared {
     Declared {
         name: "data.parseCsv",
-        title: "Make values of CSV",
-        about: Some("All cells are texts: what `007` means is known to you alone."),
+        title: "Parse CSV",
+        about: Some("All cells are texts; convert them yourself, since only you know the meaning of `007`."),
         inputs: vec![
             document("The CSV: text, or a file."),
             defaulted(
                 "header",
                 InputType::Boolean,
                 true,
-                "Whether the first row names the columns; if not, a row is a list.",
+                "`true`: the first row names the columns; `false`: a row is a list.",
             ),
             delimiter(),
         ],
@@ -136,7 +135,7 @@ fn to_csv() -> Declared {
     let texts = InputType::List { items: Box::new(InputType::Text) };
     Declared {
         name: "data.toCsv",
-        title: "Make CSV of values",
+        title: "Write values as CSV",
         about: None,
         inputs: vec![
             required(
@@ -144,8 +143,8 @@ fn to_csv() -> Declared {
                 InputType::List { items: Box::new(InputType::Any) },
                 "The rows: maps, or lists.",
             ),
-            optional("columns", texts, "The columns, in order; all there are if not given."),
-            defaulted("header", InputType::Boolean, true, "Whether the first row names the columns."),
+            optional("columns", texts, "The columns, in order; all columns if not given."),
+            defaulted("header", InputType::Boolean, true, "`true`: the first row names the columns."),
             delimiter(),
         ],
         gives: ("the CSV, as text", ResultType::Text),
@@ -159,7 +158,7 @@ fn document(about: &str) -> InputSpec {
 }
 
 fn delimiter() -> InputSpec {
-    defaulted("delimiter", InputType::Text, ",", "What stands between two cells: one character.")
+    defaulted("delimiter", InputType::Text, ",", "The character between two cells.")
 }
 
 fn bounded(text: String) -> Result<Value, String> {

@@ -33,12 +33,11 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
         ResultField::new("messageId", ResultType::Text)
             .about("The id of the mail; the same when the step is tried again."),
         ResultField::new("recipients", ResultType::list(ResultType::Text))
-            .about("The addresses it was handed over for."),
+            .about("The addresses that the server accepted."),
     ];
     let spec = ActionSpec {
         description: Some(
-            "Hands one mail over to the server of the connection. Tried again after a failure it has the same id, by which \
-             most mailboxes keep one copy."
+            "Sends one mail to the server of the connection. A retried mail has the same id, by which most mailboxes keep one copy."
                 .to_owned(),
         ),
         inputs: inputs(),
@@ -53,19 +52,19 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
 fn inputs() -> Vec<InputSpec> {
     let addresses = || InputType::List { items: Box::new(InputType::Text) };
     vec![
-        required("from", InputType::Text, "Who sends it: `ops@example.com` or `Ops <ops@example.com>`."),
-        required("to", addresses(), "Who gets it."),
-        optional("cc", addresses(), "Who gets a copy."),
-        optional("bcc", addresses(), "Who gets a copy that the others do not see."),
-        optional("replyTo", InputType::Text, "Where answers go, if not to `from`."),
+        required("from", InputType::Text, "The sender: `ops@example.com` or `Ops <ops@example.com>`."),
+        required("to", addresses(), "The recipients."),
+        optional("cc", addresses(), "The recipients of a copy."),
+        optional("bcc", addresses(), "The recipients of a copy that the others do not see."),
+        optional("replyTo", InputType::Text, "The address for answers, if not `from`."),
         required("subject", InputType::Text, "The subject."),
         optional("text", InputType::Text, "The content as plain text."),
-        optional("html", InputType::Text, "The content as HTML; beside `text` the reader's program chooses."),
         optional(
-            "attachments",
-            InputType::List { items: Box::new(InputType::File) },
-            "Files that come with it.",
+            "html",
+            InputType::Text,
+            "The content as HTML; with `text` too, the recipient's program chooses.",
         ),
+        optional("attachments", InputType::List { items: Box::new(InputType::File) }, "Attached files."),
     ]
 }
 

@@ -22,13 +22,13 @@ pub(super) fn replace() -> Arc<dyn Action> {
         name: "text.replace",
         title: "Replace parts of a text",
         about: Some(
-            "With `pattern: true`, `find` is a regular expression, and `${1}` or `${name}` in `with` what its groups found.",
+            "With `pattern: true`, `find` is a regular expression, and `${1}` or `${name}` in `with` are its groups.",
         ),
         inputs: vec![
             text(),
-            required("find", InputType::Text, "What to replace, wherever it stands."),
-            defaulted("with", InputType::Text, "", "What to put in its place; empty takes it away."),
-            defaulted("pattern", InputType::Boolean, false, "Whether `find` is a regular expression."),
+            required("find", InputType::Text, "The text to replace, at every occurrence."),
+            defaulted("with", InputType::Text, "", "The replacement; an empty text removes it."),
+            defaulted("pattern", InputType::Boolean, false, "`true` makes `find` a regular expression."),
             ignore_case(),
         ],
         gives: ("the text", ResultType::Text),
@@ -48,14 +48,13 @@ pub(super) fn matches() -> Arc<dyn Action> {
     ]);
     let declared = Declared {
         name: "text.match",
-        title: "Find what fits a pattern",
+        title: "Find the matches of a pattern",
         about: Some(
-            "The pattern is a regular expression without back-references and look-around, which is why no pattern and no text \
-             can make it slow.",
+            "The pattern is a regular expression without back-references and look-around, so every search takes linear time.",
         ),
         inputs: vec![text(), required("pattern", InputType::Text, "The regular expression."), ignore_case()],
         gives: (
-            "`{matches, count}`: of each match its `text`, `start` in characters, `groups` and `names`",
+            "`{matches, count}`: for each match its `text`, `start` in characters, `groups` and `names`",
             ResultType::object([("matches", ResultType::list(found)), ("count", ResultType::Integer)]),
         ),
         example: json!({"text": "orders/2026/17", "pattern": "(?<year>[0-9]{4})/(?<id>[0-9]+)"}),
@@ -69,7 +68,7 @@ fn text() -> InputSpec {
 }
 
 fn ignore_case() -> InputSpec {
-    defaulted("ignoreCase", InputType::Boolean, false, "Whether small and capital letters are the same.")
+    defaulted("ignoreCase", InputType::Boolean, false, "`true` ignores case.")
 }
 
 fn replaced(inputs: &Map) -> Result<Value, String> {

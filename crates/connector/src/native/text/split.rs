@@ -16,14 +16,14 @@ struct Split {
 pub(super) fn split() -> Arc<dyn Action> {
     let inputs = vec![
         required("text", InputType::Text, "The text to split."),
-        defaulted("separator", InputType::Text, "/", "What stands between the pieces."),
+        defaulted("separator", InputType::Text, "/", "The text between the pieces."),
         optional(
             "limit",
             InputType::Integer { min: Some(1), max: None },
-            "The most pieces; the last one keeps what is left.",
+            "The largest number of pieces; the last one contains the rest.",
         ),
-        defaulted("trim", InputType::Boolean, false, "Whether white space around each piece is taken away."),
-        defaulted("skipEmpty", InputType::Boolean, false, "Whether empty pieces are left out."),
+        defaulted("trim", InputType::Boolean, false, "`true` removes white space around each piece."),
+        defaulted("skipEmpty", InputType::Boolean, false, "`true` omits empty pieces."),
     ];
     let example: Map = [("text", Value::from("orders/2026/17"))].into_iter().collect();
     let mut spec = pure_spec("text.split", "Split a text into a list", inputs, Value::from(example));

@@ -52,7 +52,7 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
             format!("it runs only if not `{}`", expression.text())
         }
         Some(Doubt::Case(around)) => format!("another case of `{}` may be the one", around.id),
-        Some(Doubt::Loop(each)) => format!("the loop `{}` may have no turns", each.id),
+        Some(Doubt::Loop(each)) => format!("the loop `{}` may have no iterations", each.id),
         Some(Doubt::OnlyOnError) => "it runs only when a step fails".to_owned(),
         Some(Doubt::Failure) | None => "what is before it may have failed".to_owned(),
     };

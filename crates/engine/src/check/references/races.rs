@@ -77,13 +77,13 @@ impl<'a> Checker<'a> {
             return None;
         }
         let message = format!(
-            "`{}` is here what it was before the loop: turns that run side by side do not see what the others set",
+            "`{}` is here what it was before the loop: parallel iterations do not see each other's variables",
             reading.name
         );
         Some(
             Diagnostic::error("racing-variable", message, reading.span)
-                .related(each.span, "the turns of this loop run side by side")
-                .related(own.step.span, "each turn would set it anew")
+                .related(each.span, "the iterations of this loop run in parallel")
+                .related(own.step.span, "each iteration would set it again")
                 .help(format!(
                     "take `concurrency` away, or work it out behind the loop from the list `steps.{}.results`",
                     each.id
@@ -146,13 +146,13 @@ impl<'a> Checker<'a> {
                 continue;
             }
             let message = format!(
-                "each turn of the loop sets `{}`: here it is what the last of them set",
+                "each iteration of the loop sets `{}`: here it has the value of the last one",
                 reading.name
             );
             return Some(
                 Diagnostic::warning("racing-variable", message, reading.span)
-                    .related(setter.step.span, "set here, in each turn")
-                    .help(format!("read `steps.{}.results`, the list of what the turns gave", each.id)),
+                    .related(setter.step.span, "set here, in each iteration")
+                    .help(format!("read `steps.{}.results`, the list of the iterations' results", each.id)),
             );
         }
         None

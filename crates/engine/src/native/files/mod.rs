@@ -54,7 +54,7 @@ fn choice(name: &str, words: &[&str], about: &str) -> InputSpec {
 fn read_spec() -> ActionSpec {
     let inputs = vec![
         path(true, "The file, inside the folder of files: `reports/today.csv`"),
-        choice("as", &["text", "json", "file"], "What the content is read as; `file` takes anything"),
+        choice("as", &["text", "json", "file"], "How to parse the content; `file` accepts any content"),
     ];
     let results = ResultType::object([
         ("path", ResultType::Text),
@@ -69,28 +69,28 @@ fn read_spec() -> ActionSpec {
 
 fn write_spec() -> ActionSpec {
     let inputs = vec![
-        path(true, "The file, inside the folder of files; folders on the way are made"),
+        path(true, "The file, inside the folder of files; missing folders are created"),
         input(
             "content",
             InputType::Any,
             true,
-            "What to write: text or a file as they are, anything else as JSON",
+            "The content: text or a file unchanged, anything else as JSON",
         ),
-        choice("ifExists", &["replace", "fail"], "What happens if there is such a file with another content"),
+        choice("ifExists", &["replace", "fail"], "What to do if the file exists with another content"),
     ];
     let results = ResultType::object([("path", ResultType::Text), ("size", ResultType::Integer)]);
     let example = Map::from_iter([("path", "reports/today.csv"), ("content", "id,quantity\n17,2\n")]);
     let mut write =
         spec("files.write", "Write a file", Effect::Write, inputs, ("`{path, size}`", results), example);
     write.description = Some(
-        "The file is there whole or not at all, and durable once the step has ended. Written again after a crash it is the same."
+        "The file is written completely or not at all, and is durable when the step has finished. A repetition after a crash writes the same file."
             .to_owned(),
     );
     write
 }
 
 fn list_spec() -> ActionSpec {
-    let inputs = vec![path(false, "The folder, inside the folder of files; that itself if not given")];
+    let inputs = vec![path(false, "The folder, inside the folder of files; default: that folder itself")];
     let entry = ResultType::object([
         ("name", ResultType::Text),
         ("path", ResultType::Text),
@@ -100,7 +100,7 @@ fn list_spec() -> ActionSpec {
     ]);
     let example = Map::from_iter([("path", "reports")]);
     let gives = (
-        "the entries by name, of each `{name, path, kind, size, modifiedAt}`; the kind is `file`, `folder` or `other`",
+        "the entries by name, each `{name, path, kind, size, modifiedAt}`; the kind is `file`, `folder` or `other`",
         ResultType::list(entry),
     );
     spec("files.list", "List a folder", Effect::Read, inputs, gives, example)

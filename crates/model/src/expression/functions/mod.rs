@@ -77,14 +77,14 @@ pub const TABLE: [Function; 14] = [
         name: "base64",
         parameters: &["data", "decode", "urlSafe"],
         required: 1,
-        about: "text or a file as base64; with `decode=true` the text that base64 stands for",
+        about: "text or a file as base64; with `decode=true` the text decoded from base64",
         run: Run::Pure(encoding::base64),
     },
     Function {
         name: "file",
         parameters: &["data", "filename", "contentType", "encoding"],
         required: 1,
-        about: "a file made of text, or of base64 with `encoding='base64'`",
+        about: "a file from text, or from base64 with `encoding='base64'`",
         run: Run::Pure(file::file),
     },
     Function {
@@ -133,7 +133,7 @@ pub const TABLE: [Function; 14] = [
         name: "parseJson",
         parameters: &["data"],
         required: 1,
-        about: "the value that a JSON text stands for",
+        about: "the value of a JSON text",
         run: Run::Pure(json::parse_json),
     },
     Function {
@@ -154,7 +154,7 @@ pub const TABLE: [Function; 14] = [
         name: "urlencode",
         parameters: &["data"],
         required: 1,
-        about: "text made fit for a part of a URL; a map becomes a query string",
+        about: "text encoded for a part of a URL; a map becomes a query string",
         run: Run::Pure(encoding::urlencode),
     },
     Function {

@@ -37,8 +37,10 @@ fn same(key: &str, holds: bool, is_switch: bool, span: Span) -> Diagnostic {
     let severity = if is_switch { Severity::Hint } else { Severity::Warning };
     let always = if holds { "always" } else { "never" };
     let help = match (key, holds) {
-        ("until", true) => "the loop has one turn: compare with what a turn gives",
-        ("until", false) => "the loop has `max` turns: leave `until` out, or compare with what a turn gives",
+        ("until", true) => "the loop has one iteration: compare with a result of the iteration",
+        ("until", false) => {
+            "the loop has `max` iterations: remove `until`, or compare with a result of the iteration"
+        }
         _ => {
             "compare with something that is read, such as `trigger.results` or `steps.<id>.results`; or leave it out"
         }

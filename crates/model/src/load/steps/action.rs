@@ -9,19 +9,19 @@ use crate::load::text::action_name;
 pub(super) static ACTION: VerbRow = VerbRow {
     word: "action",
     what: "an `action` step",
-    about: "Calls an action of a connector. Its result is the action's.",
+    about: "Calls an action of a connector. Its result is that of the action.",
     marks: &["action"],
     keys: &[
         Key::required(
             "action",
             Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
-            "Which action: `connector.action`, such as `wiki.createPage` or `http.request`.",
+            "The action: `connector.action`, such as `wiki.createPage` or `http.request`.",
         ),
-        Key::new("connection", Shape::Name, "With which connection: the name of a file in `connections/`."),
+        Key::new("connection", Shape::Name, "The connection: the name of a file in `connections/`."),
         Key::new(
             "with",
             Shape::Named(ANY_NAME, &Shape::Template),
-            "The action's inputs. Values may hold `${{ }}`.",
+            "The action's inputs. Values may contain `${{ }}`.",
         ),
         Key::new(
             "debug",

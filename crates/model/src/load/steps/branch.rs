@@ -8,12 +8,12 @@ use crate::load::keys::{Key, Shape};
 pub(super) static IF: VerbRow = VerbRow {
     word: "if",
     what: "an `if` step",
-    about: "Branches. Its result is that of the last step of the branch taken, else null.",
+    about: "Branches by a condition. Its result is that of the last step of the branch that ran, or null.",
     marks: &["then", "else"],
     keys: &[
-        Key::required("if", Shape::Expression, "What decides: an expression, without `${{ }}` around it."),
-        Key::required("then", Shape::Steps, "The steps that run when it holds."),
-        Key::new("else", Shape::Steps, "The steps that run when it does not."),
+        Key::required("if", Shape::Expression, "The condition: an expression, without `${{ }}`."),
+        Key::required("then", Shape::Steps, "The steps that run if it is true."),
+        Key::new("else", Shape::Steps, "The steps that run if it is false."),
     ],
     lower,
 };

@@ -10,15 +10,19 @@ use crate::load::text::shorten;
 pub(super) static CALL: VerbRow = VerbRow {
     word: "call",
     what: "a `call` step",
-    about: "Runs another Automation, one with a `manual` trigger. Its result is that one's.",
+    about: "Runs another automation, which has a `manual` trigger. Its result is that of the other automation.",
     marks: &["call"],
     keys: &[
-        Key::required("call", Shape::Pattern(AUTOMATION_ID), "Which one: its id."),
-        Key::new("with", Shape::Named(IDENTIFIER, &Shape::Template), "Its inputs. Values may hold `${{ }}`."),
+        Key::required("call", Shape::Pattern(AUTOMATION_ID), "The id of the automation."),
+        Key::new(
+            "with",
+            Shape::Named(IDENTIFIER, &Shape::Template),
+            "Its inputs. Values may contain `${{ }}`.",
+        ),
         Key::new(
             "async",
             Shape::Bool,
-            "Whether it goes on by itself: the result is then `{executionId}`, at once. Default: false.",
+            "`true`: do not wait for it; the result is `{executionId}` at once. Default: false.",
         ),
     ],
     lower,

@@ -16,7 +16,7 @@ static STOP_KEYS: Object = Object {
 pub(super) static STOP: VerbRow = VerbRow {
     word: "stop",
     what: "a `stop` step",
-    about: "Ends the execution well, from however deep.",
+    about: "Ends the execution successfully, from any depth.",
     marks: &["stop"],
     keys: &[Key::required(
         "stop",
@@ -29,12 +29,12 @@ pub(super) static STOP: VerbRow = VerbRow {
 pub(super) static FAIL: VerbRow = VerbRow {
     word: "fail",
     what: "a `fail` step",
-    about: "Fails with a message of the author's own.",
+    about: "Fails with a message of your own.",
     marks: &["fail"],
     keys: &[Key::required(
         "fail",
         Shape::Name,
-        "The error's message; may hold `${{ }}`. In `onError` it takes the place of the message of the error handled, whose kind, status and body stay; `${{ error }}` hands an error on as it is.",
+        "The message of the error; may contain `${{ }}`. In `onError` it replaces the message of the handled error, whose kind, status and body stay; `${{ error }}` passes on an error unchanged.",
     )],
     lower: lower_fail,
 };

@@ -152,7 +152,7 @@ impl Flow<'_> {
         let ends = match (ways.left, ways.next) {
             (None, None) => "the execution always ends here",
             (Some(_), None) => "the loop always ends here",
-            _ => "the turn always ends here",
+            _ => "the iteration always ends here",
         };
         self.diagnostics.push(
             Diagnostic::warning("never-runs", "this step never runs", next.span)
@@ -258,7 +258,7 @@ impl Flow<'_> {
 
     fn in_loop(&self, step: &Step, place: Span) {
         self.diagnostics.push(
-            Diagnostic::error("respond-twice", "every turn of the loop would answer the caller", place)
+            Diagnostic::error("respond-twice", "every iteration of the loop would answer the caller", place)
                 .related(step.span, "the loop")
                 .help("answer after the loop, or end the execution with `stop` after the answer"),
         );

@@ -35,29 +35,29 @@ const TAKEN: [&str; 13] = [
 pub(super) static FOR_EACH: VerbRow = VerbRow {
     word: "forEach",
     what: "a `forEach` step",
-    about: "Runs steps for each item of a list. Its result is the list of the turns' last results, in order.",
+    about: "Runs steps for each item of a list. Its result is the list of the iterations' last results, in order.",
     marks: &["forEach"],
     keys: &[
         Key::required(
             "forEach",
             Shape::Items,
-            "The list: an expression, without `${{ }}` around it, or the items themselves.",
+            "The list: an expression, without `${{ }}`, or the items themselves.",
         ),
         Key::required(
             "steps",
             Shape::Steps,
-            "The steps of a turn; they read the item as `item` and its place as `index`.",
+            "The steps of an iteration; they read the item as `item` and its position as `index`.",
         ),
-        Key::new("as", Shape::Pattern(IDENTIFIER), "What the item is called in place of `item`."),
+        Key::new("as", Shape::Pattern(IDENTIFIER), "The name of the item instead of `item`."),
         Key::new(
             "concurrency",
             Shape::Integer(1, MAX_CONCURRENCY),
-            "How many turns run side by side. Default: 1, one after the other.",
+            "How many iterations run in parallel. Default: 1, sequentially.",
         ),
         Key::new(
             "failFast",
             Shape::Bool,
-            "Whether the first failed turn ends the loop. With `false` the others still run, and a failed one leaves `{error}` in its place. \
+            "The first failed iteration ends the loop (`true`), or the others still run and the result of a failed one is `{error}` (`false`). \
              Default: true.",
         ),
     ],

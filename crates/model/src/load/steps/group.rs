@@ -8,7 +8,7 @@ use crate::load::keys::{Key, Shape};
 pub(super) static GROUP: VerbRow = VerbRow {
     word: "steps",
     what: "a group",
-    about: "Runs steps that share an `if`, a `timeout`, a `retry` or an `onError`. Its result is its last step's.",
+    about: "Runs steps that share an `if`, a `timeout`, a `retry` or an `onError`. Its result is that of the last step.",
     marks: &["steps"],
     keys: &[Key::required("steps", Shape::Steps, "The steps.")],
     lower,

@@ -9,7 +9,7 @@ use crate::load::keys::{Key, Shape};
 pub(super) static BREAK: VerbRow = VerbRow {
     word: "break",
     what: "a `break` step",
-    about: "Ends the loop around it. The turn leaves no result.",
+    about: "Ends the innermost loop. The iteration has no result.",
     marks: &["break"],
     keys: &[Key::required("break", Shape::True, "Always `true`; put a condition on it with `if`.")],
     lower: |step| lower(step, "break", Verb::Break),
@@ -18,7 +18,7 @@ pub(super) static BREAK: VerbRow = VerbRow {
 pub(super) static CONTINUE: VerbRow = VerbRow {
     word: "continue",
     what: "a `continue` step",
-    about: "Ends the turn of the loop around it, and goes on with the next. The turn's result is null.",
+    about: "Ends the iteration of the innermost loop, and continues with the next one. The result of the iteration is null.",
     marks: &["continue"],
     keys: &[Key::required("continue", Shape::True, "Always `true`; put a condition on it with `if`.")],
     lower: |step| lower(step, "continue", Verb::Continue),

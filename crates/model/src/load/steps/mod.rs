@@ -79,38 +79,36 @@ pub(crate) static STEP_KEYS: &[Key] = &[
     Key::new(
         "id",
         Shape::Pattern(IDENTIFIER),
-        "What `steps.<id>` and the history call it; unique in the file. Default: the name in camelCase, else stepN.",
+        "Its name in `steps.<id>` and the history; unique in the file. Default: the name in camelCase, else stepN.",
     ),
-    Key::new("name", Shape::Name, "What people call it."),
-    Key::new("if", Shape::Expression, "A guard: when it does not hold, the step is skipped."),
+    Key::new("name", Shape::Name, "The name, for people."),
+    Key::new("if", Shape::Expression, "A guard: if it is false, the step is skipped."),
     Key::new(
         "needs",
         Shape::Either(&[Shape::Pattern(IDENTIFIER), Shape::List(&Shape::Pattern(IDENTIFIER))]),
-        "The steps of the same list that it waits for, in place of the one before it; `[]` starts at once.",
+        "The steps of the same list that must finish first, instead of the previous one; `[]` starts at once.",
     ),
     Key::new(
         "retry",
         Shape::Either(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
-        "How often it is tried again when it fails: a number, or `{max, delay, backoff, maxDelay, on}`. Default: never.",
+        "How often a failed step is tried again: a number, or `{max, delay, backoff, maxDelay, on}`. Default: never.",
     ),
-    Key::new("timeout", Shape::Duration, "The longest that one try may take."),
+    Key::new("timeout", Shape::Duration, "The time limit of one try."),
     Key::new(
         "onError",
         Shape::Either(&[Shape::Words(&["fail", "continue"]), Shape::Steps]),
-        "What follows when it fails for good: `fail` (default), `continue` with the result null, or steps that read \
-         `error` and whose last result takes this step's place.",
+        "What happens after the last try failed: `fail` (default), `continue` with the result null, or steps that read \
+         `error` and whose last result replaces that of this step.",
     ),
     Key::new(
         "onInterrupt",
         Shape::Words(&["retry", "fail"]),
-        "What follows when the daemon died while the step was under way: it begins again (`retry`, default), or it has \
-         failed and never begins twice (`fail`).",
+        "What happens if the daemon died while the step ran: it starts again (`retry`, default), or it fails and never starts twice (`fail`).",
     ),
     Key::new(
         "undo",
         Shape::Steps,
-        "The steps that take back what this one did, should the execution fail later; of several steps the last one's first. \
-         They read `error`.",
+        "Steps that compensate this one if the execution fails later, in reverse order of the steps. They read `error`.",
     ),
 ];
 

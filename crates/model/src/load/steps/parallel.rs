@@ -10,7 +10,7 @@ use crate::yaml::Kind;
 pub(super) static PARALLEL: VerbRow = VerbRow {
     word: "parallel",
     what: "a `parallel` step",
-    about: "Runs named lists of steps side by side. Its result has each list's last result under its name.",
+    about: "Runs named lists of steps in parallel. Its result has each list's last result under its name.",
     marks: &["parallel"],
     keys: &[Key::required(
         "parallel",

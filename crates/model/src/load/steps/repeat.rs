@@ -19,14 +19,14 @@ static REPEAT_KEYS: Object = Object {
         Key::new(
             "until",
             Shape::Expression,
-            "Ends the loop after the turn in which it holds; it reads what that turn left. Without it there are `max` turns.",
+            "An expression, evaluated after each iteration; the loop ends when it is true. Without it there are `max` iterations.",
         ),
         Key::required(
             "max",
             Shape::Integer(1, MAX_TURNS),
-            "The most turns. Where `until` does not hold after so many, the step fails.",
+            "The largest number of iterations. If `until` is still false after them, the step fails.",
         ),
-        Key::new("delay", Shape::Duration, "How long it pauses between turns. Default: not at all."),
+        Key::new("delay", Shape::Duration, "The pause between iterations. Default: none."),
     ],
     choice: Choice::Free,
 };
@@ -34,18 +34,18 @@ static REPEAT_KEYS: Object = Object {
 pub(super) static REPEAT: VerbRow = VerbRow {
     word: "repeat",
     what: "a `repeat` step",
-    about: "Runs steps again and again. Its result is the last turn's.",
+    about: "Repeats steps. Its result is that of the last iteration.",
     marks: &["repeat"],
     keys: &[
         Key::required(
             "repeat",
             Shape::Object(&REPEAT_KEYS),
-            "When it ends: `{until: expression, max: 10, delay: 2s}`.",
+            "When the loop ends: `{until: expression, max: 10, delay: 2s}`.",
         ),
         Key::required(
             "steps",
             Shape::Steps,
-            "The steps of a turn; they read its number, from 0, as `index`.",
+            "The steps of an iteration; they read its number, from 0, as `index`.",
         ),
     ],
     lower,

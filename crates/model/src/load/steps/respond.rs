@@ -37,8 +37,8 @@ static ANSWER: Object = Object {
             ]),
             "Further headers.",
         ),
-        Key::new("body", Shape::Template, "The body: a text is sent as it is, any other value becomes JSON."),
-        Key::new("json", Shape::Template, "The body as JSON, whatever the value."),
+        Key::new("body", Shape::Template, "The body: a text is sent unchanged, any other value as JSON."),
+        Key::new("json", Shape::Template, "The body: any value, sent as JSON."),
         Key::new("file", Shape::WrappedExpression, "The body as a file: its bytes with its type."),
         Key::new(
             "allow",
@@ -52,12 +52,12 @@ static ANSWER: Object = Object {
 pub(super) static RESPOND: VerbRow = VerbRow {
     word: "respond",
     what: "a `respond` step",
-    about: "Answers the caller of a synchronous webhook; the steps after it still run. Its result is null.",
+    about: "Answers the caller of a synchronous webhook; later steps still run. Its result is null.",
     marks: &["respond"],
     keys: &[Key::required(
         "respond",
         Shape::Object(&ANSWER),
-        "The answer: `{status, contentType, headers, body}`, with `json` or `file` in place of `body`.",
+        "The answer: `{status, contentType, headers, body}`, with `json` or `file` instead of `body`.",
     )],
     lower,
 };

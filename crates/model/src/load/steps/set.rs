@@ -13,12 +13,12 @@ use crate::load::text::entry_name;
 pub(super) static SET: VerbRow = VerbRow {
     word: "set",
     what: "a `set` step",
-    about: "Names values: `total` is then `vars.total`. Its result is the values.",
+    about: "Sets variables: `total` is then `vars.total`. Its result is the values.",
     marks: &["set"],
     keys: &[Key::required(
         "set",
         Shape::SomeNamed(IDENTIFIER, &Shape::Template),
-        "Names and their values, which may hold `${{ }}`.",
+        "Names and their values, which may contain `${{ }}`.",
     )],
     lower,
 };

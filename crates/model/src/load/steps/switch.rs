@@ -9,20 +9,20 @@ use crate::load::keys::{ANY_NAME, Key, Shape};
 pub(super) static SWITCH: VerbRow = VerbRow {
     word: "switch",
     what: "a `switch` step",
-    about: "Branches by a value. Its result is that of the last step of the branch taken, else null.",
+    about: "Branches by a value. Its result is that of the last step of the branch that ran, or null.",
     marks: &["switch"],
     keys: &[
         Key::required(
             "switch",
             Shape::Expression,
-            "What decides: an expression, without `${{ }}` around it. Its value is compared as text.",
+            "An expression, without `${{ }}`. Its value is compared as text.",
         ),
         Key::required(
             "cases",
             Shape::SomeNamed(ANY_NAME, &Shape::Steps),
-            "The lists of steps by the value that each is for: `{paid: [steps], open: [steps]}`.",
+            "The lists of steps by value: `{paid: [steps], open: [steps]}`.",
         ),
-        Key::new("default", Shape::Steps, "The steps that run where no case fits."),
+        Key::new("default", Shape::Steps, "The steps that run if no case matches."),
     ],
     lower,
 };

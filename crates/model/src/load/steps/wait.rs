@@ -27,7 +27,7 @@ static UNTIL: Object = Object {
     keys: &[Key::required(
         "until",
         Shape::Expression,
-        "The instant: RFC 3339 text such as `parseDate` gives, or seconds since 1970. One that is past is no wait.",
+        "The instant: RFC 3339 text such as the result of `parseDate`, or seconds since 1970. An instant in the past does not wait.",
     )],
     choice: Choice::Free,
 };
@@ -35,16 +35,16 @@ static UNTIL: Object = Object {
 static APPROVAL: Object = Object {
     what: "an approval",
     keys: &[
-        Key::required("message", Shape::Name, "The question; may hold `${{ }}`."),
+        Key::required("message", Shape::Name, "The message; may contain `${{ }}`."),
         Key::new(
             "options",
             Shape::List(&Shape::Name),
-            "The answers to choose from. Default: [approve, reject].",
+            "The options to choose from. Default: [approve, reject].",
         ),
         Key::new(
             "form",
             Shape::Named(IDENTIFIER, &Shape::Object(&INPUT)),
-            "What else to fill in, each with its type: `{reason: {type: text, required: true}}`.",
+            "The fields of the form, each with its type: `{reason: {type: text, required: true}}`.",
         ),
     ],
     choice: Choice::Free,
@@ -56,12 +56,12 @@ static WAIT_FOR_KEYS: Object = Object {
         Key::new(
             "event",
             Shape::Name,
-            "The name of an event that `events.emit`, the resume address or the API sends; may hold `${{ }}`.",
+            "The name of an event that `events.emit`, the resume address or the API sends; may contain `${{ }}`.",
         ),
         Key::new(
             "if",
             Shape::Expression,
-            "Which events of that name: an expression that reads `event.data` and `event.name`. Default: any.",
+            "A condition on events of that name: an expression that reads `event.data` and `event.name`. Default: any.",
         ),
         Key::new("approval", Shape::Object(&APPROVAL), "A person's answer, given at `execution.resumeUrl`."),
     ],
@@ -71,12 +71,12 @@ static WAIT_FOR_KEYS: Object = Object {
 pub(super) static WAIT: VerbRow = VerbRow {
     word: "wait",
     what: "a `wait` step",
-    about: "Pauses, for however long; a restart does not end it. It does not count against the execution's `timeout`.",
+    about: "Pauses; a restart does not end the pause. It does not count against the execution's `timeout`.",
     marks: &["wait"],
     keys: &[Key::required(
         "wait",
         Shape::Either(&[Shape::Duration, Shape::WrappedExpression, Shape::Object(&UNTIL)]),
-        "How long: `10s`, an expression in `${{ }}` that gives such a text, or `{until: expression}`.",
+        "The duration: `10s`, an expression in `${{ }}` that returns such a text, or `{until: expression}`.",
     )],
     lower: lower_wait,
 };
@@ -84,19 +84,19 @@ pub(super) static WAIT: VerbRow = VerbRow {
 pub(super) static WAIT_FOR: VerbRow = VerbRow {
     word: "waitFor",
     what: "a `waitFor` step",
-    about: "Pauses until an event or a person's answer comes; `timeout` bounds it. Its result is the event's data, or \
+    about: "Pauses until an event or a person's answer arrives; `timeout` limits it. Its result is the event's data, or \
             the answer `{option, form}`.",
     marks: &["waitFor"],
     keys: &[
         Key::required(
             "waitFor",
             Shape::Object(&WAIT_FOR_KEYS),
-            "What it waits for: `{event: name, if: expression}` or `{approval: {message, options, form}}`.",
+            "The event or approval: `{event: name, if: expression}` or `{approval: {message, options, form}}`.",
         ),
         Key::new(
             "onTimeout",
             Shape::Words(&["fail", "continue"]),
-            "What follows when `timeout` is up: the step fails (default), or its result is null.",
+            "What happens after `timeout`: the step fails (default), or its result is null.",
         ),
     ],
     lower: lower_wait_for,

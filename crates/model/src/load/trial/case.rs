@@ -14,50 +14,49 @@ const USUAL_NOW: i64 = 1_767_225_600;
 pub(super) static CASE: Object = Object {
     what: "a test",
     keys: &[
-        Key::required("name", Shape::Name, "What it shows: `an order without a quantity is refused`."),
-        Key::new(
-            "skip",
+        Key::required(
+            "name",
             Shape::Name,
-            "Why it does not run for now. It is still checked, and told as skipped.",
+            "The rule that it shows: `an order without a quantity is refused`.",
         ),
+        Key::new("skip", Shape::Name, "The reason to skip it. It is still checked, and reported as skipped."),
         NOW,
         SECRETS,
         ENV,
         STATE,
         DOUBLES,
         Key::new("payload", Shape::Object(&start::PAYLOAD), "The request that starts a webhook."),
-        Key::new("inputs", start::INPUTS, "A start by hand, with these inputs."),
+        Key::new("inputs", start::INPUTS, "The inputs of a manual start."),
         Key::new(
             "scheduledAt",
             Shape::Name,
-            "The instant of its schedule that starts it. That the schedule fires then is part of the test.",
+            "The instant of the schedule. The test fails if the schedule does not fire then.",
         ),
         Key::new(
             "found",
             Shape::Template,
-            "What the poll found, or the event brought: `trigger.results.body.data`. A list, unless the trigger says `deliver: each`.",
+            "The records of the poll or event: `trigger.results.body.data`. A list, unless the trigger says `deliver: each`.",
         ),
         Key::new(
             "events",
             Shape::List(&Shape::Object(&happening::EVENT)),
-            "Events that come while it runs, for `waitFor`.",
+            "Events that arrive while it runs, for `waitFor`.",
         ),
         Key::new(
             "approvals",
             Shape::List(&Shape::Object(&happening::APPROVAL)),
-            "What people answer while it runs, for `waitFor` with `approval`.",
+            "Answers of people while it runs, for `waitFor` with `approval`.",
         ),
-        Key::new("cancel", Shape::Object(&happening::CANCEL), "Somebody ends it while it runs."),
+        Key::new("cancel", Shape::Object(&happening::CANCEL), "Cancels it while it runs."),
         Key::new(
             "cassette",
             Shape::Pattern(r"^[A-Za-z0-9][A-Za-z0-9._-]*\.yaml$"),
-            "The recording in the folder `cassettes` that answers HTTP requests; `cogwork test --record` makes it. The \
-             file's doubles are not asked then.",
+            "The recording in the folder `cassettes` that answers HTTP requests; `cogwork test --record` writes it. The file's doubles are then not used.",
         ),
         Key::new(
             "expect",
             Shape::Object(&expect::EXPECT),
-            "What must hold. Without it, that the execution succeeds.",
+            "The expectations. Without them, that the execution succeeds.",
         ),
     ],
     choice: Choice::AtMostOne(&["payload", "inputs", "scheduledAt", "found"]),

@@ -22,20 +22,16 @@ pub(super) static ANSWER: Object = Object {
         Key::new(
             "result",
             Shape::Template,
-            "What the action gives. Expressions read `inputs`, those of the call, and `index`, how many calls came before.",
+            "The result of the action. Expressions read `inputs`, those of the call, and `index`, the number of earlier calls.",
         ),
         Key::new("error", Shape::Object(&ERROR), "The error that the action fails with."),
-        Key::new(
-            "when",
-            Shape::Template,
-            "The calls that it answers, by what their inputs must be like. Default: any.",
-        ),
+        Key::new("when", Shape::Template, "The calls that it answers, by their inputs. Default: any."),
         Key::new(
             "times",
             Shape::Integer(1, MOST_TIMES),
-            "How many calls it answers. Default: any number; in a list, one, unless there is a `when`.",
+            "The number of calls that it answers. Default: any number; in a list, one, unless there is a `when`.",
         ),
-        Key::new("takes", Shape::Duration, "How long the call takes on the test's clock. Default: no time."),
+        Key::new("takes", Shape::Duration, "The duration of the call on the test's clock. Default: no time."),
     ],
     choice: Choice::One(&["result", "error"]),
 };
@@ -71,9 +67,9 @@ static ERROR: Object = Object {
         ),
         Key::new("status", Shape::Integer(100, 599), "`error.status`: the status of the answer."),
         Key::new("message", Shape::Name, "`error.message`. Default: one that says that it is a double's."),
-        Key::new("code", Shape::Name, "`error.code`: the other side's own code."),
+        Key::new("code", Shape::Name, "`error.code`: the code of the other system."),
         Key::new("body", Shape::Template, "`error.body`: the body of the answer."),
-        Key::new("retryAfter", Shape::Duration, "How long the other side asks to wait."),
+        Key::new("retryAfter", Shape::Duration, "The `Retry-After` of the other system."),
     ],
     choice: Choice::Free,
 };

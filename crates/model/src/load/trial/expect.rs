@@ -24,18 +24,18 @@ pub(super) static EXPECT: Object = Object {
         Key::new(
             "started",
             Shape::Bool,
-            "Whether an execution starts at all: false where the trigger's `if` or the webhook refuses. Default: true.",
+            "`false`: no execution starts, because the trigger's `if` or the webhook rejects it. Default: true.",
         ),
         Key::new(
             "outcome",
             Shape::Words(&["succeeded", "failed", "cancelled"]),
-            "How the execution ends. Default: failed where an `error` is expected, else succeeded.",
+            "The outcome of the execution. Default: failed where an `error` is expected, else succeeded.",
         ),
-        Key::new("result", Shape::Template, "What its result must be like."),
+        Key::new("result", Shape::Template, "The expected result."),
         Key::new(
             "error",
             Shape::Either(&[Shape::Text, Shape::Object(&ERROR)]),
-            "What its error must be like: its message, or a map.",
+            "The expected error: its message, or a map.",
         ),
         Key::new(
             "steps",
@@ -46,16 +46,16 @@ pub(super) static EXPECT: Object = Object {
                     Shape::Object(&STEP),
                 ]),
             ),
-            "Steps by their id: how each ends, or more of it. In a loop with its turn: `copy[2]`.",
+            "Steps by their id: the outcome of each, or a map. In a loop with the number of the iteration: `copy[2]`.",
         ),
-        Key::new("response", Shape::Object(&RESPONSE), "What the answer to the caller must be like."),
+        Key::new("response", Shape::Object(&RESPONSE), "The expected answer to the caller."),
         Key::new(
             "calls",
             Shape::Either(&[
                 Shape::List(&Shape::Object(&CALL)),
                 Shape::Named(ANY_NAME, &Shape::Integer(0, MOST_CALLS)),
             ]),
-            "The calls: a list of all there may be, in any order, or a map of actions and steps with how many.",
+            "The calls: a list of all of them, in any order, or a map of actions and steps with their numbers.",
         ),
         Key::new(
             "events",
@@ -73,13 +73,13 @@ pub(super) static EXPECT: Object = Object {
         Key::new(
             "duration",
             Shape::Either(&[Shape::Duration, Shape::Object(&DURATION)]),
-            "How long it takes on the test's clock.",
+            "The duration on the test's clock.",
         ),
-        Key::new("state", Shape::Named(ANY_NAME, &Shape::Template), "What is remembered afterwards, by key."),
+        Key::new("state", Shape::Named(ANY_NAME, &Shape::Template), "The state afterwards, by key."),
         Key::new(
             "that",
             Shape::OneOrMore(&Shape::Expression),
-            "Conditions, for what nothing else says: they read `result`, `error`, `steps`, `response`, `calls`, `events`, \
+            "Further conditions; they read `result`, `error`, `steps`, `response`, `calls`, `events`, \
              `logs`, `state`, `duration`.",
         ),
     ],
@@ -90,9 +90,9 @@ pub(super) static EXPECT: Object = Object {
 static RULES: Object = Object {
     what: "rules",
     keys: &[
-        Key::new("$contains", Shape::Template, "What one of the items must be like."),
-        Key::new("$length", Shape::Integer(0, MOST_CALLS), "How many items there are."),
-        Key::new("$not", Shape::Template, "What it must not be like."),
+        Key::new("$contains", Shape::Template, "An item like this is among them."),
+        Key::new("$length", Shape::Integer(0, MOST_CALLS), "The number of items."),
+        Key::new("$not", Shape::Template, "The value must not be like this."),
     ],
     choice: Choice::Free,
 };
@@ -100,13 +100,13 @@ static RULES: Object = Object {
 static ERROR: Object = Object {
     what: "an error",
     keys: &[
-        Key::new("message", Shape::Template, "Its words."),
+        Key::new("message", Shape::Template, "Its message."),
         Key::new("kind", Shape::Template, "Its kind: `status`, `network`, `timeout`, `failed`, …"),
-        Key::new("status", Shape::Template, "The HTTP status of the answer that it was made of."),
-        Key::new("code", Shape::Template, "The other side's own code."),
+        Key::new("status", Shape::Template, "The HTTP status of the answer."),
+        Key::new("code", Shape::Template, "The code of the other system."),
         Key::new("step", Shape::Template, "The step that failed first."),
         Key::new("body", Shape::Template, "The body of the answer."),
-        Key::new("requestId", Shape::Template, "The other side's id of the request."),
+        Key::new("requestId", Shape::Template, "The request id of the other system."),
     ],
     choice: Choice::Free,
 };
@@ -115,19 +115,19 @@ static STEP: Object = Object {
     what: "what is expected of a step",
     keys: &[
         Key::new("outcome", Shape::Words(&["succeeded", "failed", "skipped", "notRun"]), "How it ends."),
-        Key::new("result", Shape::Template, "What its result must be like."),
+        Key::new("result", Shape::Template, "The expected result."),
         Key::new(
             "error",
             Shape::Either(&[Shape::Text, Shape::Object(&ERROR)]),
-            "What its error must be like: its message, or a map.",
+            "The expected error: its message, or a map.",
         ),
         Key::new(
             "branch",
             Shape::Name,
-            "Which of its lists runs: `then`, `else`, a case, `default`; `none` where none does.",
+            "The list that runs: `then`, `else`, a case, `default`; `none` if none does.",
         ),
-        Key::new("turns", Shape::Integer(0, MOST_CALLS), "How many turns it has."),
-        Key::new("tries", Shape::Integer(1, MOST_CALLS), "How often it is tried."),
+        Key::new("turns", Shape::Integer(0, MOST_CALLS), "The number of iterations."),
+        Key::new("tries", Shape::Integer(1, MOST_CALLS), "The number of tries."),
     ],
     choice: Choice::Free,
 };
@@ -137,7 +137,7 @@ static RESPONSE: Object = Object {
     keys: &[
         Key::new("status", Shape::Template, "Its status."),
         Key::new("headers", Shape::Named(ANY_NAME, &Shape::Template), "Some of its headers."),
-        Key::new("body", Shape::Template, "Its body, read as JSON where that is its type, else as text."),
+        Key::new("body", Shape::Template, "Its body, parsed as JSON if that is its type, otherwise as text."),
     ],
     choice: Choice::Free,
 };
@@ -147,25 +147,22 @@ static CALL: Object = Object {
     keys: &[
         Key::new("action", Shape::Name, "The action: `wiki.createPage`."),
         Key::new("step", Shape::Name, "The step, by its id."),
-        Key::new("with", Shape::Template, "What its inputs must be like."),
-        Key::new("times", Shape::Integer(1, MOST_CALLS), "How many such calls there are. Default: 1."),
+        Key::new("with", Shape::Template, "The expected inputs."),
+        Key::new("times", Shape::Integer(1, MOST_CALLS), "The number of such calls. Default: 1."),
     ],
     choice: Choice::One(&["action", "step"]),
 };
 
 static SENT: Object = Object {
     what: "an event",
-    keys: &[
-        Key::new("name", Shape::Template, "Its name."),
-        Key::new("data", Shape::Template, "What it carries."),
-    ],
+    keys: &[Key::new("name", Shape::Template, "Its name."), Key::new("data", Shape::Template, "Its data.")],
     choice: Choice::Free,
 };
 
 static LINE: Object = Object {
     what: "a line of the log",
     keys: &[
-        Key::new("message", Shape::Template, "Its words."),
+        Key::new("message", Shape::Template, "Its message."),
         Key::new("level", Shape::Template, "debug, info, warn or error."),
         Key::new("step", Shape::Template, "The step that logged it."),
     ],

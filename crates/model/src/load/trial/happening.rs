@@ -17,14 +17,14 @@ const LATEST: Duration = Duration::from_secs(3650 * 86_400);
 const AFTER: Key = Key::new(
     "after",
     Shape::Duration,
-    "How long after the start. Default: as soon as somebody waits for it.",
+    "The time after the start. Default: as soon as somebody waits for it.",
 );
 
 pub(super) static EVENT: Object = Object {
     what: "an event",
     keys: &[
         Key::required("name", Shape::Name, "Its name: `order.paid`."),
-        Key::new("data", Shape::Template, "What it carries: `event.data`. Default: null."),
+        Key::new("data", Shape::Template, "Its data: `event.data`. Default: null."),
         AFTER,
     ],
     choice: Choice::Free,
@@ -33,9 +33,13 @@ pub(super) static EVENT: Object = Object {
 pub(super) static APPROVAL: Object = Object {
     what: "an answer to an approval",
     keys: &[
-        Key::required("step", Shape::Name, "The step that asks; in a loop with its turn: `ask[2]`."),
-        Key::required("option", Shape::Name, "The answer that is chosen: `approve`."),
-        Key::new("form", Shape::Named(IDENTIFIER, &Shape::Template), "What is filled in."),
+        Key::required(
+            "step",
+            Shape::Name,
+            "The waiting step; in a loop with the number of the iteration: `ask[2]`.",
+        ),
+        Key::required("option", Shape::Name, "The chosen option: `approve`."),
+        Key::new("form", Shape::Named(IDENTIFIER, &Shape::Template), "The values of the form."),
         AFTER,
     ],
     choice: Choice::Free,
@@ -47,7 +51,7 @@ pub(super) static CANCEL: Object = Object {
         Key::new(
             "after",
             Shape::Duration,
-            "How long after the start. Default: as soon as nothing else goes on.",
+            "The time after the start. Default: as soon as nothing else goes on.",
         ),
         Key::new("reason", Shape::Name, "Why. Default: `cancelled by the test`."),
     ],

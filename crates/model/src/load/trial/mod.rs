@@ -32,9 +32,9 @@ pub(crate) static SUITE: Object = Object {
         Key::new(
             "automation",
             Shape::Pattern(AUTOMATION_ID),
-            "The id of the Automation that is tested. Default: the file's name without `.test.yaml`.",
+            "The id of the tested automation. Default: the file's name without `.test.yaml`.",
         ),
-        Key::new("description", Shape::Text, "What is tested, for people."),
+        Key::new("description", Shape::Text, "The description, for people."),
         NOW,
         SECRETS,
         ENV,
@@ -49,28 +49,28 @@ pub(crate) static SUITE: Object = Object {
 const NOW: Key = Key::new(
     "now",
     Shape::Name,
-    "Where the clock stands at the start, such as `2026-03-01T09:00:00Z`; it moves only while somebody waits. Default: \
+    "The time of the test's clock at the start, such as `2026-03-01T09:00:00Z`; it advances only while everything waits. Default: \
      2026-01-01T00:00:00Z, and for an instant of a schedule that instant.",
 );
 const SECRETS: Key = Key::new(
     "secrets",
     Shape::Named(ANY_NAME, &Shape::Text),
-    "The secrets there are, by name. Those of this machine are not read.",
+    "The secrets, by name. Those of this machine are not used.",
 );
 const ENV: Key = Key::new(
     "env",
     Shape::Named(ANY_NAME, &Shape::Text),
-    "The environment variables there are. Those of this machine are not read.",
+    "The environment variables. Those of this machine are not used.",
 );
 const STATE: Key = Key::new(
     "state",
     Shape::Named(ANY_NAME, &Shape::Template),
-    "What is remembered from earlier executions: `state.<key>`.",
+    "The state from earlier executions: `state.<key>`.",
 );
 const DOUBLES: Key = Key::new(
     "doubles",
     Shape::Named(ANY_NAME, &ANSWERS),
-    "What answers in the place of actions: by the name of an action (`wiki.createPage`) or the id of a step \
+    "Answers in place of actions: by the name of an action (`wiki.createPage`) or the id of a step \
      (`createPage`), one answer for every call or a list of answers.",
 );
 

@@ -26,7 +26,7 @@ pub(super) static PAYLOAD: Object = Object {
             Shape::Words(&METHODS),
             "The method. Default: POST, or the first that the webhook takes.",
         ),
-        Key::new("pathFragment", Shape::Text, "What follows the token in the path: `/pages/17`."),
+        Key::new("pathFragment", Shape::Text, "The path after the token: `/pages/17`."),
         Key::new(
             "queryParameters",
             Shape::Named(ANY_NAME, &Shape::Template),
@@ -35,14 +35,14 @@ pub(super) static PAYLOAD: Object = Object {
         Key::new(
             "headers",
             Shape::Named(ANY_NAME, &Shape::Text),
-            "The headers. `content-type` is that of the body where it is not given.",
+            "The headers. The default of `content-type` is that of the body.",
         ),
-        Key::new("body", Shape::Template, "The body: a text is sent as it is, any other value as JSON."),
+        Key::new("body", Shape::Template, "The body: a text is sent unchanged, any other value as JSON."),
         Key::new("bodyBase64", Shape::Text, "The body as bytes, in base64."),
         Key::new(
             "verify",
             Shape::Bool,
-            "Whether the sender is verified as the trigger says: by the proof among the headers, with the test's secrets. \
+            "`true`: the signature in the headers is verified as the trigger says, with the test's secrets. \
              Default: false, and the request counts as one of the right sender.",
         ),
         Key::new(

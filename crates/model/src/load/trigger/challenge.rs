@@ -29,22 +29,18 @@ const fn words() -> [&'static str; CHALLENGES.len() + 1] {
 pub(super) static CHALLENGE: Object = Object {
     what: "a challenge",
     keys: &[
-        Key::new("preset", Shape::Words(WORDS), "Whose question it is."),
+        Key::new("preset", Shape::Words(WORDS), "The sender whose challenge it is."),
         Key::new(
             "secret",
             Shape::Template,
-            "The token that has to be sent along (`meta`), or what the answer is signed with (`x`, `zoom`; default: the secret of `verify`).",
+            "The token that the request must contain (`meta`), or the key that signs the answer (`x`, `zoom`; default: the secret of `verify`).",
         ),
-        Key::new(
-            "query",
-            Shape::Name,
-            "In place of a preset: the parameter of the query whose text is given back.",
-        ),
-        Key::new("header", Shape::Name, "In place of a preset: the header that is given back."),
+        Key::new("query", Shape::Name, "Instead of a preset: the query parameter that is returned."),
+        Key::new("header", Shape::Name, "Instead of a preset: the header that is returned."),
         Key::new(
             "method",
             Shape::Words(&["GET", "POST"]),
-            "With `query` or `header`: the method of the question. Default: GET.",
+            "With `query` or `header`: the method of the challenge. Default: GET.",
         ),
     ],
     choice: Choice::One(&["preset", "query", "header"]),

@@ -24,7 +24,7 @@ static BY: Object = Object {
         Key::new(
             "json",
             Shape::Pattern("^/"),
-            "Where the id stands in a JSON body, as a JSON Pointer: `/id`.",
+            "The place of the id in a JSON body, as a JSON Pointer: `/id`.",
         ),
     ],
     choice: Choice::One(&["header", "json"]),
@@ -36,13 +36,12 @@ pub(super) static DEDUP: Object = Object {
         Key::new(
             "by",
             Shape::Either(&[Shape::Words(&["id", "mac"]), Shape::Object(&BY)]),
-            "What two sendings of the same have in common: the sender's id, where `verify` knows it (id); all that is signed (mac); or \
-             a header or a place in the body. Default: id.",
+            "What identifies a delivery: the sender's id, if `verify` knows it (id); the signed content (mac); or a header or a place in the body. Default: id.",
         ),
         Key::new(
             "window",
             Shape::Duration,
-            "How long a sending is remembered, 1m to 30d, whatever becomes of the history. Default: 7d.",
+            "How long a delivery is remembered, 1m to 30d, independent of the history. Default: 7d.",
         ),
     ],
     choice: Choice::Free,
@@ -51,12 +50,12 @@ pub(super) static DEDUP: Object = Object {
 pub(super) static RATE_LIMIT: Object = Object {
     what: "a rate limit",
     keys: &[
-        Key::required("max", Shape::Integer(1, MAX_RATE), "How many requests are taken."),
-        Key::new("per", Shape::Duration, "In which time, 1s to 1d. Default: 1s."),
+        Key::required("max", Shape::Integer(1, MAX_RATE), "How many requests are accepted."),
+        Key::new("per", Shape::Duration, "The period, 1s to 1d. Default: 1s."),
         Key::new(
             "burst",
             Shape::Integer(1, MAX_RATE),
-            "How many may come at once after a quiet time. Default: as many as `max`.",
+            "How many may arrive at once after a quiet period. Default: as many as `max`.",
         ),
     ],
     choice: Choice::Free,

@@ -58,22 +58,22 @@ pub(crate) static TRIGGER: Object = Object {
         Key::new(
             "if",
             Shape::Expression,
-            "A condition on the trigger: not met, no execution. Reads `trigger`, `configVars` and `automation`.",
+            "A condition on the trigger: if it is false, no execution starts. Reads `trigger`, `configVars` and `automation`.",
         ),
         Key::new(
             "connection",
             Shape::Name,
-            "Beside `event`: the name of a file in `connections/`, with which the application is asked.",
+            "With `event`: the connection to the application, the name of a file in `connections/`.",
         ),
         Key::new(
             "with",
             poll::WITH,
-            "Beside `event`: its inputs. Values may hold `${{ }}`, which read `configVars`.",
+            "With `event`: its inputs. Values may contain `${{ }}`, which read `configVars`.",
         ),
         Key::new(
             "every",
             Shape::Duration,
-            "Beside `event`: how often it is polled for, where it is, at least 1s. Default: as its connector says.",
+            "With a polled `event`: the interval, at least 1s. Default: as its connector says.",
         ),
         poll::START,
         poll::DELIVER,

@@ -22,13 +22,13 @@ pub(super) const WITH: Shape = Shape::Named(ANY_NAME, &Shape::Template);
 pub(super) const START: Key = Key::new(
     "start",
     Shape::Words(&["new", "all"]),
-    "What the first poll does: what it finds is known from then on and starts nothing (new), or all of it is new (all). \
+    "The first poll only records what exists (new), or starts executions for it (all). \
      Default: new.",
 );
 pub(super) const DELIVER: Key = Key::new(
     "deliver",
     Shape::Words(&["batch", "each"]),
-    "Whether all that one poll finds goes to one execution as a list (batch), or each to one of its own (each). \
+    "The new records of a poll go to one execution as a list (batch), or each to a separate one (each). \
      Default: batch.",
 );
 
@@ -38,29 +38,29 @@ pub(super) static POLL: Object = Object {
         Key::required(
             "action",
             Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
-            "Which action is called: `connector.action`, such as `wiki.listPages` or `http.request`.",
+            "The action: `connector.action`, such as `wiki.listPages` or `http.request`.",
         ),
-        Key::new("connection", Shape::Name, "With which connection: the name of a file in `connections/`."),
+        Key::new("connection", Shape::Name, "The connection: the name of a file in `connections/`."),
         Key::new(
             "with",
             WITH,
-            "The action's inputs. Values may hold `${{ }}`, which read `configVars`, `automation` and `cursor`.",
+            "The action's inputs. Values may contain `${{ }}`, which read `configVars`, `automation` and `cursor`.",
         ),
-        Key::required("every", Shape::Duration, "How often, at least 1s: `5m`."),
+        Key::required("every", Shape::Duration, "The interval, at least 1s: `5m`."),
         Key::new(
             "items",
             Shape::Expression,
-            "The list of which some may be new, read from `result`. Default: the result, or its `results`.",
+            "The list of items, read from `result`. Default: the result, or its `results`.",
         ),
         Key::new(
             "id",
             Shape::Expression,
-            "What tells one from all others, read from `item`. Default: its `id`, or the whole of it.",
+            "The value that identifies an item, read from `item`. Default: its `id`, or the whole of it.",
         ),
         Key::new(
             "cursor",
             Shape::Expression,
-            "What the next poll reads as `cursor`, from `result`. It is null at the first one.",
+            "The value that the next poll reads as `cursor`, from `result`. It is null in the first poll.",
         ),
         START,
         DELIVER,

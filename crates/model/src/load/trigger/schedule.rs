@@ -22,7 +22,7 @@ const TIME: Shape = Shape::Pattern("^([01]?[0-9]|2[0-3]):[0-5][0-9]$");
 pub(super) static SCHEDULE: Object = Object {
     what: "a schedule",
     keys: &[
-        Key::new("every", Shape::Duration, "At fixed distances of elapsed time, at least 1s: `5m`."),
+        Key::new("every", Shape::Duration, "At fixed intervals of elapsed time, at least 1s: `5m`."),
         Key::new("hourly", Shape::Object(&HOURLY), "Each hour at a minute: `{minute: 5}`."),
         Key::new("daily", Shape::Object(&DAILY), "Each day at a time: `{at: \"08:30\"}`."),
         Key::new(
@@ -43,13 +43,13 @@ pub(super) static SCHEDULE: Object = Object {
         Key::new(
             "misfire",
             Shape::Words(&["latest", "skip", "all"]),
-            "What happens to instants missed while no daemon ran: the latest runs, none does, or all do, at most 100. \
+            "Of the instants missed while no daemon ran, the latest one runs, none, or all, at most 100. \
              Default: latest.",
         ),
         Key::new(
             "overlap",
             Shape::Words(&["skip", "allow", "queue"]),
-            "What happens when the last execution still runs: the instant is passed over, both run, or it runs after. \
+            "If the last execution still runs, the instant is skipped, both run, or it runs afterwards. \
              Default: skip.",
         ),
     ],

@@ -55,7 +55,7 @@ static KEY: Object = Object {
     what: "a key",
     keys: &[
         Key::required("secret", Shape::Template, "The secret: `${{ secrets.NAME }}`."),
-        Key::new("notAfter", Shape::Text, "From when on it counts no more, as RFC 3339."),
+        Key::new("notAfter", Shape::Text, "The time after which it is invalid, as RFC 3339."),
     ],
     choice: Choice::Free,
 };
@@ -64,8 +64,8 @@ static TIMESTAMP: Object = Object {
     what: "a timestamp",
     keys: &[
         Key::required("header", Shape::Name, "The header with the time of the signature."),
-        Key::new("unit", Shape::Words(&["s", "ms", "rfc3339"]), "How it is written. Default: s."),
-        Key::new("tolerance", Shape::Duration, "How old it may be. Default: 5m."),
+        Key::new("unit", Shape::Words(&["s", "ms", "rfc3339"]), "Its format. Default: s."),
+        Key::new("tolerance", Shape::Duration, "The largest age. Default: 5m."),
     ],
     choice: Choice::Free,
 };
@@ -82,7 +82,7 @@ pub(in crate::load) static VERIFY: Object = Object {
         Key::new(
             "keys",
             Shape::List(&Shape::Object(&KEY)),
-            "Several secrets, any of which may have been used, at most 4: for the time in which one takes another's place.",
+            "Several valid secrets, at most 4, for the rotation of a secret.",
         ),
         Key::new("header", Shape::Name, "The header with the signature, or with the token."),
         Key::new(
@@ -90,24 +90,24 @@ pub(in crate::load) static VERIFY: Object = Object {
             Shape::Words(&["sha256", "sha1", "sha384", "sha512", "ed25519"]),
             "HMAC with this digest, or Ed25519.",
         ),
-        Key::new("prefix", Shape::Text, "What stands before the signature in its header, such as `sha256=`."),
-        Key::new("encoding", Shape::Words(&["hex", "base64", "base64url"]), "How the signature is written."),
+        Key::new("prefix", Shape::Text, "The text before the signature in its header, such as `sha256=`."),
+        Key::new("encoding", Shape::Words(&["hex", "base64", "base64url"]), "The encoding of the signature."),
         Key::new(
             "keyEncoding",
             Shape::Words(&["text", "hex", "base64", "base64url"]),
-            "How the secret is written.",
+            "The encoding of the secret.",
         ),
         Key::new(
             "content",
             Shape::Name,
-            "What is signed: text with `{body}`, `{timestamp}`, `{id}`, `{method}`, `{url}`, `{urlDecoded}`, `{formSorted}`.",
+            "The signed text, with `{body}`, `{timestamp}`, `{id}`, `{method}`, `{url}`, `{urlDecoded}`, `{formSorted}`.",
         ),
         Key::new(
             "timestamp",
             Shape::Object(&TIMESTAMP),
-            "When the signature was made; one that is too old is refused.",
+            "The time of the signature; one that is too old is rejected.",
         ),
-        Key::new("id", Shape::Name, "The header with the message's id, where it is signed."),
+        Key::new("id", Shape::Name, "The header with the message's id, if the sender signs it."),
         Key::new("user", Shape::Template, "The name, for `preset: basic`."),
         Key::new("password", Shape::Template, "The password, for `preset: basic`: `${{ secrets.NAME }}`."),
     ],

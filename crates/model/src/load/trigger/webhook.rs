@@ -27,17 +27,17 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         Key::new(
             "mode",
             Shape::Words(&["async", "sync"]),
-            "Whether the caller gets the execution's id at once (async) or waits for the result (sync). Default: async.",
+            "The caller gets the execution's id at once (async), or waits for the result (sync). Default: async.",
         ),
         Key::new(
             "methods",
             Shape::OneOrMore(&Shape::Words(&METHODS)),
-            "The methods that are taken; any other is answered with 405. Default: all five.",
+            "The accepted methods; any other is answered with 405. Default: all five.",
         ),
         Key::new(
             "respond",
             Shape::Object(&RESPONSE),
-            "The answer to the caller of an asynchronous webhook, the same for everyone. Default: the execution's id.",
+            "The constant answer to the caller of an asynchronous webhook. Default: the execution's id.",
         ),
         Key::new(
             "timeout",
@@ -47,37 +47,37 @@ pub(in crate::load) static WEBHOOK: Object = Object {
         Key::new(
             "maxBody",
             Shape::Size,
-            "The largest body that is taken, at most 512MiB; of JSON, forms and text at most 25MiB. Default: 6MiB.",
+            "The largest body, at most 512MiB; JSON, forms and text have at most 25MiB. Default: 6MiB.",
         ),
         Key::new(
             "verify",
             Shape::Either(&[Shape::Words(&["none"]), Shape::Object(&verify::VERIFY)]),
-            "Who may start it: how the sender signs its requests, or `none` for whoever knows the address.",
+            "How the sender signs its requests, or `none` to accept everyone who knows the address.",
         ),
         Key::new(
             "challenge",
             Shape::Either(&[Shape::Words(challenge::WORDS), Shape::Object(&challenge::CHALLENGE)]),
-            "What its sender asks before it sends anything, answered without an execution. Default: what the preset of `verify` has.",
+            "How to answer the sender's check of the address, without an execution. Default: what the preset of `verify` has.",
         ),
         Key::new(
             "dedup",
             Shape::Object(&limits::DEDUP),
-            "What tells that the same was sent before: it starts nothing, and gets the first one's answer. Default: nothing does.",
+            "How to recognise a repeated delivery: it starts nothing, and gets the first answer. Default: nothing does.",
         ),
         Key::new(
             "rateLimit",
             Shape::Object(&limits::RATE_LIMIT),
-            "How often it may be started; beyond that a request is answered with 429. Default: no limit.",
+            "How often it may be started; a request above the limit is answered with 429. Default: no limit.",
         ),
         Key::new(
             "schema",
             Shape::Named(ANY_NAME, &Shape::Template),
-            "What a body has to be, as JSON Schema (draft 2020-12); one that is not is answered with 400. Default: anything.",
+            "A JSON Schema (draft 2020-12) for the body; a body that does not match is answered with 400. Default: anything.",
         ),
         Key::new(
             "code",
             code::SHAPE,
-            "A module that decides the payload, whether the steps run, and the answer of an asynchronous start: \
+            "A module that computes the payload, decides if the steps run, and computes the answer of an asynchronous start: \
              `export default async (context, payload) => ({payload, response: {statusCode, contentType, headers, body}})`; \
              with `run: false` no step runs.",
         ),

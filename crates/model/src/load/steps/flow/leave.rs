@@ -68,10 +68,10 @@ impl Leaving<'_> {
                     .help(format!("give a result, and put `{word}` with an `if` behind the `parallel` step"))
             }
             Around { each: Some((each, true)), .. } if matches!(step.verb, Verb::Break) => {
-                let message = "`break` would cut off the turns that run beside this one";
+                let message = "`break` would abort iterations that run in parallel";
                 Diagnostic::error("leaves-others", message, step.span)
-                    .related(each, "the turns of this loop run side by side")
-                    .help("take `concurrency` away, or end only this turn with `continue: true`")
+                    .related(each, "the iterations of this loop run in parallel")
+                    .help("remove `concurrency`, or end only this iteration with `continue: true`")
             }
             Around { .. } => return,
         };
