@@ -33,7 +33,8 @@ enum What {
 
 /// Send an event to every execution that waits for its name
 ///
-/// Executions that wait get it at once; it is kept for 7 days for those accepted before that wait for it later. A daemon has to run.
+/// Executions that wait receive it at once. It is kept for 7 days for executions that were accepted before and wait for it
+/// later. It needs the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 struct Emit {

@@ -15,7 +15,7 @@ Examples:
   cogwork new \"Order desk\" --trigger webhook     writes automations/order-desk.yaml and its tests
   cogwork new nightly --trigger schedule
   cogwork new \"Bestellung für Ärger\" --id order-trouble --trigger event
-  cogwork new                                    asks for both";
+  cogwork new                                    prompts for both";
 
 /// Create an automation and its first tests, with comments
 #[derive(Args, Debug)]
@@ -23,10 +23,10 @@ Examples:
 pub(crate) struct New {
     /// The name; prompted for if not given
     name: Option<String>,
-    /// Its id, which its file is named by; if not given, one is made of the name, and at a terminal you are asked
+    /// Its id, which names its file; if not given, it is derived from the name, with a prompt at a terminal
     #[arg(long)]
     id: Option<String>,
-    /// What starts it; asked for if not given
+    /// The trigger; prompted for if not given
     #[arg(long, value_parser = KINDS.map(|kind| kind.name))]
     trigger: Option<String>,
 }

@@ -25,9 +25,9 @@ Examples:
   cogwork plan --dir ~/checkout --data-dir /srv/flows/.cogwork
   cogwork plan --json | jq -r '.changes[] | \"\\(.effect) \\(.id)\"'
 
-The files of --dir are compared with what is in force in the daemon that runs on the project's
-data, or on those of --data-dir: so a checkout elsewhere is compared before it is taken. Where no
-daemon runs, everything is new.";
+It compares the files of --dir with what is in force in the daemon of the project's data, or of
+--data-dir: so another checkout can be compared before it is deployed. Without a daemon,
+everything is new.";
 
 /// Show what the current files would change, without applying anything
 ///

@@ -21,9 +21,9 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork validate                                 every file of the project
   cogwork validate automations/order-desk.yaml
-  cogwork validate /tmp/draft.yaml                 a file from elsewhere, as one of this project
-  cogwork validate --strict                        fails on warnings too, as a build should
-  cogwork validate --format github                 annotations of a pull request
+  cogwork validate /tmp/draft.yaml                 a file from elsewhere, checked as one of this project
+  cogwork validate --strict                        fails on warnings too, for a build
+  cogwork validate --format github                 annotations for a pull request
   cogwork validate --format json | jq .errors";
 
 /// The folders whose files are the project's.
@@ -40,13 +40,13 @@ const MOST_BYTES: u64 = 512 << 10;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
-    /// Files and folders to check; everything if none is given. A file outside of the project's folders is checked as one of it
+    /// Files and folders to check; default: all files of the project. A file from elsewhere is checked as one of the project
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// Exit 1 on warnings too, but for secrets that are not set on this machine
+    /// Exit with 1 on warnings too, except for secrets that are not set on this machine
     #[arg(long)]
     strict: bool,
 }

@@ -144,25 +144,25 @@ outputs:
   order: ${{ trigger.results.body.data.id }}
 "#;
 
-const EVENT: &str = r#"# Nothing is asked before this line is gone: fill in the connection first.
+const EVENT: &str = r#"# Fill in the connection first, then remove this line.
 enabled: false
 
-# Something that happens in another application starts it; `cogwork connectors show wiki` lists its events.
+# An event in another application starts it; `cogwork connectors show wiki` lists its events.
 trigger:
   event: wiki.pageChanged
   connection: {connection}
   every: 5m
-  # batch: all that is new goes to one execution, as a list. each: one execution for each.
+  # batch: one execution for all new items, as a list. each: one execution for each item.
   deliver: each
 
-# The steps run from top to bottom. Whatever stands in ${{ }} is worked out when the step runs.
+# The steps run from top to bottom. An expression in ${{ }} is evaluated when its step runs.
 steps:
   - id: note
     action: log.info
     with:
       message: Page ${{ trigger.results.body.data.record.title }} was ${{ trigger.results.body.data.changeType }}
 
-# The result; without this it is the result of the last step.
+# The result; without this key it is the result of the last step.
 outputs:
   page: ${{ trigger.results.body.data.record.id }}
 "#;
@@ -179,7 +179,7 @@ with:
   host: https://acme.example.com
 ";
 
-const MANUAL: &str = r#"# A person starts it, or the API.
+const MANUAL: &str = r#"# A person or the API starts it.
 trigger:
   manual: {}
 

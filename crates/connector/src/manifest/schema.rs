@@ -60,10 +60,10 @@ fn definitions() -> Value {
         "connection": connection(),
         "connectionInput": input(&[("secret", flag(), "`true`: the value is never shown, logged or stored. Default: false.")]),
         "declaredInput": input(&[
-            ("omitDefault", flag(), "Whether the default is not sent, since the other side has the same one. Default: false."),
-            ("join", json!({"type": "string"}), "What joins the items of a list in one parameter; without it the parameter is repeated."),
-            ("split", json!({"type": "string", "minLength": 1}), "What separates several items in a text of a list: with `,` the text `1,2` is two items."),
-            ("notEmpty", flag(), "Of a text: whether an empty one is an error, and not left out. Default: false."),
+            ("omitDefault", flag(), "`true`: the default is not sent, because the service has the same one. Default: false."),
+            ("join", json!({"type": "string"}), "The text between the items of a list in one parameter; without it the parameter is repeated."),
+            ("split", json!({"type": "string", "minLength": 1}), "The text that separates items in a text given for a list: with `,` the text `1,2` is two items."),
+            ("notEmpty", flag(), "For a text, `true`: an empty text is an error; otherwise it is left out. Default: false."),
         ]),
         "field": input(&[]),
         "innerType": {"anyOf": [{"enum": ["any", "text", "integer", "number", "boolean", "file"]}, input(&[])]},
@@ -245,15 +245,15 @@ fn errors() -> Value {
 
 fn action() -> Value {
     let wire = object(&[
-        ("*to", of("places"), "Where it goes in the request."),
-        ("use", name(), "The declared input, if it goes by another name here."),
-        ("required", flag(), "Whether it has to be given."),
+        ("*to", of("places"), "Its place in the request."),
+        ("use", name(), "The declared input, if it has another name here."),
+        ("required", flag(), "`true`: it must be given."),
         (
             "requiredUnless",
             json!({"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1, "maxProperties": 1}),
-            "The other input and its value with which alone this one may be left out: `{status: draft}`.",
+            "Another input and the value of it with which this one may be left out: `{status: draft}`.",
         ),
-        ("description", text(), "What it means here."),
+        ("description", text(), "The meaning here."),
     ]);
     let wires = json!({"type": "object", "additionalProperties": {"anyOf": [of("places"), wire]}});
     object(&[

@@ -26,7 +26,7 @@ pub(super) fn specs() -> Vec<ActionSpec> {
         example,
     );
     emit.description = Some(
-        "Steps that wait get it at once. It is kept for 7 days for steps of executions accepted before that wait for it later. Sent again after a crash, it counts once for each of them."
+        "Executions that wait receive it at once. It is kept for 7 days for executions that were accepted before and wait for it later. If a crash repeats it, it counts once for each of them."
             .to_owned(),
     );
     vec![emit]

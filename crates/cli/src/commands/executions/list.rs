@@ -29,7 +29,7 @@ const NOTE: usize = 80;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct List {
-    /// Of this automation
+    /// Only executions of this automation
     #[arg(long, value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: Option<String>,
     /// Only executions in one of these states: queued, running, waiting, succeeded, failed, cancelled, stuck

@@ -26,8 +26,8 @@ Examples:
   cogwork executions signal latest --option approve
   cogwork executions cancel 019a2b3c
 
-`list`, `show` and `logs` read the store itself, with a daemon beside them or without one. In place
-of an id its beginning will do, as long as no other begins so.";
+`list`, `show` and `logs` read the store directly, with or without a daemon. The beginning of an id
+stands for the id where no other begins with it.";
 
 /// Log lines that are read at one time.
 const LINES: u32 = 1000;

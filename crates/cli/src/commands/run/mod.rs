@@ -40,18 +40,18 @@ Examples:
   cogwork run nightly | jq .dueAt
   cogwork run publish --answer ask=approve         answers an approval in advance
 
-The result goes to stdout as JSON; of a synchronous webhook the body of the answer, and its status
-to stderr. Ctrl-C ends the execution.
-What it asks is answered at the terminal, or at its resume address, which is served meanwhile
-unless a daemon has the port.";
+The result goes to stdout as JSON; for a synchronous webhook, the body of the answer goes to stdout
+and its status to stderr. Ctrl-C cancels the execution.
+The command prompts for approvals on the terminal. It also serves the resume
+address, unless a daemon uses the port.";
 
 /// How long steps that run may take to come to their end when the command stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Run one automation in this process
 ///
-/// No daemon is needed. The execution is kept in the project's store, where `cogwork executions` shows it; while a
-/// daemon holds that store, a temporary one is used, and this is said: `cogwork start` starts one in the daemon.
+/// It needs no daemon. The execution is stored in the project's store, where `cogwork executions` shows it. While a
+/// daemon uses that store, the command uses a temporary one and says so; `cogwork start` starts an execution in the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -62,7 +62,7 @@ pub(crate) struct Run {
     /// start; `-` reads stdin
     #[arg(long, value_name = "FILE|-")]
     payload: Option<String>,
-    /// The name of a saved payload, in payloads/ID; `cogwork listen ID --save NAME` saves some
+    /// The name of a saved payload in payloads/ID; `cogwork listen ID --save NAME` saves one
     #[arg(
         long,
         value_name = "NAME",

@@ -59,7 +59,7 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
     let help = match doubts.first() {
         Some(Doubt::Loop(each)) => {
             format!(
-                "read `steps.{}.results`, the list of what the turns gave: `steps.{id}` is the last turn's, and has nothing where there was none; or add `| default(…)`",
+                "read `steps.{}.results`, the list of the iterations' results: `steps.{id}` has that of the last iteration alone, and none where the loop had no iteration; or add `| default(…)`",
                 each.id
             )
         }
