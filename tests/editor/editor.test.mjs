@@ -115,7 +115,7 @@ test("a step of an action is offered what that action takes, explained", async (
 });
 
 test("keys, actions and inputs are explained where the mouse is", async () => {
-  assert.match(await hover(`${MANUAL}  - action: log.info\n    ret${CURSOR}ry: 3\n`), /How often it is tried again/);
+  assert.match(await hover(`${MANUAL}  - action: log.info\n    ret${CURSOR}ry: 3\n`), /How often a failed step is tried again/);
   assert.match(await hover(`${MANUAL}  - action: wiki.get${CURSOR}Page\n`), /`wiki\.getPage`: Get Page\. Gives the page\./);
   const input = `${MANUAL}  - action: wiki.listPages\n    with: {lim${CURSOR}it: 3}\n`;
   assert.match(await hover(input), /The most results in one answer/);
