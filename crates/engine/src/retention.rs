@@ -9,7 +9,7 @@ use model::AutomationId;
 use model::automation::Retention;
 use store::{Outcomes, Prune, PruneRule, Room, Store};
 
-use crate::services::Services;
+use runtime::Runtime;
 
 /// How often old executions are cleared away, and how many at one time.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
@@ -24,20 +24,20 @@ const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
 const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 
 /// Clears away until the engine stops.
-pub(crate) async fn run(services: Arc<Services>) {
-    let mut due = services.clock.steady_now();
+pub(crate) async fn run(runtime: Arc<Runtime>) {
+    let mut due = runtime.clock.steady_now();
     let mut stuck = false;
     loop {
-        if services.clock.steady_now() >= due {
-            clear(&services).await;
-            due = services.clock.steady_now().after(PRUNE_EVERY);
+        if runtime.clock.steady_now() >= due {
+            clear(&runtime).await;
+            due = runtime.clock.steady_now().after(PRUNE_EVERY);
         }
-        stuck = !make_room(&services, stuck).await;
+        stuck = !make_room(&runtime, stuck).await;
         tokio::select! {
             biased;
-            () = services.closing.cancelled() => return,
-            () = services.room_wanted.notified() => {}
-            () = services.clock.sleep_until_steady(due) => {}
+            () = runtime.closing.cancelled() => return,
+            () = runtime.room_wanted.notified() => {}
+            () = runtime.clock.sleep_until_steady(due) => {}
         }
     }
 }
@@ -64,12 +64,12 @@ impl Old {
     }
 
     /// Clears all of it away, unless the engine stops, and gives how much that was.
-    async fn all(&self, services: &Services) -> Result<u64, store::Error> {
+    async fn all(&self, runtime: &Runtime) -> Result<u64, store::Error> {
         let mut all = 0;
         loop {
-            let count = self.batch(&*services.store).await?;
+            let count = self.batch(&*runtime.store).await?;
             all += count;
-            if count < u64::from(PRUNE_BATCH) || services.closing.is_cancelled() {
+            if count < u64::from(PRUNE_BATCH) || runtime.closing.is_cancelled() {
                 return Ok(all);
             }
         }
@@ -77,35 +77,35 @@ impl Old {
 }
 
 /// Clears away what is older or more than the rules say, and what a crash left.
-async fn clear(services: &Services) {
-    let (mut gone, now) = (0, services.clock.now());
-    for prune in rules(services) {
-        match Old::Executions(prune).all(services).await {
+async fn clear(runtime: &Runtime) {
+    let (mut gone, now) = (0, runtime.clock.now());
+    for prune in rules(runtime) {
+        match Old::Executions(prune).all(runtime).await {
             Ok(count) => gone += count,
-            Err(error) => return services.lost(&error),
+            Err(error) => return runtime.lost(&error),
         }
     }
     if gone > 0 {
-        services.forget_stored_definitions();
+        runtime.forget_stored_definitions();
         tracing::info!(executions = gone, "cleared away executions that are kept no longer");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
     for old in [Old::Keys(ago(KEYS_KEPT)), Old::State(ago(EXPIRED_KEPT)), Old::Sendings(now)] {
-        if let Err(error) = old.all(services).await {
-            return services.lost(&error);
+        if let Err(error) = old.all(runtime).await {
+            return runtime.lost(&error);
         }
     }
-    match services.store.tidy().await {
+    match runtime.store.tidy().await {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed files that a crash had left beside the store"),
-        Err(error) => services.lost(&error),
+        Err(error) => runtime.lost(&error),
     }
 }
 
 /// What to delete now, by the rules of the Automations in force and those of the daemon for all the others.
-fn rules(services: &Services) -> Vec<Prune> {
-    let (catalog, now) = (services.catalog.load_full(), services.clock.now());
-    let daemon = services.settings.retention;
+fn rules(runtime: &Runtime) -> Vec<Prune> {
+    let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
+    let daemon = runtime.settings.retention;
     let own: Vec<(AutomationId, Retention)> = catalog
         .automations()
         .filter_map(|deployed| Some((deployed.automation.id.clone(), deployed.automation.retention?)))
@@ -146,12 +146,12 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
 
 /// Deletes the oldest ended executions, whatever the rules say, while the store has too little room for new ones. Gives
 /// whether there is some; that there is none is told once, unless it was so before.
-async fn make_room(services: &Services, before: bool) -> bool {
+async fn make_room(runtime: &Runtime, before: bool) -> bool {
     let mut gone = 0;
-    while services.store.room() != Room::Enough && !services.closing.is_cancelled() {
-        match services.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
+    while runtime.store.room() != Room::Enough && !runtime.closing.is_cancelled() {
+        match runtime.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if services.store.room() == Room::None && !before {
+                if runtime.store.room() == Room::None && !before {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -161,16 +161,16 @@ async fn make_room(services: &Services, before: bool) -> bool {
             }
             Ok(count) => gone += count,
             Err(error) => {
-                services.lost(&error);
+                runtime.lost(&error);
                 break;
             }
         }
     }
     if gone > 0 {
-        services.forget_stored_definitions();
+        runtime.forget_stored_definitions();
         tracing::warn!(executions = gone, "deleted the oldest executions, since the store's size runs out");
     }
-    services.store.room() != Room::None
+    runtime.store.room() != Room::None
 }
 
 #[cfg(test)]

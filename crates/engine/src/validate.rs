@@ -7,9 +7,9 @@ use connector::Registry;
 use model::AutomationId;
 use model::diagnostic::{Report, Source};
 
-use crate::catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
-use crate::check::{builtin, connection};
-use crate::trial::{self, Tests};
+use catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
+use catalog::{builtin, check_connection};
+use testing::Tests;
 
 /// What `validate` found.
 pub struct Checked {
@@ -33,7 +33,7 @@ impl Checked {
 ///
 /// # Errors
 /// The connectors that come with Cogwork do not load.
-pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Error> {
+pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, catalog::Error> {
     let builtin = Arc::new(builtin()?);
     let mut folder = Folder::new(dir);
     let changed = folder.look(&Look::Everywhere);
@@ -52,7 +52,7 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
                 .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
     let tests: Vec<Tests> =
-        trial::find(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
+        testing::find(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
     let files = changed.iter().filter(|path| wanted(path)).count() + tests.len();
     let wanted = |report: &&Arc<Report>| wanted(report.source().path());
     let mut reports: Vec<Report> =
@@ -74,7 +74,7 @@ pub fn check_stranger(catalog: &Catalog, path: &str, text: &str) -> Report {
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
     let is_tests = model::trial::stem(path).is_some() || (has("tests:") && !has("steps:"));
     if is_tests {
-        return trial::check_text(catalog, path, text);
+        return testing::check_text(catalog, path, text);
     }
     let kind = match () {
         () if has("steps:") || has("trigger:") => FileKind::Automation,
@@ -93,7 +93,7 @@ pub fn check_stranger(catalog: &Catalog, path: &str, text: &str) -> Report {
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     if model::trial::stem(path).is_some() {
-        return trial::check_text(catalog, path, text);
+        return testing::check_text(catalog, path, text);
     }
     check_as(catalog, path, stem(path), text, FileKind::of(Path::new(path)))
 }
@@ -105,7 +105,7 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
         Some(FileKind::Connection) => {
             let loaded = model::load::connection(source, name);
             match loaded.to_check() {
-                Some((value, gaps)) => connection(value, gaps, &loaded.report, catalog.registry()),
+                Some((value, gaps)) => check_connection(value, gaps, &loaded.report, catalog.registry()),
                 None => model::load::allow(loaded.report),
             }
         }

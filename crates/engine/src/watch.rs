@@ -10,9 +10,9 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{FileKind, Look};
-use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
+use catalog::{FileKind, Look};
+use runtime::{Clock, Steady};
 
 /// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
 const SETTLED: Duration = Duration::from_millis(5);

@@ -42,7 +42,7 @@ impl Respond for Hooks {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
-            self.engine.note_refused(None, refusal.code);
+            self.engine.ingress().note_refused(None, refusal.code);
             return refusal.into_response();
         }
         match route(head.uri.path()) {
@@ -60,7 +60,7 @@ impl Respond for Hooks {
                 plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
             }
             Err(refusal) => {
-                self.engine.note_refused(None, refusal.code);
+                self.engine.ingress().note_refused(None, refusal.code);
                 refusal.into_response()
             }
         }
@@ -69,13 +69,14 @@ impl Respond for Hooks {
 
 impl Hooks {
     fn is_ready(&self) -> bool {
-        !self.closing.is_cancelled() && self.engine.status().accepting
+        !self.closing.is_cancelled() && self.engine.runtime().status().accepting
     }
 
     /// A line of the access log. The token is a secret, so it names the Automation behind it.
     fn note(&self, method: &Method, token: &str, status: StatusCode) {
         if tracing::enabled!(tracing::Level::DEBUG) {
-            let automation = self.engine.mounted_at(token).map(|id| id.to_string()).unwrap_or_default();
+            let automation =
+                self.engine.ingress().mounted_at(token).map(|id| id.to_string()).unwrap_or_default();
             tracing::debug!(automation, %method, status = status.as_u16(), "answered a request");
         }
     }
@@ -87,15 +88,19 @@ impl Hooks {
         fragment: &str,
         body: Incoming,
     ) -> Answer {
-        let Some(limit) = self.engine.body_limit(token) else {
-            return answer(self.engine.receive(token, request(head, fragment, Data::default())).await);
+        let Some(limit) = self.engine.ingress().body_limit(token) else {
+            return answer(
+                self.engine.ingress().receive(token, request(head, fragment, Data::default())).await,
+            );
         };
         match self.body(head, token, body, limit).await {
             // The bytes count against the budget until the answer is there, not only while they arrive.
-            Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.data())).await),
+            Ok(held) => {
+                answer(self.engine.ingress().receive(token, request(head, fragment, held.data())).await)
+            }
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
-                self.engine.note_refused(Some(token), refusal.code);
+                self.engine.ingress().note_refused(Some(token), refusal.code);
                 refusal.into_response()
             }
         }
@@ -110,7 +115,9 @@ impl Hooks {
         limit: usize,
     ) -> Result<Held, Refusal> {
         let held = net::arrive(body, limit, &self.budget, &self.deadlines).await?;
-        if !held.is_on_disk() || !self.engine.reads_whole(token, &headers(&head.headers), &held.start()) {
+        if !held.is_on_disk()
+            || !self.engine.ingress().reads_whole(token, &headers(&head.headers), &held.start())
+        {
             return Ok(held);
         }
         if held.data().len() > MOST_PARSED {

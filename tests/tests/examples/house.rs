@@ -135,12 +135,15 @@ impl House {
         let Value::Object(inputs) = inputs else { panic!("inputs are a map") };
         let inputs = inputs.into_iter().map(|(name, value)| (name, model::Value::from_serde(value)));
         let payload = Payload::manual(inputs.collect::<Map>());
-        self.engine.run(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
+        self.engine.ingress().start(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
     }
 
     /// The end of an execution.
     pub(crate) async fn end(&self, id: ExecutionId) -> Outcome {
-        tokio::time::timeout(PATIENCE, self.engine.wait(id)).await.expect("the execution ends").unwrap()
+        tokio::time::timeout(PATIENCE, self.engine.runtime().wait(id))
+            .await
+            .expect("the execution ends")
+            .unwrap()
     }
 
     /// Runs the example by hand to its end, which must be a good one, and gives its result.

@@ -84,7 +84,7 @@ async fn serve(config: &Config, shows_addresses: bool) -> anyhow::Result<Exit> {
     let exit = loop {
         tokio::select! {
             biased;
-            reason = engine.store_lost() => {
+            reason = engine.runtime().store_lost() => {
                 output::error(format_args!("the store cannot be trusted: {}", plain(&reason)));
                 break Exit::StoreLost;
             }
@@ -235,7 +235,7 @@ impl Reporter {
     }
 
     fn tell(&mut self, engine: &Engine) {
-        let missing = engine.missing_secrets();
+        let missing = engine.runtime().missing_secrets();
         if self.silent {
             self.log(&missing);
             return;

@@ -10,8 +10,8 @@ use model::value::Value;
 
 use super::program::Program;
 use super::world::{Answer, Effect, World};
-use crate::clock::{Clock as _, ManualClock};
-use crate::doubles::{Asked, Doubles};
+use runtime::{Asked, Doubles};
+use runtime::{Clock as _, ManualClock};
 
 /// How long a call takes that has no answer: longer than most limits around it. Actions have limits of their own.
 const PATIENCE: Duration = Duration::from_secs(1800);

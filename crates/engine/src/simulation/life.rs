@@ -17,15 +17,13 @@ use super::chance::Chance;
 use super::desk::Desk;
 use super::program::{self, Program};
 use super::world::World;
-use crate::clock::{Clock as _, ManualClock};
 use crate::engine::Engine;
-use crate::isolation::Isolation;
-use crate::reload::Loader;
-use crate::run::Secret;
-use crate::scheduler;
-use crate::services::{Foundation, Services};
-use crate::settings::{Limits, Settings};
-use crate::told::Start;
+use runtime::Isolation;
+use runtime::Secret;
+use runtime::Start;
+use runtime::{Clock as _, ManualClock};
+use runtime::{Limits, Settings};
+use runtime::{Runtime, RuntimeParts};
 
 /// How often the clock may move on before a simulation counts as one that never comes to rest.
 const MOST_MOVES: u32 = 20_000;
@@ -119,7 +117,7 @@ pub(super) fn live(story: &mut Story) -> Ended {
 struct Life<'a> {
     story: &'a mut Story,
     idle: Arc<Notify>,
-    services: Arc<Services>,
+    runtime: Arc<Runtime>,
     engine: Engine,
     /// How many callers wait for something.
     callers: Arc<AtomicUsize>,
@@ -147,29 +145,27 @@ impl<'a> Life<'a> {
         let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
         let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
         let desk = Desk { world: world.clone(), clock: clock.clone(), program: program.clone() };
-        let services = Services::on(Foundation {
-            loader: Loader::new(&settings.dir, program::BUILTIN.clone(), Vec::new()),
+        let runtime = Runtime::from_parts(RuntimeParts {
             settings,
             store: Arc::new(world.memory.open_with(world.clone())),
             secret: Secret::new([7; 32]),
             isolation: Isolation::in_memory(&world.record),
             clock: Arc::new(clock.clone()),
             http: program::nowhere(),
-            catalog: Arc::new(crate::catalog::Catalog::empty(program::BUILTIN.clone())),
+            catalog: Arc::new(catalog::Catalog::empty(program::BUILTIN.clone())),
             vault: None,
             doubles: Some(Arc::new(desk)),
         });
         let now = &program.versions[*version];
-        services.take(now.catalog.clone(), &now.reload);
-        let engine = Engine::over(services.clone());
-        let life = Self { story, idle, services, engine, callers: Arc::default() };
+        let engine = Engine::from_parts(runtime.clone());
+        engine.put_in_force(now.catalog.clone(), &now.reload);
+        let life = Self { story, idle, runtime, engine, callers: Arc::default() };
         // What Engine::start does after it has loaded the folder.
-        if life.services.read_back().await.is_ok() {
+        if life.runtime.read_back().await.is_ok() {
             if life.story.program.has_schedule {
-                life.services.tracker.spawn(scheduler::run(life.services.clone()));
+                life.engine.ingress().start_schedules();
             }
-            life.services.tracker.spawn(life.services.clone().dispatch());
-            life.services.tracker.spawn(life.services.clone().wake_in_time());
+            life.runtime.start_tasks();
         }
         life
     }
@@ -184,7 +180,7 @@ impl<'a> Life<'a> {
             } else {
                 self.idle.notified().await;
             }
-            if !self.services.accepting() {
+            if !self.runtime.accepting() {
                 self.idle.notified().await;
                 return Ended::Lost;
             }
@@ -194,7 +190,7 @@ impl<'a> Life<'a> {
                 continue;
             }
             self.idle.notified().await;
-            if !self.services.accepting() {
+            if !self.runtime.accepting() {
                 return Ended::Lost;
             }
             let unfinished = self.story.world.memory.open().unfinished_count().now_or_never();
@@ -216,7 +212,7 @@ impl<'a> Life<'a> {
 
     /// What has not ended, and where the engine has it.
     fn left(&self) -> String {
-        let intake = &self.services.intake;
+        let intake = &self.runtime.intake;
         let mut left = format!(
             "{} in flight, {} at rest, {} in the backlog, {} callers",
             intake.in_flight(),
@@ -247,7 +243,7 @@ impl<'a> Life<'a> {
                 if let Some(id) = accepted {
                     tokio::spawn(async move {
                         let _caller = caller;
-                        let _ = engine.cancel(id, "the simulation wants it so").await;
+                        let _ = engine.runtime().cancel(id, "the simulation wants it so").await;
                     });
                 }
             }
@@ -255,7 +251,7 @@ impl<'a> Life<'a> {
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 tokio::spawn(async move {
                     let _caller = caller;
-                    let _ = engine.emit("go", Value::from(2), None).await;
+                    let _ = engine.runtime().emit("go", Value::from(2), None).await;
                 });
             }
             Happening::Moves(times) => {
@@ -270,7 +266,7 @@ impl<'a> Life<'a> {
             Happening::Reload => {
                 self.story.version = 1 - self.story.version;
                 let version = &self.story.program.versions[self.story.version];
-                self.services.take(version.catalog.clone(), &version.reload);
+                self.engine.put_in_force(version.catalog.clone(), &version.reload);
             }
             Happening::Settles => self.idle.notified().await,
         }
@@ -283,9 +279,9 @@ impl<'a> Life<'a> {
             let _caller = caller;
             let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
             let id = model::AutomationId::parse(automation).expect("an id");
-            let Ok(id) = engine.run(&id, start).await else { return };
+            let Ok(id) = engine.ingress().start(&id, start).await else { return };
             world.heard(id, false);
-            if waits && let Ok(outcome) = engine.wait(id).await {
+            if waits && let Ok(outcome) = engine.runtime().wait(id).await {
                 world.state().told.insert(id, outcome);
             }
         });
@@ -302,7 +298,7 @@ impl<'a> Life<'a> {
         let request = Request { method: "POST".to_owned(), headers, body, ..Request::default() };
         tokio::spawn(async move {
             let _caller = caller;
-            let answer = engine.receive(program::TOKEN, request).await;
+            let answer = engine.ingress().receive(program::TOKEN, request).await;
             let id = answer.headers.iter().find(|(name, _)| name == EXECUTION_ID);
             let Some(id) = id.and_then(|(_, id)| id.parse().ok()) else {
                 if answer.status < 300 {

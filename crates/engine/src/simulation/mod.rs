@@ -35,7 +35,7 @@ use jiff::Timestamp;
 use life::{Ended, Happening, Story, live};
 use world::World;
 
-use crate::clock::ManualClock;
+use runtime::ManualClock;
 
 /// How many seeds one test runs.
 const SEEDS: u64 = 1250;

@@ -9,7 +9,7 @@ use super::chance::Chance;
 use super::life::{Ended, Happening, Story, live};
 use super::world::World;
 use super::{judge, program};
-use crate::clock::ManualClock;
+use runtime::ManualClock;
 
 /// How many seeds run.
 const SEEDS: u64 = 200;

@@ -9,8 +9,8 @@ use store::Address;
 
 use super::chance::Chance;
 use super::writing;
-use crate::catalog::{Catalog, Folder, Look, Reload};
-use crate::reload::{Assembled, Loader};
+use catalog::{Assembled, Loader};
+use catalog::{Catalog, Folder, Look, Reload};
 
 /// How many seeds run the same program, each in its own way.
 const RUNS: u64 = 25;
@@ -53,7 +53,7 @@ pub(super) struct Version {
 
 /// The connectors that come with Cogwork, which take long to read.
 pub(super) static BUILTIN: LazyLock<Arc<Registry>> =
-    LazyLock::new(|| Arc::new(crate::check::builtin().expect("the connectors load")));
+    LazyLock::new(|| Arc::new(catalog::builtin().expect("the connectors load")));
 
 /// HTTP that goes nowhere.
 pub(super) fn nowhere() -> Http {

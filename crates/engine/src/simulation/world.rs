@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::chance::Chance;
 use super::judge::Keys;
 use super::program::Limit;
-use crate::isolation::RecordMemory;
+use runtime::RecordMemory;
 
 /// How often the engine may touch the outside before a simulation counts as one that never comes to rest.
 const MOST_TOUCHES: u32 = 20_000;

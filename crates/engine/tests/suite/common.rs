@@ -117,7 +117,7 @@ pub(crate) async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
     let inputs: Map = json(inputs).as_map().expect("a map").clone();
     let start = Start { payload: Payload::manual(inputs), origin: Origin::Manual };
     let id = model::AutomationId::parse("test").expect("an id");
-    engine.run(&id, start).await.expect("it starts")
+    engine.ingress().start(&id, start).await.expect("it starts")
 }
 
 /// Runs an Automation of these steps to its end, and gives its outcome as `result` or `error: message`.
@@ -129,7 +129,7 @@ pub(crate) async fn outcome_with(yaml: &str, inputs: &str) -> String {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let id = start_with(&engine, inputs).await;
-    let outcome = soon(engine.wait(id)).await.expect("it ends");
+    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
     show(&outcome)
 }
@@ -279,7 +279,7 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
                 break;
             }
         }
-        while engine.status().resting == 0 {
+        while engine.runtime().status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -289,5 +289,5 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
 
 /// How an execution ended, in words.
 pub(crate) async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.wait(id)).await.expect("it ends"))
+    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
 }

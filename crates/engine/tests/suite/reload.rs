@@ -23,12 +23,12 @@ async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() 
     assert!(reload.reports.iter().any(|report| report.render(false).contains("sett")));
     assert_eq!(engine.catalog().find("test").expect("in force").state(), "stale");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":1}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":1}"#);
     project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {v: 3}\n");
     engine.reload().await;
     assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":3}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":3}"#);
     stop(engine).await;
 }
 
@@ -40,7 +40,7 @@ async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_runn
     let engine = project.start().await;
     assert_eq!(engine.catalog().broken().len(), 2);
     let id = start_with(&engine, "{}").await;
-    soon(engine.wait(id)).await.expect("it ends");
+    soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -69,7 +69,7 @@ async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
     assert_eq!(live(&engine, "orders"), token);
     project.write("automations/renamed.yaml", "id: orders\ntrigger: {manual: {}}\nsteps: []\n");
     engine.reload().await;
-    let answer = soon(engine.receive(&token, trigger::webhook::Request::default())).await;
+    let answer = soon(engine.ingress().receive(&token, trigger::webhook::Request::default())).await;
     assert!(String::from_utf8_lossy(&answer.body.shown()).contains("not_a_webhook"));
     project.write("automations/renamed.yaml", &format!("id: orders\n{GOOD}"));
     engine.reload().await;
@@ -88,7 +88,7 @@ async fn a_removed_file_is_out_of_force_and_its_address_unknown() {
     std::fs::remove_file(project.path("automations/test.yaml")).expect("removed");
     let reload = engine.reload().await;
     assert_eq!(reload.removed.len(), 1);
-    let answer = soon(engine.receive(&token, trigger::webhook::Request::default())).await;
+    let answer = soon(engine.ingress().receive(&token, trigger::webhook::Request::default())).await;
     assert!(String::from_utf8_lossy(&answer.body.shown()).contains("unknown_trigger"));
     stop(engine).await;
 }
@@ -181,7 +181,7 @@ async fn a_save_is_noticed_without_being_asked() {
         .expect("renamed");
     reloaded(&project, &mut notices, SETTLED).await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.wait(id)).await.expect("it ends")), r#"{"v":2}"#);
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":2}"#);
     stop(engine).await;
 }
 

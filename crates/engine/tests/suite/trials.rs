@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::trial::{Stage, Verdict, find};
+use engine::testing::{Stage, Verdict, find};
 use pretty_assertions::assert_eq;
 
 use crate::common::Project;

@@ -179,7 +179,7 @@ pub(crate) async fn list(
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
         let pauses = match row.status {
-            Status::Waiting => Some(api.engine.pauses(&row).await?),
+            Status::Waiting => Some(api.engine.runtime().pauses(&row).await?),
             _ => None,
         };
         executions.push(ExecutionView { pauses, ..row.into() });
@@ -265,7 +265,7 @@ pub(crate) async fn show(
 ) -> Result<Answer<ExecutionDetail>, Problem> {
     let (row, events) = api.execution(&id).await?;
     let waiting = if row.status.is_terminal() { None } else { api.waiting(row.id).await? };
-    let automation = api.engine.automation_of(&row).await;
+    let automation = api.engine.runtime().automation_of(&row).await;
     detail(row, events, waiting, automation.as_deref())
         .map(Answer::ok)
         .map_err(|error| Problem::internal(&error))
@@ -394,7 +394,8 @@ pub(crate) async fn cancel(
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
     let reason = model::redact::cut(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
-    let cancelled = api.to_its_end(async move { engine.cancel(execution, &reason).await }).await??;
+    let cancelled =
+        api.to_its_end(async move { engine.runtime().cancel(execution, &reason).await }).await??;
     Ok(Answer::ok(Cancelled { cancelled }))
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use connector::{Recording, Tape};
 use engine::ProjectFileError;
-use engine::trial::{Stage, cassette_path};
+use engine::testing::{Stage, cassette_path};
 use model::trial::{Case, Suite};
 
 use crate::output::{self, count};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::trial::{Coverage, Goal, GoalKind, Stage};
+use engine::testing::{Coverage, Goal, GoalKind, Stage};
 use serde_json::{Value, json};
 
 use super::play::PlayedFile;

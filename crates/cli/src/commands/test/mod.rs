@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::Args;
 use engine::Vault;
-use engine::trial::{RealSecrets, Stage, Tests, find};
+use engine::testing::{RealSecrets, Stage, Tests, find};
 
 use super::Subcommand;
 use crate::context::{Context, Talk};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use connector::Tape;
-use engine::trial::{Stage, Tests, Verdict};
+use engine::testing::{Stage, Tests, Verdict};
 use model::trial::Case;
 
 use super::cases;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::trial::{Coverage, Verdict};
+use engine::testing::{Coverage, Verdict};
 use model::execution::{Event, StepOutcome};
 use serde_json::{Value, json};
 

@@ -1,0 +1,164 @@
+//! What there is to know of the code of an Automation before it runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::automation::{Automation, Block, OnError, Runs, Step, Trigger, Verb, WebhookMode};
+use script::Module;
+
+use crate::code::module;
+
+/// The code of one Automation.
+#[derive(Debug, Default)]
+pub struct CodePlans {
+    steps: HashMap<Arc<str>, CodePlan>,
+    trigger: Option<Module>,
+}
+
+/// The code of one step.
+#[derive(Debug)]
+pub struct CodePlan {
+    /// What runs; absent for a file that is not there.
+    pub module: Option<Module>,
+    /// The loops around it, from the outside in.
+    pub loops: Vec<Loop>,
+    /// Whether its result can be the answer to the caller: it ends the steps of a synchronous Automation.
+    pub answers: bool,
+    /// How long it may take, where the step says.
+    pub timeout: Option<Duration>,
+    /// The row of code steps that it stands in, and its place there.
+    row: (Arc<[Arc<str>]>, usize),
+}
+
+impl CodePlan {
+    /// The code steps that come right after it, whatever it gives.
+    pub fn followers(&self) -> &[Arc<str>] {
+        let (row, place) = &self.row;
+        row.get(place + 1..).unwrap_or_default()
+    }
+}
+
+/// A loop around a step.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The id of its step.
+    pub id: Arc<str>,
+    /// What the item of a turn is called; a `repeat` has none.
+    pub item: Option<Arc<str>>,
+}
+
+impl CodePlans {
+    pub(super) fn of(automation: &Automation) -> Self {
+        let mut plans = Self::default();
+        if automation.codes().is_empty() {
+            return plans;
+        }
+        if let Trigger::Webhook(webhook) = &automation.trigger {
+            plans.trigger = webhook.code.as_ref().and_then(|code| module(code, automation));
+        }
+        let is_sync =
+            matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync);
+        plans.list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
+        for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
+            plans.list(automation, block, &[], false);
+        }
+        plans
+    }
+
+    pub fn step(&self, id: &str) -> Option<&CodePlan> {
+        self.steps.get(id)
+    }
+
+    pub fn trigger(&self) -> Option<&Module> {
+        self.trigger.as_ref()
+    }
+
+    /// The code in a list of steps. `ends` tells whether the result of the list is that of the execution.
+    fn list(&mut self, automation: &Automation, block: &Block, loops: &[Loop], ends: bool) {
+        let last = block.steps.len().saturating_sub(1);
+        for (index, step) in block.steps.iter().enumerate() {
+            self.inside(automation, step, loops, ends && index == last);
+        }
+        let rows = block.steps.chunk_by(|step, next| is_code(step) && is_code(next) && next.guard.is_none());
+        // Steps that wait for others by name may run beside each other.
+        let in_order = block.steps.iter().all(|step| step.needs.is_none());
+        for row in rows.filter(|row| in_order && row.len() > 1) {
+            let ids: Arc<[Arc<str>]> = row.iter().map(|step| step.id.clone()).collect();
+            for (place, step) in row.iter().enumerate() {
+                if let Some(plan) = self.steps.get_mut(&step.id) {
+                    plan.row = (ids.clone(), place);
+                }
+            }
+        }
+    }
+
+    fn inside(&mut self, automation: &Automation, step: &Step, loops: &[Loop], ends: bool) {
+        if let Verb::Code(code) = &step.verb {
+            let plan = CodePlan {
+                module: module(code, automation),
+                loops: loops.to_vec(),
+                answers: ends,
+                timeout: step.timeout,
+                row: (Arc::default(), 0),
+            };
+            self.steps.insert(step.id.clone(), plan);
+        }
+        for inner in step.verb.lists() {
+            match inner.runs {
+                Runs::Turns { item, .. } => {
+                    let own = Loop { id: step.id.clone(), item: item.map(Arc::from) };
+                    self.list(automation, inner.block, &[loops, &[own]].concat(), false);
+                }
+                // Of lists side by side none is the last.
+                Runs::Beside => self.list(automation, inner.block, loops, false),
+                Runs::Case { .. } | Runs::Once => self.list(automation, inner.block, loops, ends),
+            }
+        }
+        if let OnError::Steps(block) = &step.on_error {
+            self.list(automation, block, loops, ends);
+        }
+        if let Some(block) = &step.undo {
+            self.list(automation, block, loops, false);
+        }
+    }
+}
+
+fn is_code(step: &Step) -> bool {
+    matches!(step.verb, Verb::Code(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::diagnostic::Source;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// The steps that follow each step of code, as `a: b c`.
+    fn followers(steps: &str) -> Vec<String> {
+        let code = "code: 'export default () => 1'";
+        let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", steps.replace("CODE", code));
+        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
+        let automation = loaded.value.expect("it loads");
+        let plans = CodePlans::of(&automation);
+        let mut said: Vec<String> =
+            plans.steps.iter().map(|(id, plan)| format!("{id}: {}", plan.followers().join(" "))).collect();
+        said.sort();
+        said
+    }
+
+    #[test]
+    fn code_runs_ahead_along_a_row_of_code_without_guards() {
+        let row = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, CODE}\n";
+        assert_eq!(followers(row), ["a: b c", "b: c", "c: "]);
+        let broken = "- {id: a, CODE}\n- {id: b, set: {x: 1}}\n- {id: c, CODE}\n- {id: d, CODE}\n";
+        assert_eq!(followers(broken), ["a: ", "c: d", "d: "]);
+        let guarded = "- {id: a, CODE}\n- {id: b, if: inputs, CODE}\n- {id: c, CODE}\n";
+        assert_eq!(followers(guarded), ["a: ", "b: c", "c: "]);
+        let named = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, needs: [a], CODE}\n";
+        assert_eq!(followers(named), ["a: ", "b: ", "c: "]);
+        let inside = "- {id: a, CODE}\n- {id: b, steps: [{id: c, CODE}, {id: d, CODE}]}\n- {id: e, CODE}\n";
+        assert_eq!(followers(inside), ["a: ", "c: d", "d: ", "e: "]);
+    }
+}

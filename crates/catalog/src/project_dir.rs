@@ -1,0 +1,290 @@
+//! Files of a project folder, read so that no link leads out of it.
+//!
+//! A path is opened name by name, each inside the folder before it and never through a link. A link is resolved by
+//! hand, so that one whose target is inside the project works, and one whose target is outside is an error before
+//! anything of the target is opened. Only regular files are opened: a pipe, a socket or a device never is.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+/// Links that one path may lead over: as many as the kernel follows.
+const MAX_LINKS: usize = 40;
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A pipe put in the place of a file between the check and the opening does not block.
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// An error of reading a file of a project.
+#[derive(Debug)]
+pub enum ProjectFileError {
+    /// A link on the way leads out of the project folder. The path is that of the link, relative to the folder.
+    LeadsOut(PathBuf),
+    /// A pipe, a socket, a device or a folder stands where a regular file is expected.
+    NotRegular,
+    /// The file has more bytes than are read.
+    TooLarge(u64),
+    /// The system refuses.
+    Io(io::Error),
+}
+
+impl fmt::Display for ProjectFileError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LeadsOut(link) => write!(
+                formatter,
+                "the link `{}` leads out of the project folder and is not followed; put the file itself in its \
+                 place, or a relative link to a place inside the project",
+                link.display()
+            ),
+            Self::NotRegular => formatter.write_str("it is not a regular file"),
+            Self::TooLarge(most) => {
+                write!(formatter, "it is larger than {}", model::units::format_size(*most))
+            }
+            Self::Io(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for ProjectFileError {}
+
+impl From<Errno> for ProjectFileError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+impl From<io::Error> for ProjectFileError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<ProjectFileError> for io::Error {
+    fn from(error: ProjectFileError) -> Self {
+        match error {
+            ProjectFileError::Io(error) => error,
+            ProjectFileError::TooLarge(_) => Self::new(io::ErrorKind::FileTooLarge, error),
+            _ => Self::other(error),
+        }
+    }
+}
+
+/// A file or folder inside the project, with links resolved.
+pub(crate) enum Node {
+    /// An open folder.
+    Folder(OwnedFd),
+    /// An open regular file.
+    File(File, Stat),
+}
+
+/// An entry of a folder, with links resolved.
+pub struct Entry {
+    /// Its name in the folder.
+    pub name: OsString,
+    /// Its kind, or the reason why it is not looked at.
+    pub kind: Result<EntryKind, ProjectFileError>,
+}
+
+/// A kind of entry that is read.
+pub enum EntryKind {
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File(Stat),
+}
+
+/// Reads at most `most` bytes of the file at `path`, relative to the project folder `root`.
+///
+/// # Errors
+/// A link leads out, it is not a regular file, it is larger, or the system refuses.
+pub fn read_project_file(root: &Path, path: &Path, most: u64) -> Result<Vec<u8>, ProjectFileError> {
+    let content = read_start(root, path, most.saturating_add(1))?;
+    if content.len() as u64 > most { Err(ProjectFileError::TooLarge(most)) } else { Ok(content) }
+}
+
+/// Checks that a file may be written at `path`, relative to the project folder `root`: no link on the way leads out.
+///
+/// # Errors
+/// A link leads out, something else than a regular file is there, or the system refuses.
+pub fn check_project_target(root: &Path, path: &Path) -> Result<(), ProjectFileError> {
+    match resolve(root, path) {
+        Ok(Node::File(..)) => Ok(()),
+        Ok(Node::Folder(_)) => Err(ProjectFileError::NotRegular),
+        Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the first `most` bytes of a file.
+pub fn read_start(root: &Path, path: &Path, most: u64) -> Result<Vec<u8>, ProjectFileError> {
+    match resolve(root, path)? {
+        Node::Folder(_) => Err(ProjectFileError::NotRegular),
+        Node::File(file, _) => {
+            let mut content = Vec::new();
+            file.take(most).read_to_end(&mut content)?;
+            Ok(content)
+        }
+    }
+}
+
+/// The entries of a folder, in the order of the system. What is neither a folder nor a regular file is left out; a link
+/// that leads out is an entry with that error.
+pub fn list(root: &Path, path: &Path) -> Result<Vec<Entry>, ProjectFileError> {
+    let Node::Folder(folder) = resolve(root, path)? else {
+        return Err(ProjectFileError::Io(io::ErrorKind::NotADirectory.into()));
+    };
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        // An entry that is gone meanwhile is none.
+        let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(EntryKind::File(stat)),
+            FileType::Directory => Ok(EntryKind::Folder),
+            FileType::Symlink => match resolve(root, &path.join(name)) {
+                Ok(Node::Folder(_)) => Ok(EntryKind::Folder),
+                Ok(Node::File(_, stat)) => Ok(EntryKind::File(stat)),
+                Err(error @ ProjectFileError::LeadsOut(_)) => Err(error),
+                // A link to nothing, to itself or to a pipe.
+                Err(_) => continue,
+            },
+            _ => continue,
+        };
+        entries.push(Entry { name: name.to_owned(), kind });
+    }
+    Ok(entries)
+}
+
+/// Opens the file or folder at `path`, relative to the project folder `root`.
+///
+/// # Errors
+/// As [`read_project_file`].
+pub(crate) fn resolve(root: &Path, path: &Path) -> Result<Node, ProjectFileError> {
+    // The folder itself is the operator's choice, so it may be a link.
+    let folder = open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut walk = Walk { root, top: folder, folders: Vec::new(), names: VecDeque::new(), links: 0 };
+    walk.names.extend(path.components().map(|component| component.as_os_str().to_owned()));
+    walk.run()
+}
+
+/// A path on its way from the project folder to a file.
+struct Walk<'a> {
+    root: &'a Path,
+    /// The project folder.
+    top: OwnedFd,
+    /// The folders that are open below it, with their names.
+    folders: Vec<(OsString, OwnedFd)>,
+    /// The names still to be opened.
+    names: VecDeque<OsString>,
+    /// How many links were followed.
+    links: usize,
+}
+
+impl Walk<'_> {
+    fn run(mut self) -> Result<Node, ProjectFileError> {
+        while let Some(name) = self.names.pop_front() {
+            match Path::new(&name).components().next() {
+                None | Some(Component::CurDir) => {}
+                Some(Component::ParentDir) => {
+                    if self.folders.pop().is_none() {
+                        return Err(ProjectFileError::LeadsOut(name.into()));
+                    }
+                }
+                Some(Component::Normal(_)) => {
+                    if let Some(file) = self.enter(name)? {
+                        return Ok(file);
+                    }
+                }
+                Some(_) => return Err(ProjectFileError::LeadsOut(name.into())),
+            }
+        }
+        let folder = self.folders.pop().map_or(self.top, |(_, folder)| folder);
+        Ok(Node::Folder(folder))
+    }
+
+    /// Opens a name in the folder reached. Gives the file where the path ends in one.
+    fn enter(&mut self, name: OsString) -> Result<Option<Node>, ProjectFileError> {
+        let folder = self.folders.last().map_or(&self.top, |(_, folder)| folder);
+        let stat = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                let opened = openat(folder, &name, FOLDER, Mode::empty())?;
+                self.folders.push((name, opened));
+                Ok(None)
+            }
+            FileType::Symlink => self.follow(&name).map(|()| None),
+            _ if !self.names.is_empty() => Err(ProjectFileError::Io(io::ErrorKind::NotADirectory.into())),
+            FileType::RegularFile => {
+                let file = openat(folder, &name, FILE, Mode::empty())?;
+                let stat = fstat(&file)?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                    return Err(ProjectFileError::NotRegular);
+                }
+                Ok(Some(Node::File(file.into(), stat)))
+            }
+            _ => Err(ProjectFileError::NotRegular),
+        }
+    }
+
+    /// Puts the target of a link before the names still to be opened.
+    fn follow(&mut self, name: &OsStr) -> Result<(), ProjectFileError> {
+        let folder = self.folders.last().map_or(&self.top, |(_, folder)| folder);
+        let target = readlinkat(folder, name, Vec::new())?;
+        let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        let inside = if target.is_absolute() {
+            let Some(inside) = self.inside(&target) else { return Err(self.leads_out(name)) };
+            self.folders.clear();
+            inside
+        } else {
+            target
+        };
+        // Counted here, where the link is known by its name.
+        let mut depth = self.folders.len();
+        for component in inside.components() {
+            match component {
+                Component::ParentDir if depth == 0 => return Err(self.leads_out(name)),
+                Component::ParentDir => depth -= 1,
+                _ => depth += 1,
+            }
+        }
+        for component in inside.components().rev() {
+            self.names.push_front(component.as_os_str().to_owned());
+        }
+        Ok(())
+    }
+
+    /// The part of an absolute path below the project folder, as it is written.
+    fn inside(&self, target: &Path) -> Option<PathBuf> {
+        let roots = [self.root.canonicalize().ok(), std::path::absolute(self.root).ok()];
+        roots.iter().flatten().find_map(|root| target.strip_prefix(root).ok()).map(Path::to_owned)
+    }
+
+    fn leads_out(&self, name: &OsStr) -> ProjectFileError {
+        let folders: PathBuf = self.folders.iter().map(|(name, _)| name).collect();
+        ProjectFileError::LeadsOut(folders.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! What the schemas of a project can name.
+
+use model::schema::{ConnectionType, Surroundings};
+
+use crate::snapshot::Catalog;
+
+/// The actions, the types of connections and the connections of a snapshot, for [`model::schema`].
+#[must_use]
+pub fn surroundings(catalog: &Catalog) -> Surroundings<'_> {
+    let registry = catalog.registry();
+    let types = registry.connection_types().map(|kind| ConnectionType {
+        name: &kind.name,
+        title: &kind.title,
+        description: kind.description.as_deref(),
+        inputs: kind.inputs.iter().map(|input| &input.spec).collect(),
+    });
+    let connections =
+        catalog.connections().map(|connection| (connection.name.as_str(), connection.kind.as_str()));
+    Surroundings {
+        actions: registry.actions().map(|action| action.spec()).collect(),
+        connection_types: types.collect(),
+        connections: connections.collect(),
+    }
+}

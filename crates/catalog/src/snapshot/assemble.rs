@@ -1,0 +1,431 @@
+//! From the files of a folder to the next snapshot: what changed is checked, what it concerns is checked again, and
+//! everything else is taken over as it is, without being looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use connector::Registry;
+use model::automation::{Automation, AutomationId, Trigger};
+use model::diagnostic::{Report, Source};
+use model::load::{self, Loaded};
+use store::Address;
+
+use super::around::{Judged, taken};
+use super::file::{Content, FileKind, stem};
+use super::folder::Folder;
+use super::relations::{Says, spelled};
+use super::{Broken, Catalog, Deployed, Mounted, Reload};
+use crate::{check, parallel};
+
+/// The most rounds of checks. More than one are needed where files fail that others call, one for each call between the
+/// first of them and the last that is concerned; calls go no deeper than this.
+const MAX_ROUNDS: usize = 100;
+
+/// What the next snapshot is made of.
+pub struct Parts<'a> {
+    /// The snapshot in force.
+    pub previous: &'a Catalog,
+    /// The files as they are now.
+    pub folder: Folder,
+    /// The paths that changed since `previous`, those of files that are gone among them.
+    pub changed: BTreeSet<Arc<str>>,
+    /// The connectors that come with Cogwork.
+    pub builtin: &'a Arc<Registry>,
+    /// Gives the address of an Automation; of one that has none yet a new one, if it is started by a request.
+    pub address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
+}
+
+type Paths = BTreeSet<Arc<str>>;
+
+/// Makes the next snapshot and says what it changes.
+pub fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
+    let Parts { previous, folder, changed, builtin, address } = parts;
+    let mut next =
+        Catalog { folder, generation: previous.generation + 1, awaited: OnceLock::new(), ..previous.clone() };
+    let mut work = Work { previous, next: &mut next, address, checked: Paths::new(), known: BTreeMap::new() };
+    let of_kind = |kind| -> Paths {
+        changed.iter().filter(|path| FileKind::of(Path::new(&***path)) == Some(kind)).cloned().collect()
+    };
+    let everything = work.manifests(&of_kind(FileKind::Manifest), builtin);
+    let mut stale = work.connections(&of_kind(FileKind::Connection), everything);
+    stale.extend(work.concerned_by(&of_kind(FileKind::Automation)));
+    stale.extend(work.run_by(&of_kind(FileKind::Code)));
+    work.unreadable(&changed);
+    if everything {
+        stale.extend(work.next.folder.files(FileKind::Automation).map(|(path, _)| path.clone()));
+    }
+    // One round is enough unless a file fails that others call: these are checked again, and whoever calls them.
+    for _ in 0..MAX_ROUNDS {
+        if stale.is_empty() {
+            break;
+        }
+        stale = work.round(stale);
+    }
+    let checked = work.checked;
+    let reload = describe(previous, &next, &checked, &changed);
+    (next, reload)
+}
+
+struct Work<'a> {
+    previous: &'a Catalog,
+    next: &'a mut Catalog,
+    address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
+    /// The files of Automations that were decided upon, those that are gone among them.
+    checked: Paths,
+    /// Whether the Automations are in force that were decided upon in earlier rounds.
+    known: BTreeMap<AutomationId, bool>,
+}
+
+impl Work<'_> {
+    /// Reads the manifests if one of them changed, or for the first time. Gives whether, since then everything is
+    /// checked again.
+    fn manifests(&mut self, changed: &Paths, builtin: &Arc<Registry>) -> bool {
+        if changed.is_empty() && self.previous.generation > 0 {
+            return false;
+        }
+        for path in changed {
+            self.next.reports.remove_mut(path);
+        }
+        let mut sources: Vec<Arc<Source>> = Vec::new();
+        let mut paths: Vec<String> = Vec::new();
+        let mut unreadable: Vec<Arc<Report>> = Vec::new();
+        for (path, file) in self.next.folder.files(FileKind::Manifest) {
+            paths.push(path.to_string());
+            match &file.content {
+                Content::Manifest(Some(report)) => unreadable.push(report.clone()),
+                _ => sources.push(file.source.clone()),
+            }
+        }
+        let (mut registry, said) = Registry::clone(builtin).with_manifests(sources);
+        // A connector whose file no longer loads stays in force as it last did.
+        for path in paths {
+            registry.keep(&self.previous.registry, &path);
+        }
+        self.next.registry = Arc::new(registry);
+        for report in said.into_iter().map(|report| Arc::new(load::allow(report))).chain(unreadable) {
+            let path = report.source().path().into();
+            self.say(&path, report);
+        }
+        true
+    }
+
+    /// Takes the connections that changed, or all. Gives the files that use them.
+    fn connections(&mut self, changed: &Paths, everything: bool) -> Paths {
+        let mut paths = changed.clone();
+        if everything {
+            paths.extend(self.next.folder.files(FileKind::Connection).map(|(path, _)| path.clone()));
+        }
+        let mut concerned = Paths::new();
+        for path in &paths {
+            let name = stem(path);
+            let was_there = self.next.has_connection(name);
+            self.connection(path, name);
+            concerned.extend(self.next.relations.who(Says::Connects, name).cloned());
+            // Whoever misses one may be told a nearer name.
+            if was_there != self.next.has_connection(name) {
+                concerned.extend(self.next.relations.who_misses(Says::MissesConnection).cloned());
+            }
+        }
+        concerned
+    }
+
+    fn connection(&mut self, path: &Arc<str>, name: &str) {
+        let next = &mut *self.next;
+        next.reports.remove_mut(path);
+        next.connections.remove_mut(name);
+        next.broken_connections.remove_mut(name);
+        let Some(Content::Connection(loaded)) = next.folder.get(path).map(|file| &file.content) else {
+            return;
+        };
+        let said = match loaded.to_check() {
+            Some((connection, gaps)) => check::connection(connection, gaps, &loaded.report, &next.registry),
+            None => load::allow(loaded.report.clone()),
+        };
+        let value = loaded.value.clone().filter(|_| !said.has_errors());
+        // A connection that no longer loads stays in force as it last did.
+        match value.or_else(|| self.previous.connections.get(name).cloned()) {
+            Some(connection) => next.connections.insert_mut(name.to_owned(), connection),
+            None => next.broken_connections.insert_mut(name.to_owned()),
+        }
+        self.say(path, Arc::new(said));
+    }
+
+    /// Takes in what the files say that changed. Gives the files to check: these, and those that what they say concerns.
+    fn concerned_by(&mut self, changed: &Paths) -> Paths {
+        let (before, now) = (&self.previous.folder, &self.next.folder);
+        let relations = &mut self.next.relations;
+        let mut ids: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut spelled_names: BTreeSet<(Says, String)> = BTreeSet::new();
+        for path in changed {
+            for (file, is_there) in [(before.get(path), false), (now.get(path), true)] {
+                let Some(file) = file else { continue };
+                ids.extend(file.claims().map(|id| Arc::from(id.as_str())));
+                let names = file.uses().map(|uses| uses.names.clone()).unwrap_or_default();
+                spelled_names.extend(names.iter().map(|(kind, name)| (spelled(*kind), check::fold(name))));
+                if is_there { relations.enter(path, file) } else { relations.leave(path, file) }
+            }
+        }
+        let mut concerned = changed.clone();
+        // Whoever writes the same name may be told that it is written otherwise elsewhere.
+        for (says, name) in spelled_names {
+            concerned.extend(relations.who(says, &name).cloned());
+        }
+        for id in relations.find_circles(ids.clone(), now) {
+            concerned.extend(relations.who(Says::IsIt, &id).cloned());
+        }
+        for id in ids {
+            let (old, new) = (self.previous.signature(&id), self.next.signature(&id));
+            if old.is_some() != new.is_some() {
+                // Whoever misses one may be told a nearer id.
+                concerned.extend(self.next.relations.who_misses(Says::MissesAutomation).cloned());
+            }
+            let was_in_force = AutomationId::parse(&id).is_some_and(|id| self.previous.get(&id).is_some());
+            let same_to_callers = was_in_force == self.outlook(&concerned).in_force(&id)
+                && old.map(|(_, signature)| signature) == new.map(|(_, signature)| signature);
+            if !same_to_callers {
+                concerned.extend(self.next.relations.who(Says::Calls, &id).cloned());
+            }
+        }
+        concerned
+    }
+
+    /// Reports files of code that cannot be read, and links of no kind that lead out of the project.
+    fn unreadable(&mut self, changed: &Paths) {
+        let is_meant =
+            |path: &&Arc<str>| matches!(FileKind::of(Path::new(&***path)), Some(FileKind::Code) | None);
+        for path in changed.iter().filter(is_meant) {
+            self.next.reports.remove_mut(path);
+            let file = self.next.folder.get(path).cloned();
+            if let Some(Content::Code(Some(report)) | Content::Link(report)) =
+                file.as_ref().map(|file| &file.content)
+            {
+                self.say(path, report.clone());
+            }
+        }
+    }
+
+    /// The files that run code of which this is a file.
+    fn run_by(&self, changed: &Paths) -> Paths {
+        changed.iter().flat_map(|path| self.next.relations.who(Says::Runs, path).cloned()).collect()
+    }
+
+    /// Checks these files and puts into force what can be. Gives the files that have been told otherwise of what they call
+    /// than it has turned out.
+    fn round(&mut self, stale: Paths) -> Paths {
+        let stale = self.entangled(stale);
+        let loaded =
+            |path: &Arc<str>| Some((path.clone(), self.next.folder.get(path)?.automation()?.clone()));
+        let files: Vec<_> = stale.iter().filter_map(loaded).collect();
+        let outlook = self.outlook(&stale);
+        let decisions =
+            parallel::map(&files, |(_, loaded)| outlook.next.decide(loaded, &|id| outlook.in_force(id)));
+        let mut told: BTreeMap<AutomationId, [bool; 2]> = BTreeMap::new();
+        for path in &stale {
+            let claimed = self.next.folder.get(path).and_then(|file| file.claims());
+            for id in claimed.into_iter().chain(self.previous.held_by(path)) {
+                let to_others = self.next.get(&id).is_some();
+                told.insert(id.clone(), [outlook.in_force(id.as_str()), to_others]);
+            }
+        }
+        stale.iter().for_each(|path| self.take_out(path));
+        for ((path, _), decision) in files.into_iter().zip(decisions) {
+            self.settle(path, decision);
+        }
+        let mut misled = Paths::new();
+        for (id, [to_these, to_others]) in told {
+            let in_force = self.next.get(&id).is_some();
+            let wrong =
+                |path: &&Arc<str>| in_force != if stale.contains(*path) { to_these } else { to_others };
+            misled.extend(self.next.relations.who(Says::Calls, id.as_str()).filter(wrong).cloned());
+            self.known.insert(id, in_force);
+        }
+        self.checked.extend(stale);
+        misled
+    }
+
+    /// With the files whose fate is tied to theirs: all that want the same id.
+    fn entangled(&self, stale: Paths) -> Paths {
+        let mut queue: Vec<Arc<str>> = stale.iter().cloned().collect();
+        let mut all = stale;
+        while let Some(path) = queue.pop() {
+            let claimed = self.next.folder.get(&path).and_then(|file| file.claims());
+            for id in claimed.into_iter().chain(self.previous.held_by(&path)) {
+                let rivals = self.next.relations.who(Says::IsIt, id.as_str()).cloned();
+                let holder = self.next.get(&id).map(|deployed| deployed.automation.source.path().into());
+                for rival in rivals.chain(holder) {
+                    if all.insert(rival.clone()) {
+                        queue.push(rival);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn outlook<'w>(&'w self, stale: &'w Paths) -> Outlook<'w> {
+        Outlook { next: self.next, known: &self.known, stale }
+    }
+
+    /// Takes whatever a file holds out of force, until it is decided upon, and forgets what was said of it.
+    fn take_out(&mut self, path: &Arc<str>) {
+        let next = &mut *self.next;
+        let held: Vec<_> = next.held_by(path).into_iter().chain(self.previous.held_by(path)).collect();
+        for id in held {
+            let Some(deployed) = next.automations.get(&id) else { continue };
+            if deployed.automation.source.path() != &**path {
+                continue;
+            }
+            if let Some(address) = deployed.address.clone() {
+                next.tokens.remove_mut(address.live.as_str());
+                next.tokens.remove_mut(address.test.as_str());
+            }
+            next.automations.remove_mut(&id);
+        }
+        next.stale.remove_mut(path);
+        next.broken.remove_mut(path);
+        next.reports.remove_mut(path);
+    }
+
+    /// Puts a file's version into force, or leaves its last good one.
+    fn settle(&mut self, path: Arc<str>, decision: Decision) {
+        let Decision { deployed, mut report, misses } = decision;
+        for (says, misses) in misses {
+            self.next.relations.misses(says, &path, misses);
+        }
+        if let Some(mut deployed) = deployed {
+            let automation = &deployed.automation;
+            match self.next.get(&automation.id).map(|other| other.automation.source.path()) {
+                Some(other) => report = Arc::new(check::together(&report, vec![taken(automation, other)])),
+                None => {
+                    let by_request = matches!(automation.trigger, Trigger::Webhook(_))
+                        || super::hooked(&deployed, self.next).is_some();
+                    deployed.address = (self.address)(&automation.id, by_request);
+                    self.say(&path, report);
+                    return self.put(Arc::new(deployed));
+                }
+            }
+        }
+        self.say(&path, report.clone());
+        let last_good = self.previous.held_by(&path).filter(|id| self.next.get(id).is_none());
+        match last_good.as_ref().and_then(|id| self.previous.get(id)) {
+            Some(old) => {
+                self.next.stale.insert_mut(path, old.automation.id.clone());
+                self.put(Arc::new(Deployed { stale: Some(report), ..Deployed::clone(old) }));
+            }
+            None => {
+                let broken = Broken { path: path.to_string(), report };
+                self.next.broken.insert_mut(path, broken);
+            }
+        }
+    }
+
+    fn put(&mut self, deployed: Arc<Deployed>) {
+        if let Some(address) = &deployed.address {
+            for (token, test) in [(&address.live, false), (&address.test, true)] {
+                let mounted = Mounted { deployed: deployed.clone(), test };
+                self.next.tokens.insert_mut(token.as_str().into(), mounted);
+            }
+        }
+        self.next.automations.insert_mut(deployed.automation.id.clone(), deployed);
+    }
+
+    fn say(&mut self, path: &Arc<str>, report: Arc<Report>) {
+        if !report.is_empty() {
+            self.next.reports.insert_mut(path.clone(), report);
+        }
+    }
+}
+
+/// What is known of the next snapshot while some files are still to be decided upon.
+struct Outlook<'a> {
+    next: &'a Catalog,
+    known: &'a BTreeMap<AutomationId, bool>,
+    /// The files that are to be decided upon.
+    stale: &'a Paths,
+}
+
+impl Outlook<'_> {
+    /// Whether a version of an Automation is in force. It is taken for granted of one whose file is to be decided upon and
+    /// was read whole, until it turns out otherwise.
+    fn in_force(&self, id: &str) -> bool {
+        let Some(id) = AutomationId::parse(id) else { return false };
+        if let Some(in_force) = self.known.get(&id) {
+            return *in_force;
+        }
+        let is_whole = |path: &Arc<str>| {
+            let loaded = self.next.folder.get(path).and_then(|file| file.automation());
+            self.stale.contains(path) && loaded.is_some_and(|loaded| loaded.value.is_some())
+        };
+        self.next.get(&id).is_some() || self.next.relations.who(Says::IsIt, id.as_str()).any(is_whole)
+    }
+}
+
+/// What is to become of a file.
+struct Decision {
+    /// What can be put into force, if anything.
+    deployed: Option<Deployed>,
+    report: Arc<Report>,
+    /// Whether it names something that there is none of.
+    misses: [(Says, bool); 2],
+}
+
+impl Catalog {
+    /// Checks a file, also one that could not be read whole: its report then has everything there is to say at once.
+    fn decide(&self, loaded: &Loaded<Arc<Automation>>, in_force: &dyn Fn(&str) -> bool) -> Decision {
+        let Some((automation, gaps)) = loaded.to_check() else {
+            let misses = [(Says::MissesAutomation, false), (Says::MissesConnection, false)];
+            return Decision { deployed: None, report: Arc::new(load::allow(loaded.report.clone())), misses };
+        };
+        let with_code = self.with_code(automation);
+        let automation = with_code.as_ref().unwrap_or(automation);
+        let Judged { verdict, misses } = self.judge(automation, gaps, &loaded.report, in_force);
+        let report = Arc::new(verdict.report);
+        // Only what was read whole can be in force.
+        let whole = loaded.value.as_ref().filter(|_| !report.has_errors());
+        let whole = whole.map(|whole| with_code.map_or_else(|| whole.clone(), Arc::new));
+        let deployed = whole.map(|automation| Deployed {
+            automation,
+            plan: Arc::new(verdict.plan),
+            address: None,
+            schedule: verdict.schedule.map(Arc::new),
+            stale: None,
+            warnings: report.clone(),
+        });
+        Decision { deployed, report, misses }
+    }
+}
+
+/// What a reload changed, from the files that it decided upon.
+fn describe(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Paths) -> Reload {
+    let mut reload = Reload { generation: next.generation, ..Reload::default() };
+    let held = checked.iter().flat_map(|path| [previous.held_by(path), next.held_by(path)]);
+    let decided: BTreeSet<AutomationId> = held.flatten().collect();
+    for id in decided.iter() {
+        let (old, new) = (previous.get(id), next.get(id));
+        let is_stale =
+            |deployed: Option<&Arc<Deployed>>| deployed.is_some_and(|deployed| deployed.stale.is_some());
+        match (old, new) {
+            (None, Some(_)) => reload.added.push(id.clone()),
+            (Some(_), None) => reload.removed.push(id.clone()),
+            (Some(old), Some(new)) if old.automation.definition != new.automation.definition => {
+                reload.changed.push(id.clone());
+            }
+            (Some(_), Some(_)) if is_stale(old) && !is_stale(new) => reload.restored.push(id.clone()),
+            _ => {}
+        }
+        let told = new.is_some_and(|new| !changed.contains(new.automation.source.path()));
+        if is_stale(new) && !(told && is_stale(old)) {
+            reload.stale.push(id.clone());
+        }
+    }
+    let news = |path: &&Arc<str>| {
+        let (old, new) = (previous.reports.get(*path), next.reports.get(*path));
+        changed.contains(*path) || old.map(|old| old.diagnostics()) != new.map(|new| new.diagnostics())
+    };
+    let reports = checked.union(changed).filter(news).filter_map(|path| next.reports.get(path));
+    reload.reports = reports.map(|report| Report::clone(report)).collect();
+    reload.decided = decided.into_iter().collect();
+    reload.files = changed.iter().cloned().collect();
+    reload
+}

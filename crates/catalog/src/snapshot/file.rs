@@ -1,0 +1,267 @@
+//! One file of a project folder: what kind it is, and what came of reading it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::Connection;
+use model::automation::{Automation, AutomationId, Code, Verb};
+use model::diagnostic::{Diagnostic, Report, Source, Span};
+use model::load::{self, Loaded};
+
+use super::folder::Stamp;
+use crate::check::NameKind;
+use crate::project_dir::{self, ProjectFileError};
+
+/// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
+const MAX_BYTES: u64 = 512 << 10;
+
+/// What kind of file it is, told by its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileKind {
+    Manifest,
+    Connection,
+    Automation,
+    /// Code that an Automation names.
+    Code,
+}
+
+impl FileKind {
+    /// A kind of each folder.
+    pub(super) const OF_FOLDERS: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
+    /// The folders whose files count.
+    pub const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
+
+    /// The folder that files of this kind are in.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Manifest => Self::FOLDERS[0],
+            Self::Connection => Self::FOLDERS[1],
+            Self::Automation | Self::Code => Self::FOLDERS[2],
+        }
+    }
+
+    /// The kind of a file at this path relative to the project folder.
+    pub fn of(path: &Path) -> Option<Self> {
+        let folder = path.components().next()?.as_os_str();
+        let name = path.file_name()?.to_str()?;
+        let kind = Self::OF_FOLDERS.into_iter().find(|kind| folder == kind.folder())?;
+        if name.starts_with('.') || path.to_str().is_some_and(model::trial::is_of_tests) {
+            return None;
+        }
+        let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        match kind {
+            _ if ends_in(&[".yaml", ".yml"]) => Some(kind),
+            Self::Automation if ends_in(&model::automation::CODE_ENDINGS) => Some(Self::Code),
+            _ => None,
+        }
+    }
+}
+
+/// A file as it was last read.
+#[derive(Clone)]
+pub struct File {
+    pub(super) stamp: Stamp,
+    /// False where there is no text, since the file cannot be read.
+    pub(super) is_read: bool,
+    pub(crate) source: Arc<Source>,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone)]
+pub(crate) enum Content {
+    Automation {
+        loaded: Arc<Loaded<Arc<Automation>>>,
+        uses: Uses,
+    },
+    Connection(Arc<Loaded<Arc<Connection>>>),
+    /// The reason why there is no text, if there is none.
+    Manifest(Option<Arc<Report>>),
+    /// The reason why there is no text, if there is none.
+    Code(Option<Arc<Report>>),
+    /// A link of no kind that leads out of the project.
+    Link(Arc<Report>),
+}
+
+/// The names of other files in an Automation, each once, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    /// The ids of the Automations that it calls.
+    pub(crate) automations: Arc<[Arc<str>]>,
+    /// The connections that its steps name.
+    pub(crate) connections: Arc<[Arc<str>]>,
+    /// The files of code that it names, by path.
+    pub(crate) code: Arc<[Arc<str>]>,
+    /// The names in it that other files may write otherwise: events, keys of the shared state.
+    pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
+}
+
+impl File {
+    /// Reads a file and loads what it holds.
+    pub(super) fn read(root: &Path, path: &str, kind: Option<FileKind>, stamp: Stamp) -> Self {
+        let Some(kind) = kind else { return Self::link(path, stamp) };
+        let (text, problem) = match read_text(root, path) {
+            Ok(text) => (text, None),
+            Err(message) => (String::new(), Some(message)),
+        };
+        Self::load(Arc::new(Source::new(path, text)), stem(path), kind, stamp, problem)
+    }
+
+    /// A link that leads out of the project, and whose name is of no kind.
+    fn link(path: &str, stamp: Stamp) -> Self {
+        let source = Arc::new(Source::new(path, String::new()));
+        let message = ProjectFileError::LeadsOut(path.into()).to_string();
+        let content = Content::Link(Arc::new(unreadable(message, &source)));
+        Self { stamp, is_read: false, content, source }
+    }
+
+    /// A text as if it were the file at its path. `stem` is the name that it goes by where it has none of its own.
+    pub fn draft(source: Arc<Source>, stem: &str, kind: FileKind) -> Self {
+        Self::load(source, stem, kind, Stamp::NONE, None)
+    }
+
+    /// A file that somebody else has read, or could not read for this reason. None where its path is of no kind and
+    /// nothing is wrong with it.
+    pub(crate) fn given(path: &str, text: String, problem: Option<String>) -> Option<Self> {
+        match (FileKind::of(Path::new(path)), &problem) {
+            (Some(kind), _) => {
+                Some(Self::load(Arc::new(Source::new(path, text)), stem(path), kind, Stamp::NONE, problem))
+            }
+            (None, Some(_)) => Some(Self::link(path, Stamp::NONE)),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether there is a text.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Whether both have the same text, or neither has any.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.is_read == other.is_read && self.source.text() == other.source.text()
+    }
+
+    fn load(source: Arc<Source>, stem: &str, kind: FileKind, stamp: Stamp, problem: Option<String>) -> Self {
+        let is_read = problem.is_none();
+        let content = match kind {
+            FileKind::Manifest => {
+                Content::Manifest(problem.map(|message| Arc::new(unreadable(message, &source))))
+            }
+            FileKind::Code => Content::Code(problem.map(|message| Arc::new(unreadable(message, &source)))),
+            FileKind::Connection => {
+                let loaded = load::connection(source.clone(), stem);
+                Content::Connection(Arc::new(shared(loaded, problem, &source)))
+            }
+            FileKind::Automation => {
+                let loaded = shared(load::automation(source.clone(), stem), problem, &source);
+                let uses = loaded.to_check().map(|(automation, _)| Uses::of(automation)).unwrap_or_default();
+                Content::Automation { loaded: Arc::new(loaded), uses }
+            }
+        };
+        Self { stamp, is_read, source, content }
+    }
+
+    /// What its loading has to say.
+    pub(crate) fn report(&self) -> Report {
+        match &self.content {
+            Content::Automation { loaded, .. } => load::allow(loaded.report.clone()),
+            Content::Connection(loaded) => load::allow(loaded.report.clone()),
+            Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
+                Report::clone(report)
+            }
+            Content::Manifest(None) | Content::Code(None) => Report::new(self.source.clone(), []),
+        }
+    }
+
+    /// What came of loading it, if it is an Automation's.
+    pub(crate) fn automation(&self) -> Option<&Arc<Loaded<Arc<Automation>>>> {
+        match &self.content {
+            Content::Automation { loaded, .. } => Some(loaded),
+            _ => None,
+        }
+    }
+
+    /// Its text, if it is code that can be read.
+    pub(crate) fn code(&self) -> Option<&Arc<Source>> {
+        matches!(self.content, Content::Code(None)).then_some(&self.source)
+    }
+
+    /// The names of other files in it, if it is an Automation's.
+    pub(crate) fn uses(&self) -> Option<&Uses> {
+        match &self.content {
+            Content::Automation { uses, .. } => Some(uses),
+            _ => None,
+        }
+    }
+
+    /// The id that it gives to its Automation; where it cannot be read, the one that its name suggests.
+    pub(crate) fn claims(&self) -> Option<AutomationId> {
+        let loaded = self.automation()?;
+        match loaded.to_check() {
+            Some((automation, _)) => Some(automation.id.clone()),
+            None => AutomationId::suggest(stem(self.source.path())),
+        }
+    }
+}
+
+impl Uses {
+    /// What an Automation names.
+    pub(crate) fn of(automation: &Automation) -> Self {
+        let (mut automations, mut connections) = (BTreeSet::new(), BTreeSet::new());
+        automation.walk(&mut |step| match &step.verb {
+            Verb::Action(call) => connections.extend(call.connection.as_ref().map(|name| name.name.as_str())),
+            Verb::Call(call) => automations.extend(Some(call.automation.name.as_str())),
+            _ => {}
+        });
+        let asks = automation.trigger.asks().and_then(|asks| asks.connection.as_ref());
+        connections.extend(asks.map(|name| name.name.as_str()));
+        // Where a name could not be read there is none.
+        let names = |names: BTreeSet<&str>| {
+            names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
+        };
+        let files = automation.codes().into_iter().filter_map(|(_, code)| match code {
+            Code::File(file) => Some(file.name.as_str()),
+            Code::Inline { .. } => None,
+        });
+        Self {
+            automations: names(automations),
+            connections: names(connections),
+            code: names(files.collect()),
+            names: crate::check::names(automation).into(),
+        }
+    }
+}
+
+fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
+    match problem {
+        None => loaded.map(Arc::new),
+        Some(message) => Loaded::refused(unreadable(message, source)),
+    }
+}
+
+fn unreadable(message: String, source: &Arc<Source>) -> Report {
+    Report::new(source.clone(), [Diagnostic::error("unreadable-file", message, Span::default())])
+}
+
+/// The file's name without folder and ending.
+pub fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
+}
+
+fn read_text(root: &Path, path: &str) -> Result<String, String> {
+    let bytes = project_dir::read_start(root, Path::new(path), MAX_BYTES)
+        .map_err(|error| format!("the file cannot be read: {error}"))?;
+    let whole = bytes.len() as u64;
+    String::from_utf8(bytes).or_else(|error| {
+        // Cut off in the midst of a character. The loader says that the file is too large.
+        let (cut, at) = (
+            whole == MAX_BYTES && error.utf8_error().error_len().is_none(),
+            error.utf8_error().valid_up_to(),
+        );
+        let mut bytes = error.into_bytes();
+        bytes.truncate(at);
+        String::from_utf8(bytes).ok().filter(|_| cut).ok_or_else(|| "the file is not UTF-8 text".to_owned())
+    })
+}

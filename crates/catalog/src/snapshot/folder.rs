@@ -1,0 +1,323 @@
+//! The files of a project folder as they were last read: read again only where they have changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
+use rustix::fs::Stat;
+
+use super::file::{File, FileKind};
+use crate::parallel;
+use crate::project_dir::{self, EntryKind, Node, ProjectFileError};
+
+/// How deep folders below `automations/` are looked into.
+const MAX_DEPTH: usize = 8;
+/// The most files of a project (interfaces, "Limits").
+pub const MAX_FILES: usize = 12_000;
+
+/// Where to look for changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Everywhere.
+    Everywhere,
+    /// At these paths alone, relative to the project folder: something was seen to happen there.
+    At(BTreeSet<PathBuf>),
+}
+
+/// The files as they were last read. A copy is cheap and shares every file with the one it was made of, so that each
+/// snapshot keeps the files it was made from.
+#[derive(Clone)]
+pub struct Folder {
+    dir: Arc<Path>,
+    files: RedBlackTreeMapSync<Arc<str>, Arc<File>>,
+}
+
+/// What the file system says of a file: while it stays the same the file is not read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Seconds and nanoseconds since 1970.
+    modified: (i128, i128),
+    length: i128,
+    inode: i128,
+}
+
+/// The files of a look. A link of no kind that leads out of the project is among them, so that it is reported.
+type Found = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
+
+impl Folder {
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
+    }
+
+    /// The files that somebody else has read, in the place of those of this folder. With the paths at which they differ.
+    pub(crate) fn replaced(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
+        let mut next = Self { dir: self.dir.clone(), files: RedBlackTreeMapSync::new_sync() };
+        let mut changed = BTreeSet::new();
+        for (path, file) in files {
+            let path: Arc<str> = path.into();
+            match self.get(&path).filter(|known| known.is_same(&file)) {
+                Some(known) => next.files.insert_mut(path, known.clone()),
+                None => {
+                    changed.insert(path.clone());
+                    next.put(path, file);
+                }
+            }
+        }
+        changed.extend(self.files.keys().filter(|path| next.get(path).is_none()).cloned());
+        (next, changed)
+    }
+
+    /// Every file, in the order of their paths.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<File>> {
+        self.files.values()
+    }
+
+    /// The files of a kind by their paths relative to the project folder, in the order of these.
+    pub(crate) fn files(&self, kind: FileKind) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
+        self.below(kind.folder()).filter(move |(path, _)| FileKind::of(Path::new(&***path)) == Some(kind))
+    }
+
+    /// The project folder; `None` where there is none.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        Some(&*self.dir).filter(|dir| !dir.as_os_str().is_empty())
+    }
+
+    /// The file at a path relative to the project folder.
+    pub(crate) fn get(&self, path: &str) -> Option<&Arc<File>> {
+        self.files.get(path)
+    }
+
+    /// Puts a file in the place of what was at its path, without looking at the disk.
+    pub(super) fn put(&mut self, path: Arc<str>, file: File) {
+        self.files.insert_mut(path, Arc::new(file));
+    }
+
+    /// Looks again, reads what changed, and gives the paths that did. A file that is gone has changed.
+    pub fn look(&mut self, look: &Look) -> BTreeSet<Arc<str>> {
+        let found = match look {
+            Look::Everywhere => None,
+            Look::At(paths) => self.look_at(paths),
+        };
+        found.unwrap_or_else(|| self.look_everywhere())
+    }
+
+    fn look_everywhere(&mut self) -> BTreeSet<Arc<str>> {
+        let mut found = Found::new();
+        for folder in FileKind::FOLDERS {
+            list_folder(&self.dir, Path::new(folder), MAX_DEPTH, &mut found);
+        }
+        let gone = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
+        found.retain(|path, (_, stamp)| self.get(path).is_none_or(|file| file.stamp != *stamp));
+        self.take(found, gone)
+    }
+
+    /// As [`Folder::look_everywhere`], at these paths alone. `None` where they may hold more than one file each, as
+    /// folders and links to them do.
+    fn look_at(&mut self, paths: &BTreeSet<PathBuf>) -> Option<BTreeSet<Arc<str>>> {
+        let (mut found, mut gone) = (Found::new(), Vec::new());
+        for path in paths {
+            let Some(name) = slashed(path) else { continue };
+            let was_folder = self.below(&name).next().is_some();
+            let stamp = match project_dir::resolve(&self.dir, path) {
+                _ if was_folder => return None,
+                // The link may be that of a folder on the way.
+                Ok(Node::Folder(_)) | Err(ProjectFileError::LeadsOut(_)) => return None,
+                Ok(Node::File(_, stat)) => Some(Stamp::of(&stat)),
+                Err(_) => None,
+            };
+            let kind = FileKind::of(path).filter(|_| can_be_listed(path));
+            match (kind, stamp) {
+                (Some(kind), Some(stamp)) if self.get(&name).is_some() || self.has_room(&found) => {
+                    // Read also where the stamp is the same: within one tick of the file system's clock it stays.
+                    found.insert(name, (Some(kind), stamp));
+                }
+                (_, None) if self.get(&name).is_some() => gone.push(name),
+                _ => {}
+            }
+        }
+        Some(self.take(found, gone))
+    }
+
+    fn has_room(&self, found: &Found) -> bool {
+        has_room(self.files.size() + found.len())
+    }
+
+    /// The files below a folder.
+    fn below(&self, folder: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
+        let start: Arc<str> = format!("{folder}/").into();
+        let within = start.clone();
+        self.files.range(start..).take_while(move |(path, _)| path.starts_with(&*within))
+    }
+
+    /// Reads what was found, and forgets what is gone.
+    fn take(&mut self, found: Found, gone: Vec<Arc<str>>) -> BTreeSet<Arc<str>> {
+        let found: Vec<_> = found.into_iter().collect();
+        let read = parallel::map(&found, |(path, (kind, stamp))| {
+            Arc::new(File::read(&self.dir, path, *kind, *stamp))
+        });
+        for path in &gone {
+            self.files.remove_mut(path);
+        }
+        let mut changed: BTreeSet<Arc<str>> = gone.into_iter().collect();
+        for ((path, _), mut file) in found.into_iter().zip(read) {
+            let is_same =
+                |old: &&Arc<File>| old.is_read && file.is_read && old.source.text() == file.source.text();
+            match self.get(&path).filter(is_same) {
+                // Touched, not changed: what was loaded from it stays.
+                Some(old) => file = Arc::new(File { stamp: file.stamp, ..File::clone(old) }),
+                None => {
+                    changed.insert(path.clone());
+                }
+            }
+            self.files.insert_mut(path, file);
+        }
+        changed
+    }
+}
+
+impl Stamp {
+    /// Of a text that is in no file.
+    pub(super) const NONE: Self = Self { modified: (0, 0), length: 0, inode: 0 };
+
+    /// The types of these fields differ between systems; a wider one holds each.
+    fn of(stat: &Stat) -> Self {
+        Self {
+            modified: (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec)),
+            length: i128::from(stat.st_size),
+            inode: i128::from(stat.st_ino),
+        }
+    }
+}
+
+fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
+    let entries = match project_dir::list(root, below) {
+        Ok(entries) => entries,
+        // The folder of a kind itself: those below are entries of the folder above.
+        Err(ProjectFileError::LeadsOut(link)) => {
+            found.extend(slashed(&link).map(|name| (name, (None, Stamp::NONE))));
+            return;
+        }
+        Err(_) => return,
+    };
+    for entry in entries {
+        let path = below.join(&entry.name);
+        let kind = FileKind::of(&path);
+        // Of a link that leads out it is not known, and not looked at, whether it names a file or a folder.
+        let (kind, stamp) = match entry.kind {
+            Ok(EntryKind::Folder) => {
+                if depth > 0 && !is_hidden(&path) {
+                    list_folder(root, &path, depth - 1, found);
+                }
+                continue;
+            }
+            Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::of(&stat)),
+            Err(_) if kind.is_some() || is_reported_link(&path) => (kind, Stamp::NONE),
+            _ => continue,
+        };
+        let Some(name) = slashed(&path) else { continue };
+        if !has_room(found.len()) {
+            return;
+        }
+        found.insert(name, (kind, stamp));
+    }
+}
+
+/// Whether a link of no kind is reported where it leads out. Those of tests are reported with the tests.
+fn is_reported_link(path: &Path) -> bool {
+    !is_hidden(path) && !path.to_str().is_some_and(model::trial::is_of_tests)
+}
+
+fn has_room(files: usize) -> bool {
+    if files < MAX_FILES {
+        return true;
+    }
+    tracing::error!(limit = MAX_FILES, "the project has more files than are read; the rest is left out");
+    false
+}
+
+/// Whether a look everywhere would come to a file at this path.
+fn can_be_listed(path: &Path) -> bool {
+    let folders =
+        path.parent().into_iter().flat_map(Path::ancestors).filter(|folder| folder.parent().is_some());
+    let mut deep = 0;
+    folders.inspect(|_| deep += 1).all(|folder| !is_hidden(folder)) && deep <= MAX_DEPTH + 1
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+}
+
+/// A path relative to the project folder as it is shown and compared; `None` for one that is not UTF-8 or leads out.
+fn slashed(path: &Path) -> Option<Arc<str>> {
+    let names: Option<Vec<&str>> = path
+        .components()
+        .map(|component| match component {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        })
+        .collect();
+    names.map(|names| names.join("/").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_path_can_be_listed_where_a_look_everywhere_would_come_to_it() {
+        let deep = |folders: usize| format!("automations/{}x.yaml", "a/".repeat(folders));
+        assert!(can_be_listed(Path::new("automations/x.yaml")));
+        assert!(can_be_listed(Path::new(&deep(MAX_DEPTH))));
+        assert!(!can_be_listed(Path::new(&deep(MAX_DEPTH + 1))));
+        assert!(!can_be_listed(Path::new("automations/.git/x.yaml")));
+    }
+
+    #[test]
+    fn looking_at_one_path_finds_what_looking_everywhere_finds() {
+        let project = tempfile::tempdir().expect("a folder");
+        let dir = project.path();
+        fs::create_dir_all(dir.join("automations/sub/.hidden")).expect("folders");
+        let texts = [
+            "automations/a.yaml",
+            "automations/sub/b.yml",
+            "automations/sub/.hidden/c.yaml",
+            "automations/a.txt",
+        ];
+        let mut watched = Folder::new(dir);
+        watched.look(&Look::Everywhere);
+        for path in texts {
+            fs::write(dir.join(path), "trigger: {manual: {}}\nsteps: []\n").expect("written");
+        }
+        let all = texts.iter().map(PathBuf::from).collect();
+        let seen = watched.look(&Look::At(all));
+        assert_eq!(seen, Folder::new(dir).look(&Look::Everywhere));
+        assert_eq!(seen.len(), 2);
+        fs::remove_file(dir.join(texts[0])).expect("removed");
+        let gone = watched.look(&Look::At(BTreeSet::from([texts[0].into()])));
+        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[0].into()]);
+        // A folder that goes takes its files with it.
+        fs::remove_dir_all(dir.join("automations/sub")).expect("removed");
+        let gone = watched.look(&Look::At(BTreeSet::from(["automations/sub".into()])));
+        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[1].into()]);
+        assert!(watched.files(FileKind::Automation).next().is_none());
+    }
+
+    #[test]
+    fn a_file_whose_text_is_the_same_has_not_changed() {
+        let project = tempfile::tempdir().expect("a folder");
+        fs::create_dir(project.path().join("automations")).expect("a folder");
+        let path = project.path().join("automations/a.yaml");
+        let mut folder = Folder::new(project.path());
+        fs::write(&path, "steps: []\n").expect("written");
+        assert_eq!(folder.look(&Look::Everywhere).len(), 1);
+        let read = folder.get("automations/a.yaml").expect("read").source.clone();
+        fs::remove_file(&path).and_then(|()| fs::write(&path, "steps: []\n")).expect("written");
+        assert!(folder.look(&Look::Everywhere).is_empty());
+        assert!(Arc::ptr_eq(&read, &folder.get("automations/a.yaml").expect("read").source));
+        fs::write(&path, "steps: {}\n").expect("written");
+        assert_eq!(folder.look(&Look::At(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
+    }
+}

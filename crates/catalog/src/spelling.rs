@@ -1,0 +1,23 @@
+//! What an author wrote, in one spelling: by it one question is told from another.
+
+use model::template::{Part, Template};
+
+/// A template in one spelling.
+pub fn written(template: &Template) -> String {
+    match template {
+        Template::Literal(value) => value.to_json(),
+        Template::Expression(expression) => format!("${{{{{}}}}}", expression.text()),
+        Template::Text(parts) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.to_string(),
+                Part::Expression(expression) => format!("${{{{{}}}}}", expression.text()),
+            })
+            .collect(),
+        Template::List(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(",")),
+        Template::Map(entries) => {
+            let entries = entries.iter().map(|(key, value)| format!("{key}:{}", written(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+        }
+    }
+}

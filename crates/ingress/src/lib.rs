@@ -1,0 +1,16 @@
+//! The ingress: starts executions. Webhooks, schedules, polls, and events of other systems come in here; an [`Ingress`]
+//! checks each start and hands it to the runtime.
+
+mod changes;
+mod hooks;
+mod ingress;
+mod listen;
+mod manual;
+mod poll;
+mod scheduler;
+mod subscribe;
+
+pub use hooks::Condition;
+pub use ingress::Ingress;
+pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+pub use poll::{PollError, PollView};

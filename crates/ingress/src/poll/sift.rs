@@ -1,0 +1,170 @@
+//! What of an answer is new. Pure: what is known comes in, what is known then goes out.
+
+use std::collections::HashSet;
+
+use model::Value;
+use model::redact::Redactor;
+use sha2::{Digest as _, Sha256};
+
+/// The most that one poll gives to executions; what is beyond comes with the next one, which is made at once.
+pub(super) const MOST_NEW: usize = 1000;
+
+/// One thing of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Item {
+    /// What tells it from all others.
+    pub(super) key: String,
+    /// What an execution gets of it.
+    pub(super) value: Value,
+    /// Where a next poll goes on that has come as far as this one, where that is known of each.
+    pub(super) cursor: Option<Value>,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Answer {
+    /// In the order in which executions get them.
+    pub(super) items: Vec<Item>,
+    /// Where the next poll goes on once all of them are known.
+    pub(super) cursor: Value,
+}
+
+impl Answer {
+    /// Without secrets, since all of it is stored: ingress show whoever asks what it asked with.
+    ///
+    /// # Errors
+    /// The cursor holds one: masked, the next poll would go on nowhere.
+    pub(super) fn hidden(mut self, redactor: &Redactor) -> Result<Self, String> {
+        if redactor.is_idle() {
+            return Ok(self);
+        }
+        let is_open = |cursor: &Value| redactor.value(cursor.clone()) == *cursor;
+        if !is_open(&self.cursor) || !self.items.iter().filter_map(|item| item.cursor.as_ref()).all(is_open) {
+            return Err(
+                "`cursor` holds a secret, which would be stored; take the part of it that holds none"
+                    .to_owned(),
+            );
+        }
+        for item in &mut self.items {
+            item.value = redactor.value(std::mem::take(&mut item.value));
+            if redactor.bytes(item.key.as_bytes()).is_some() {
+                // Masked, two of them could be one.
+                item.key = digest(&item.key);
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// What stands in the place of a key that cannot be kept as it is.
+pub(super) fn digest(key: &str) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(key.as_bytes())))
+}
+
+/// What an answer comes to.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sifted {
+    /// What executions get.
+    pub(super) fresh: Vec<Value>,
+    /// What is to be remembered as seen.
+    pub(super) keys: Vec<String>,
+    /// Where the next poll goes on.
+    pub(super) cursor: Value,
+    /// Whether something new is left for the next poll.
+    pub(super) more: bool,
+}
+
+/// Sifts an answer by what was seen before. `silent` says that nothing of it starts anything: it is known from then on.
+pub(super) fn sift(answer: Answer, seen: &[bool], silent: bool, before: &Value) -> Sifted {
+    let Answer { items, cursor } = answer;
+    let mut known: HashSet<String> = HashSet::with_capacity(items.len());
+    let (mut fresh, mut more, mut reached) = (Vec::new(), false, None);
+    for (item, seen) in items.into_iter().zip(seen.iter().copied().chain(std::iter::repeat(false))) {
+        let Item { key, value, cursor } = item;
+        if seen || known.contains(&key) || silent {
+            known.insert(key);
+            continue;
+        }
+        if fresh.len() == MOST_NEW {
+            more = true;
+            continue;
+        }
+        known.insert(key);
+        fresh.push(value);
+        reached = cursor.or(reached);
+    }
+    // Where nothing is new nothing has to be written. Otherwise all that is there is seen again: what is not is forgotten first.
+    let keys = if fresh.is_empty() && !silent { Vec::new() } else { known.into_iter().collect() };
+    let cursor = if more { reached.unwrap_or_else(|| before.clone()) } else { cursor };
+    Sifted { fresh, keys, cursor, more }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn answer(keys: &[&str]) -> Answer {
+        let item = |key: &&str| Item { key: (*key).to_owned(), value: Value::from(*key), cursor: None };
+        Answer { items: keys.iter().map(item).collect(), cursor: Value::from("end") }
+    }
+
+    fn texts(values: &[Value]) -> Vec<String> {
+        values.iter().map(Value::to_text).collect()
+    }
+
+    fn sorted(mut keys: Vec<String>) -> Vec<String> {
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn what_was_not_seen_is_new_once_and_in_order() {
+        let sifted = sift(answer(&["c", "a", "b", "c"]), &[false, true, false, false], false, &Value::Null);
+        assert_eq!(texts(&sifted.fresh), ["c", "b"]);
+        assert_eq!(sorted(sifted.keys), ["a", "b", "c"]);
+        assert_eq!((sifted.cursor, sifted.more), (Value::from("end"), false));
+    }
+
+    #[test]
+    fn what_is_kept_of_an_answer_holds_no_secret_and_its_items_stay_apart() {
+        let redactor = Redactor::default();
+        redactor.hide("s3cret-1234");
+        let mut found = answer(&["a", "s3cret-1234/1", "s3cret-1234/2"]);
+        let kept = found.clone().hidden(&redactor).expect("its cursor is open");
+        let values: Vec<Value> = kept.items.iter().map(|item| item.value.clone()).collect();
+        assert_eq!(texts(&values), ["a", "***/1", "***/2"]);
+        assert_eq!(kept.items[0].key, "a");
+        assert!(kept.items[1].key.starts_with("sha256:") && kept.items[1].key != kept.items[2].key);
+        found.cursor = Value::from("https://api.example/?page=2&key=s3cret-1234");
+        assert!(found.hidden(&redactor).is_err(), "a masked cursor leads nowhere");
+    }
+
+    #[test]
+    fn where_nothing_is_new_nothing_is_to_be_remembered() {
+        let sifted = sift(answer(&["a"]), &[true], false, &Value::Null);
+        assert_eq!((sifted.fresh.len(), sifted.keys.len(), sifted.cursor), (0, 0, Value::from("end")));
+    }
+
+    #[test]
+    fn a_silent_poll_knows_everything_and_gives_nothing() {
+        let sifted = sift(answer(&["a", "b"]), &[false, false], true, &Value::Null);
+        assert_eq!(sifted.fresh, []);
+        assert_eq!(sorted(sifted.keys), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_too_much_stays_new_for_the_next_poll() {
+        let names: Vec<String> = (0..MOST_NEW + 1).map(|number| number.to_string()).collect();
+        let mut answer = answer(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let all = vec![false; names.len()];
+        let sifted = sift(answer.clone(), &all, false, &Value::from("before"));
+        assert_eq!((sifted.fresh.len(), sifted.more), (MOST_NEW, true));
+        assert!(!sifted.keys.contains(&MOST_NEW.to_string()));
+        assert_eq!(sifted.cursor, Value::from("before"));
+        answer.items[MOST_NEW - 1].cursor = Some(Value::from("there"));
+        answer.items[MOST_NEW].cursor = Some(Value::from("beyond"));
+        assert_eq!(sift(answer, &all, false, &Value::Null).cursor, Value::from("there"));
+    }
+}

@@ -1,0 +1,299 @@
+//! The clock's part: one timer over all schedules in force. A tick's execution and its watermark commit together
+//! under the key (automation, instant), so no instant fires twice, and none is forgotten over a restart.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use jiff::{SignedDuration, Timestamp};
+use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger};
+use model::execution::Origin;
+use model::payload::Payload;
+use store::{Accept, Watermark};
+
+use crate::changes::Listener;
+use crate::ingress::Ingress;
+use catalog::{Catalog, Deployed};
+use runtime::Error;
+use runtime::Start;
+use runtime::Terms;
+use runtime::{Due, Timed};
+
+/// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
+const ON_TIME: Duration = Duration::from_secs(30);
+/// Ticks that are made durable at one time: they share commits.
+const AT_ONCE: usize = 256;
+
+/// When an instant is tried again that could not start, since as many executions wait as may.
+const TRY_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+
+/// Fires schedules until the engine stops.
+pub(crate) async fn run(ingress: Arc<Ingress>) {
+    let timer = ingress.runtime.timer();
+    match Timetable::read(ingress).await {
+        Ok(timetable) => timer.run(timetable).await,
+        Err(error) => {
+            tracing::error!(%error, "schedules cannot be armed: their watermarks cannot be read");
+        }
+    }
+}
+
+/// When each schedule in force fires next.
+struct Timetable {
+    ingress: Arc<Ingress>,
+    entries: HashMap<AutomationId, Entry>,
+    order: BTreeSet<(Timestamp, AutomationId)>,
+    /// What the store knows of schedules that are not in force yet.
+    stored: HashMap<AutomationId, Watermark>,
+}
+
+struct Entry {
+    deployed: Arc<Deployed>,
+    fingerprint: String,
+    /// The instant up to which the schedule has been dealt with.
+    done: Timestamp,
+    /// When it has to be looked at: its next instant, or when one is tried again that could not start.
+    next: Option<Timestamp>,
+    /// True while instants are tried again, so that the log tells of them once.
+    is_again: bool,
+}
+
+impl Timed for Timetable {
+    async fn adopt(&mut self) {
+        let decided = self.ingress.changes.take(Listener::Schedules);
+        let catalog = self.ingress.runtime.catalog.load_full();
+        self.take_over(&catalog, decided).await;
+    }
+
+    fn next(&self) -> Option<Due> {
+        self.order.first().map(|(at, _)| Due::Shown(*at))
+    }
+
+    async fn act(&mut self) {
+        let ticks = self.due(self.ingress.runtime.clock.now());
+        let ingress = self.ingress.clone();
+        let fired = stream::iter(ticks).map(|tick| tick.fire(&ingress)).buffer_unordered(AT_ONCE);
+        let left: Vec<Left> = fired.filter_map(std::future::ready).collect().await;
+        let again = after(self.ingress.runtime.clock.now(), TRY_AGAIN);
+        for Left { automation, done } in left {
+            self.put_back(&automation, done, again);
+        }
+    }
+}
+
+impl Timetable {
+    async fn read(ingress: Arc<Ingress>) -> Result<Self, store::Error> {
+        let stored = ingress.runtime.store.watermarks().await?.into_iter();
+        let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
+        Ok(Self { ingress, entries: HashMap::new(), order: BTreeSet::new(), stored })
+    }
+
+    /// Takes over the schedules of these Automations from a snapshot. One that says the same as before keeps its timeline.
+    async fn take_over(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
+        let ingress = &self.ingress;
+        let now = ingress.runtime.clock.now();
+        let mut fresh = Vec::new();
+        for id in ids {
+            let before = self.entries.remove(&id);
+            if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
+                self.order.remove(&(at, id.clone()));
+            }
+            let Some(deployed) = catalog.get(&id).filter(|deployed| deployed.automation.enabled) else {
+                continue;
+            };
+            let Some(schedule) = &deployed.schedule else { continue };
+            let fingerprint = schedule.fingerprint();
+            let before = before.filter(|entry| entry.fingerprint == fingerprint);
+            let stored = self.stored.remove(&id).filter(|watermark| watermark.schedule == fingerprint);
+            let done = match (before, stored) {
+                (Some(entry), _) => entry.done,
+                (None, Some(watermark)) => watermark.instant,
+                (None, None) => {
+                    fresh.push(Watermark {
+                        automation: id.clone(),
+                        schedule: fingerprint.clone(),
+                        instant: now,
+                    });
+                    now
+                }
+            };
+            let next = schedule.next_after(done);
+            self.order.extend(next.map(|at| (at, id.clone())));
+            self.entries
+                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_again: false });
+        }
+        // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
+        stream::iter(fresh)
+            .for_each_concurrent(AT_ONCE, |watermark| async {
+                let accept = Accept { watermark: Some(watermark), ..Accept::default() };
+                if let Err(error) = ingress.runtime.store.accept(&accept).await {
+                    ingress.runtime.lost(&error);
+                }
+            })
+            .await;
+    }
+
+    /// Everything that has to run now.
+    fn due(&mut self, now: Timestamp) -> Vec<Tick> {
+        let mut ticks = Vec::new();
+        while let Some((at, id)) = self.order.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.order.pop_first();
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            let tick = entry.due(now);
+            let refusals = &self.ingress.runtime.refusals;
+            refusals.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
+            ticks.extend(tick);
+            if let Some(next) = entry.next {
+                self.order.insert((next, id));
+            }
+        }
+        ticks
+    }
+
+    /// Has a schedule go on after `done` once more, and not before `again`.
+    fn put_back(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if let Some(next) = entry.next {
+            self.order.remove(&(next, id.clone()));
+        }
+        (entry.done, entry.next, entry.is_again) = (done, Some(again), true);
+        self.order.insert((again, id.clone()));
+    }
+}
+
+/// One schedule whose time has come.
+struct Tick {
+    deployed: Arc<Deployed>,
+    fingerprint: String,
+    timezone: String,
+    overlap: Overlap,
+    /// True where the instants are missed ones that are all made up for: one that finds the last execution still running
+    /// waits for its end.
+    waits: bool,
+    /// The instants to run, oldest first.
+    instants: Vec<Timestamp>,
+    /// How many more were missed and are passed over.
+    missed: u64,
+    /// The instant up to which it was dealt with before.
+    before: Timestamp,
+    /// The instant up to which it is dealt with then.
+    done: Timestamp,
+}
+
+/// A schedule of which not all could start, since as many executions wait as may, or the store is full.
+struct Left {
+    automation: AutomationId,
+    /// The instant up to which it has been dealt with.
+    done: Timestamp,
+}
+
+impl Entry {
+    /// What has to run now, and when it is due again.
+    fn due(&mut self, now: Timestamp) -> Option<Tick> {
+        let schedule = self.deployed.schedule.clone()?;
+        let before = self.done;
+        let Some(at) = schedule.next_after(before).filter(|at| *at <= now) else {
+            self.next = schedule.next_after(before);
+            return None;
+        };
+        let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) =
+            &self.deployed.automation.trigger
+        else {
+            return None;
+        };
+        let following = schedule.next_after(at);
+        let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
+        let alone = following.is_none_or(|following| following > now);
+        // What is made up for stays so, however late the last of it is.
+        let is_made_up = self.is_again && *misfire == Misfire::All;
+        let on_time = alone && late <= ON_TIME && !is_made_up;
+        let (instants, missed, done) = if on_time {
+            (vec![at], 0, at)
+        } else {
+            let missed = schedule.missed(before, now, *misfire);
+            let automation = &self.deployed.automation.id;
+            if !self.is_again {
+                tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
+            }
+            (missed.due, missed.dropped, now)
+        };
+        let waits = !on_time && *misfire == Misfire::All;
+        self.is_again = false;
+        self.done = done;
+        self.next = schedule.next_after(done);
+        // What is passed over now is not passed over again where the rest is put back.
+        let first = instants.first().filter(|_| missed > 0);
+        let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
+        Some(Tick {
+            deployed: self.deployed.clone(),
+            fingerprint: self.fingerprint.clone(),
+            timezone: timezone.name.clone(),
+            overlap: *overlap,
+            waits,
+            instants,
+            missed,
+            before,
+            done,
+        })
+    }
+}
+
+impl Tick {
+    /// Starts what is due, and gives what is left of it where there is no room for it.
+    async fn fire(self, ingress: &Arc<Ingress>) -> Option<Left> {
+        let automation = &self.deployed.automation;
+        let watermark = |instant| Watermark {
+            automation: automation.id.clone(),
+            schedule: self.fingerprint.clone(),
+            instant,
+        };
+        let mut done = self.before;
+        for instant in &self.instants {
+            let reached = std::mem::replace(&mut done, *instant);
+            let busy =
+                self.overlap == Overlap::Skip && ingress.runtime.intake.schedule_is_busy(&automation.id);
+            if busy && self.waits {
+                return Some(Left { automation: automation.id.clone(), done: reached });
+            }
+            if busy {
+                ingress.runtime.refusals.count(Some(&automation.id), "overlap");
+                tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
+                continue;
+            }
+            let payload = Payload::Schedule {
+                scheduled_at: *instant,
+                started_at: ingress.runtime.clock.now(),
+                timezone: self.timezone.clone(),
+            };
+            let Some(fails) = ingress.condition_on(automation, &payload).await.start() else { continue };
+            let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
+            let key = Some(format!("tick:{instant}"));
+            let terms = Terms { key, watermark: Some(watermark(*instant)), fails, ..Terms::default() };
+            let accepted = ingress.runtime.accept(&self.deployed, start, terms).await;
+            if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
+                // Nothing of it is stored, so it is still due.
+                return Some(Left { automation: automation.id.clone(), done: reached });
+            }
+            if let Err(error) = accepted {
+                tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
+            }
+        }
+        if self.instants.last() != Some(&self.done) || self.overlap == Overlap::Skip {
+            let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
+            if ingress.runtime.accepting()
+                && let Err(error) = ingress.runtime.store.accept(&accept).await
+            {
+                ingress.runtime.lost(&error);
+            }
+        }
+        None
+    }
+}
+
+fn after(at: Timestamp, pause: SignedDuration) -> Timestamp {
+    at.checked_add(pause).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,226 @@
+//! The runtime: the state that all executions of one engine share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use catalog::{Catalog, Reload};
+use connector::Registry;
+use jiff::Timestamp;
+use store::Store;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Error;
+use crate::api::Notice;
+use crate::chance::random;
+use crate::clock::Clock;
+use crate::connections::Connections;
+use crate::doubles::Doubles;
+use crate::evaluator::Evaluator;
+use crate::intake::Intake;
+use crate::isolation::Isolation;
+use crate::locks::KeyedLocks;
+use crate::memory::Memory;
+use crate::refusals::Refusals;
+use crate::run::Secret;
+use crate::secrets::Secrets;
+use crate::settings::Settings;
+use crate::timer::Timer;
+use crate::vault::Vault;
+
+/// Notices that a slow subscriber may be behind before it loses some.
+const NOTICES: usize = 1024;
+
+/// The state that all executions of one engine share: the store, the clock, the catalog in force, and the components
+/// that let executions in and run them.
+pub struct Runtime {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub http: connector::Http,
+    pub secrets: Secrets,
+    /// The sealed secrets; none where nothing outside is called.
+    pub(crate) vault: Option<Arc<Vault>>,
+    /// Itself, for what outlives a call.
+    pub(crate) this: Weak<Self>,
+    /// Tokens, consents and the health of connections.
+    pub(crate) connections: Connections,
+    /// The key of this store, for what must be unguessable and the same again.
+    pub secret: Secret,
+    /// Who writes a value of the state, one at a time.
+    pub(crate) state_locks: KeyedLocks,
+    pub catalog: ArcSwap<Catalog>,
+    pub notices: broadcast::Sender<Notice>,
+    pub intake: Intake,
+    pub evaluator: Evaluator,
+    /// The room for large values of executions.
+    pub(crate) memory: Memory,
+    pub isolation: Arc<Isolation>,
+    pub refusals: Refusals,
+    /// Nothing new begins, and what runs stops at the next step.
+    pub closing: CancellationToken,
+    /// What still runs is cut off.
+    pub abort: CancellationToken,
+    pub tracker: TaskTracker,
+    /// Told when the store has little room left.
+    pub room_wanted: Notify,
+    pub generation: watch::Sender<u64>,
+    store_lost: AtomicBool,
+    pub(crate) fatal: watch::Sender<Option<String>>,
+    pub(crate) started_at: Timestamp,
+    /// What stands in for the outside, in a test.
+    pub doubles: Option<Arc<dyn Doubles>>,
+}
+
+/// The parts that a [`Runtime`] is made of.
+pub struct RuntimeParts {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub secret: Secret,
+    pub clock: Arc<dyn Clock>,
+    pub http: connector::Http,
+    pub catalog: Arc<Catalog>,
+    pub isolation: Arc<Isolation>,
+    pub vault: Option<Arc<Vault>>,
+    pub doubles: Option<Arc<dyn Doubles>>,
+}
+
+impl Runtime {
+    /// The runtime of a daemon or a command, before anything runs. `builtin` are the connectors that come with Cogwork.
+    ///
+    /// # Errors
+    /// The settings for outgoing calls are wrong, the data folder cannot be used, or the store failed.
+    pub async fn new(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        vault: Arc<Vault>,
+        clock: Arc<dyn Clock>,
+        builtin: Arc<Registry>,
+    ) -> Result<Arc<Self>, Error> {
+        catalog::set_code_limits(settings.limits.code());
+        let http = connector::Http::new(connector::HttpOptions {
+            allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
+                .map_err(|error| Error::Connectors(error.to_string()))?,
+            blocked_own: settings.own_addresses.clone(),
+            allow_credential_debug: settings.allow_credential_debug,
+            redactor: settings.redactor.clone(),
+            ..connector::HttpOptions::default()
+        })
+        .map_err(|error| Error::Connectors(error.to_string()))?;
+        let secret = Secret::new(store.put_secret(random()).await?);
+        let catalog = Arc::new(Catalog::empty(builtin));
+        // A command that runs one execution and ends takes up none of another process.
+        let isolation = if settings.background {
+            Isolation::in_folder(&settings.data_dir)
+                .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
+        } else {
+            Isolation::none()
+        };
+        let (vault, doubles) = (Some(vault), None);
+        let parts = RuntimeParts { settings, store, secret, clock, http, catalog, isolation, vault, doubles };
+        Ok(Self::from_parts(parts))
+    }
+
+    /// A runtime in which nothing runs yet.
+    #[must_use]
+    pub fn from_parts(parts: RuntimeParts) -> Arc<Self> {
+        let RuntimeParts { settings, store, secret, clock, http, catalog, isolation, vault, doubles } = parts;
+        let (notices, _) = broadcast::channel(NOTICES);
+        let (generation, _) = watch::channel(0);
+        let (fatal, _) = watch::channel(None);
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            store,
+            http,
+            secrets: Secrets::new(
+                vault.clone(),
+                settings.secrets_dir.clone(),
+                settings.redactor.clone(),
+                doubles.clone(),
+            ),
+            vault,
+            connections: Connections::default(),
+            secret,
+            state_locks: KeyedLocks::default(),
+            catalog: ArcSwap::new(catalog),
+            notices,
+            intake: Intake::new(settings.limits.in_flight, clock.ahead()),
+            evaluator: Evaluator::new(),
+            memory: Memory::new(settings.limits.memory / 2),
+            isolation,
+            refusals: Refusals::default(),
+            closing: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+            room_wanted: Notify::new(),
+            generation,
+            store_lost: AtomicBool::new(false),
+            fatal,
+            started_at: clock.now(),
+            clock,
+            settings,
+            doubles,
+        })
+    }
+
+    /// The sealed secrets.
+    pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
+        self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
+    }
+
+    /// A timer that goes by what is in force, until the engine stops.
+    pub fn timer(&self) -> Timer {
+        Timer {
+            clock: self.clock.clone(),
+            generation: self.generation.subscribe(),
+            closing: self.closing.clone(),
+        }
+    }
+
+    /// Whether starts are accepted.
+    #[must_use]
+    pub fn accepting(&self) -> bool {
+        !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
+    }
+
+    /// Takes note once the store cannot be trusted any more, whoever found out: a read that finds the file damaged stops
+    /// the engine as a failed commit does.
+    pub async fn watch_store(self: Arc<Self>) {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => {}
+            error = self.store.failure() => self.lost(&error),
+        }
+    }
+
+    /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
+    /// is for the next start to read (guarantee G21).
+    pub fn lost(&self, error: &store::Error) {
+        match error {
+            // Said once by whoever makes room, not once a request.
+            store::Error::Full => return self.room_wanted.notify_one(),
+            error if error.outcome_unknown() => {}
+            error => return tracing::error!(%error, "the store refused a write"),
+        }
+        if !self.store_lost.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");
+            self.fatal.send_replace(Some(error.to_string()));
+        }
+    }
+
+    /// Puts a snapshot in force and tells those who wait for it.
+    pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &Reload) {
+        self.catalog.store(catalog);
+        self.refusals.forget(&reload.removed);
+        self.generation.send_replace(reload.generation);
+        let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
+    }
+
+    /// The snapshot in force.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+}

@@ -1,0 +1,59 @@
+//! The runtime: lets executions in and runs them.
+//!
+//! A [`Runtime`] holds the state that all executions share. `intake` makes an execution durable before anybody hears of
+//! it, and `run` walks its plan. The runtime knows neither HTTP serving, nor SQL, nor any vendor, and starts nothing itself:
+//! triggers call [`Runtime::accept`].
+
+mod api;
+mod chain;
+mod chance;
+mod clock;
+mod connections;
+mod context;
+mod control;
+mod doubles;
+mod error;
+mod evaluator;
+mod failpoint;
+mod inputs;
+mod intake;
+mod isolation;
+mod lasting;
+mod locks;
+mod memory;
+mod native;
+mod refusals;
+mod run;
+mod secrets;
+mod settings;
+mod timer;
+mod vault;
+mod waits;
+
+pub use api::{Notice, Pending, Standing, Start, Status, Turn};
+pub use chain::check as check_chain;
+pub use chance::random;
+pub use clock::{Clock, ManualClock, Steady, SystemClock};
+pub use connections::{
+    ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
+};
+pub use connector::http::Pieces;
+pub use context::{Runtime, RuntimeParts};
+pub use doubles::{Asked, Called, Doubles};
+pub use error::Error;
+pub use evaluator::{Evaluator, Inline, inline};
+pub use inputs::{check_given, check_inputs, is_address};
+pub use intake::{Admission, Answer, Intake, SignalError, Terms, read_definition};
+pub use isolation::Isolation;
+#[cfg(any(test, feature = "simulation"))]
+pub use isolation::RecordMemory;
+pub use lasting::{Lasting, lasting};
+pub use locks::KeyedLocks;
+pub use native::{StateScope, StateValue};
+pub use refusals::Refusals;
+pub use run::{Progress, Secret, expression_error, level, to_action_error};
+pub use secrets::{ListedSecret, SecretSource, Secrets, exposed_secret_files, is_secret_set, secret_files};
+pub use settings::{Limits, Settings};
+pub use timer::{Due, Timed, Timer};
+pub use vault::{Family, KeptSecret, KeySource, Rotation, Vault};
+pub use waits::{Pause, Pauses};

@@ -1,0 +1,148 @@
+//! `call`: another Automation as an execution of its own, started once whatever happens.
+
+use std::sync::Arc;
+
+use model::action::{ActionError, Effect, ErrorKind};
+use model::automation::{CallStep, Step};
+use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason, Waiting};
+use model::payload::Payload;
+use model::value::{Map, Value};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+use crate::api::Start;
+use crate::doubles::Called;
+use crate::intake::{Slot, Terms};
+
+/// How deep calls may go. That they go in no circle is checked when the files are loaded; they may change meanwhile.
+const MAX_DEPTH: u32 = 32;
+
+impl Run {
+    pub(super) async fn call(
+        &self,
+        step: &Step,
+        call: &CallStep,
+        key: &str,
+        attempt: u32,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let child = match self.journal.pause(key) {
+            Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
+            _ => {
+                let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
+                let called = Called::Automation(&call.automation.name);
+                if let Some(answer) = self.double(step, key, "", called, &inputs) {
+                    return self.bounded(step, context, answer).await?.map_err(failed);
+                }
+                self.start_child(call, key, attempt, inputs).await?
+            }
+        };
+        if call.detached {
+            return Ok(Value::from(Map::from_iter([("executionId", child.to_string())])));
+        }
+        match self.outcome_of(child, key, context).await {
+            Ok(outcome) => result(call, outcome),
+            Err(exit) => {
+                if !matches!(exit, Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_)) {
+                    self.cancel_child(child);
+                }
+                Err(exit)
+            }
+        }
+    }
+
+    async fn start_child(
+        &self,
+        call: &CallStep,
+        key: &str,
+        attempt: u32,
+        inputs: Map,
+    ) -> Result<ExecutionId, Exit> {
+        let id = &call.automation.name;
+        let refuse = |kind, message: String| failed(ActionError::new(kind, message));
+        let catalog = self.services.catalog.load_full();
+        let deployed = catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
+        crate::inputs::check_inputs(&deployed.automation, &inputs)
+            .map_err(|error| refuse(ErrorKind::Input, format!("`{id}`: {error}")))?;
+        let depth = match &self.origin {
+            Origin::Call { depth, .. } => depth + 1,
+            _ => 1,
+        };
+        if depth > MAX_DEPTH {
+            let message =
+                format!("`{id}` would be the {depth}th call inside one another, more than {MAX_DEPTH}");
+            return Err(refuse(ErrorKind::Limit, message));
+        }
+        // What it is given may depend on all before it.
+        self.journal.before_effect().await?;
+        let origin = Origin::Call {
+            execution: self.journal.id(),
+            step: key.to_owned(),
+            depth,
+            test: self.origin.is_test(),
+            trace: Some(self.chain().to_string()),
+        };
+        // What is given becomes part of the log of another execution.
+        let start = Start { payload: Payload::manual(self.journal.hidden_map(inputs)), origin };
+        let terms = Terms {
+            // The same for this try, however often it is begun: the child is started once.
+            key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),
+            // This execution does nothing meanwhile, so its slot is the child's; else callers that hold all of them
+            // would wait for ever.
+            slot: if call.detached { Slot::Own } else { Slot::Shared },
+            ..Terms::default()
+        };
+        let accepted = self.services.accept(&deployed, start, terms).await;
+        let admission = accepted.map_err(|error| match error {
+            crate::Error::Closing => Exit::Parked,
+            crate::Error::Store(error) if error.outcome_unknown() => Exit::Lost(Arc::new(error)),
+            error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
+        })?;
+        self.journal.step_called(key, CallRecord::Execution { id: admission.id });
+        // Whoever looks at this execution meanwhile finds the one that it waits for. A quick one costs no commit.
+        self.journal.call_ended(Effect::Read);
+        Ok(admission.id)
+    }
+
+    /// How the child ended. Where it rests, or waits its turn, this execution goes to rest as well.
+    async fn outcome_of(&self, child: ExecutionId, key: &str, context: &Context) -> Result<Outcome, Exit> {
+        let ended = tokio::select! {
+            biased;
+            ended = self.services.outcome_or_rest(child) => ended,
+            () = self.cancellation(Some(context)) => return Err(Exit::Cancelled),
+            () = self.services.closing.cancelled() => return Err(Exit::Parked),
+            exit = self.expiry(Some(context)) => return Err(exit),
+        };
+        match ended {
+            Ok(Some(outcome)) => Ok(outcome),
+            Ok(None) => {
+                if self.journal.pause(key).is_none() {
+                    self.pause_begins(key, WaitReason::Call { execution: child }, None, context)?;
+                }
+                Err(Exit::Resting)
+            }
+            Err(crate::Error::Closing) => Err(Exit::Parked),
+            Err(crate::Error::Store(error)) if error.outcome_unknown() => Err(Exit::Lost(Arc::new(error))),
+            Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
+        }
+    }
+}
+
+/// What a child's end is to its caller.
+fn result(call: &CallStep, outcome: Outcome) -> Result<Value, Exit> {
+    let id = &call.automation.name;
+    match outcome {
+        Outcome::Succeeded { result } => Ok(result),
+        Outcome::Failed { mut error } | Outcome::Stuck { mut error } => {
+            error.message = format!("`{id}` failed: {}", error.message);
+            error.step = None;
+            Err(failed(error))
+        }
+        Outcome::Cancelled { reason } => {
+            Err(failed(ActionError::new(ErrorKind::Cancelled, format!("`{id}` was cancelled: {reason}"))))
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The evaluation of a step's expressions: at once where they are short, on another thread where they are not.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::action::{ActionError, ActionSpec, ErrorKind};
+use model::automation::Named;
+use model::execution::Origin;
+use model::expression::{EvaluationError, Expression, Moment};
+use model::template::Template;
+use model::value::{Map, Value};
+use model::{Budget, url_template};
+
+use super::scope::Scope;
+use super::step::Context;
+use super::verbs::failed;
+use super::{Exit, Run};
+use crate::evaluator::{Inline, inline};
+use crate::inputs::is_address;
+
+/// The work of a pure step beside its expressions, in the units of a [`Budget`].
+const STEP_WORK: u64 = 500;
+/// The work after which others have their turn: about ten milliseconds.
+const STRETCH_WORK: u64 = 2_000_000;
+
+/// A way to evaluate something over the names in force.
+type Way<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
+
+impl Run {
+    /// The value of a template over the names in force. `place` names it in errors.
+    pub(super) async fn evaluate(
+        &self,
+        template: &Template,
+        scope: &Scope,
+        place: &str,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let value = self.evaluate_by(template, Template::evaluate_at, scope, context).await?;
+        value.map_err(|error| failed(expression_error(&error, place)))
+    }
+
+    /// The value of an expression, as [`Run::evaluate`].
+    pub(super) async fn evaluate_expression(
+        &self,
+        expression: &Expression,
+        scope: &Scope,
+        place: &str,
+        context: &Context,
+    ) -> Result<Value, Exit> {
+        let value = self.evaluate_by(expression, Expression::evaluate_at, scope, context).await?;
+        value.map_err(|error| failed(expression_error(&error, place)))
+    }
+
+    async fn evaluate_by<T: Clone + Send + 'static>(
+        &self,
+        evaluated: &T,
+        way: Way<T>,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Result<Value, EvaluationError>, Exit> {
+        let (root, moment) = scope.names();
+        match inline(moment, |budget| way(evaluated, root, moment, budget)) {
+            Inline::Done(value, work) => {
+                self.note_work(work);
+                Ok(value)
+            }
+            Inline::TooShort => {
+                let (evaluated, root, moment) = (evaluated.clone(), root.clone(), moment.cloned());
+                let long = move |budget: &Budget| way(&evaluated, &root, moment.as_ref(), budget);
+                Box::pin(self.evaluate_long(context, scope.held(), long)).await
+            }
+        }
+    }
+
+    /// The values of inputs, by name. `spec` declares them; `None` for those of another automation.
+    pub(super) async fn evaluate_inputs(
+        &self,
+        with: &[(Named, Template)],
+        spec: Option<&ActionSpec>,
+        scope: &Scope,
+        context: &Context,
+    ) -> Result<Map, Exit> {
+        let mut inputs = Map::with_capacity(with.len());
+        for (name, template) in with {
+            let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
+            let way: Way<Template> = if is_address { address } else { Template::evaluate_at };
+            let value = self.evaluate_by(template, way, scope, context).await?;
+            let value =
+                value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
+            inputs.insert(name.name.as_str(), value);
+        }
+        Ok(inputs)
+    }
+
+    /// The truth of a condition, as [`Run::evaluate`].
+    pub(super) async fn condition_holds(
+        &self,
+        condition: &Expression,
+        scope: &Scope,
+        place: &str,
+        context: &Context,
+    ) -> Result<bool, Exit> {
+        self.evaluate_expression(condition, scope, place, context).await.map(|value| value.is_true())
+    }
+
+    /// The result of an evaluation on another thread. A deadline, a cancellation and the end of the daemon's grace end it.
+    ///
+    /// Before it begins, the execution has room for the largest result, beside the `held` bytes of its variables.
+    async fn evaluate_long(
+        &self,
+        context: &Context,
+        held: usize,
+        work: impl FnOnce(&Budget) -> Result<Value, EvaluationError> + Send + 'static,
+    ) -> Result<Result<Value, EvaluationError>, Exit> {
+        // Committed before, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
+        self.journal.commit().await?;
+        let largest = self.services.settings.limits.result_bytes;
+        self.make_room(context, held.saturating_add(largest)).await?;
+        let value = self.evaluate_elsewhere(context, work).await?;
+        let bytes = value.as_ref().map_or(0, |value| value.weight(largest));
+        self.services.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
+        Ok(value)
+    }
+
+    /// Waits until the large values of the execution may take so many bytes. One that another waits for does not wait.
+    async fn make_room(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
+        let memory = &self.services.memory;
+        if matches!(self.origin, Origin::Call { .. }) {
+            memory.resize_at_once(&self.memory, bytes);
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = memory.resize(&self.memory, bytes) => Ok(()),
+            exit = self.interruption(context) => Err(exit),
+        }
+    }
+
+    async fn evaluate_elsewhere<T: Send + 'static>(
+        &self,
+        context: &Context,
+        work: impl FnOnce(&Budget) -> Result<T, EvaluationError> + Send + 'static,
+    ) -> Result<Result<T, EvaluationError>, Exit> {
+        if self.observation.is_some() {
+            // The crash record names an execution only while a thread polls it, so what a crash has interrupted computes here.
+            return Ok(crate::evaluator::in_place(work));
+        }
+        // In a test the clock stands still meanwhile.
+        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
+        tokio::select! {
+            biased;
+            value = self.services.evaluator.long(work) => Ok(value),
+            exit = self.interruption(context) => Err(exit),
+        }
+    }
+
+    /// Comes back with the reason when the step may not go on: a cancellation, a deadline, the end of the daemon's grace.
+    pub(super) async fn interruption(&self, context: &Context) -> Exit {
+        tokio::select! {
+            biased;
+            () = self.cancellation(Some(context)) => Exit::Cancelled,
+            () = self.services.abort.cancelled() => Exit::Parked,
+            exit = self.expiry(Some(context)) => exit,
+        }
+    }
+
+    /// Lets others run after each few milliseconds of pure steps, and commits an execution that is not accepted yet: the
+    /// caller of an asynchronous webhook does not wait for its steps.
+    pub(super) async fn take_turns(&self) -> Result<(), Exit> {
+        if self.note_work(STEP_WORK) < STRETCH_WORK {
+            return Ok(());
+        }
+        self.stretch.store(0, Ordering::Relaxed);
+        self.journal.commit().await?;
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Counts work on a thread of the runtime, and gives all since the others last had their turn.
+    fn note_work(&self, units: u64) -> u64 {
+        self.stretch.fetch_add(units, Ordering::Relaxed) + units
+    }
+}
+
+/// The value of a template that is an address.
+pub fn address(
+    template: &Template,
+    scope: &Value,
+    moment: Option<&Arc<dyn Moment>>,
+    budget: &Budget,
+) -> Result<Value, EvaluationError> {
+    url_template::evaluate(template, &mut |expression| expression.evaluate_at(scope, moment, budget))
+}
+
+/// An expression that has no value, as a step's failure.
+pub fn expression_error(error: &EvaluationError, place: &str) -> ActionError {
+    let kind = if error.exceeded.is_some() { ErrorKind::Limit } else { ErrorKind::Expression };
+    ActionError::new(kind, format!("{place}: {error}"))
+}

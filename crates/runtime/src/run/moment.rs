@@ -1,0 +1,77 @@
+//! What `now()` and `uuid()` give in a step: the same in every try, and after a restart.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use jiff::Timestamp;
+use model::execution::ExecutionId;
+use model::expression::Moment;
+use sha2::Sha256;
+use uuid::Uuid;
+
+/// A random key that the store keeps, from which what must be both the same again and unguessable is derived.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
+impl Secret {
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(key)
+    }
+
+    /// Sixteen bytes that only the holder of the key can make of these parts.
+    pub fn derive(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let mut derived = [0; 16];
+        // HMAC takes keys of any length.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return derived };
+        for part in parts {
+            mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            mac.update(part);
+        }
+        derived.copy_from_slice(&mac.finalize().into_bytes()[..16]);
+        derived
+    }
+}
+
+/// The moment of a step.
+pub(crate) struct StepMoment {
+    secret: Secret,
+    execution: ExecutionId,
+    step: String,
+    at: Timestamp,
+    uuids: AtomicU32,
+}
+
+impl StepMoment {
+    pub(super) fn new(secret: Secret, execution: ExecutionId, step: &str, at: Timestamp) -> Arc<Self> {
+        Arc::new(Self { secret, execution, step: step.to_owned(), at, uuids: AtomicU32::new(0) })
+    }
+}
+
+impl Moment for StepMoment {
+    fn now(&self) -> Timestamp {
+        self.at
+    }
+
+    fn uuid(&self) -> Uuid {
+        // By its number within the step: each call gives another, and the same again when the step is done again.
+        let number = self.uuids.fetch_add(1, Ordering::Relaxed);
+        let execution = self.execution.as_bytes();
+        let derived = self.secret.derive(&[b"uuid", execution, self.step.as_bytes(), &number.to_be_bytes()]);
+        uuid::Builder::from_random_bytes(derived).into_uuid()
+    }
+
+    fn drawn(&self) -> u32 {
+        self.uuids.load(Ordering::Relaxed)
+    }
+
+    fn draw_again_from(&self, drawn: u32) {
+        self.uuids.store(drawn, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,355 @@
+//! Secrets that the store keeps, sealed with a key that it does not have.
+//!
+//! Each is a row of the store's state, in a scope that no Automation can name. What is in memory is sealed too and
+//! opened for each use. One process writes at a time, the one that has the store; so memory and store never part.
+
+mod keys;
+mod sealed;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use store::{StateWrite, Store};
+use zeroize::Zeroizing;
+
+use crate::Error;
+use keys::KeyRing;
+pub use keys::KeySource;
+use sealed::Sealed;
+
+/// The scope of the rows. No Automation's scope is called so: those begin with `shared`, `automation:` or `test:`.
+const SCOPE: &str = "vault";
+/// The most rows: one transaction re-seals them all.
+const MOST_ROWS: usize = StateWrite::MAX_AT_ONCE;
+/// The most bytes of a value.
+const MOST_BYTES: usize = 64 << 10;
+/// Rows that are read at one time.
+const PAGE: u32 = 1000;
+
+/// What a row is for. The names of different families never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// What people keep, read as `secrets.<name>`.
+    Secret,
+    /// What a connection was given when it was connected: its tokens.
+    Connection,
+}
+
+impl Family {
+    fn row(self, name: &str) -> String {
+        match self {
+            Self::Secret => format!("secret/{name}"),
+            Self::Connection => format!("connection/{name}"),
+        }
+    }
+}
+
+/// A secret as it is listed: everything but its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptSecret {
+    /// Its name.
+    pub name: String,
+    /// How often it was set.
+    pub version: u64,
+    /// When it was set last.
+    pub set_at: Timestamp,
+    /// The id of the key that seals it.
+    pub key: String,
+    /// Whether that key is here.
+    pub readable: bool,
+}
+
+/// What a rotation of the key did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rotation {
+    /// How many values were sealed anew, tokens of connections among them.
+    pub sealed: usize,
+    /// The id of the key that seals them now.
+    pub key: String,
+    /// Whether keys that seal nothing any more are still given by the environment, for a person to take away.
+    pub given: bool,
+}
+
+/// The sealed secrets of a store.
+pub struct Vault {
+    store: Arc<dyn Store>,
+    source: KeySource,
+    rows: RwLock<BTreeMap<String, Row>>,
+    ring: RwLock<Option<KeyRing>>,
+    /// One write at a time.
+    writing: tokio::sync::Mutex<()>,
+    /// Whether another process has the store, so that nothing can be kept here.
+    read_only: bool,
+}
+
+struct Row {
+    sealed: Sealed,
+    /// The version of the store's own, which a write names.
+    stored: u64,
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Vault")
+    }
+}
+
+impl Vault {
+    /// Reads the rows of a store, and the keys from where they are.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what should be a key is none.
+    pub async fn open(store: Arc<dyn Store>, source: KeySource) -> Result<Self, Error> {
+        let ring = KeyRing::read(&source)?;
+        let vault = Self {
+            store,
+            source,
+            rows: RwLock::default(),
+            ring: RwLock::new(ring),
+            writing: tokio::sync::Mutex::default(),
+            read_only: false,
+        };
+        vault.read_rows().await?;
+        let unreadable = vault.secrets().iter().filter(|secret| !secret.readable).count();
+        if unreadable > 0 {
+            tracing::error!(
+                secrets = unreadable,
+                file = %vault.source.file.display(),
+                "the key that seals these secrets is not here; give back the key file, or set them again"
+            );
+        }
+        Ok(vault)
+    }
+
+    /// The same where another process has the store: nothing is asked for that would have to be kept.
+    #[must_use]
+    pub fn for_reading(self) -> Self {
+        Self { read_only: true, ..self }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The secrets that people keep, by name.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<KeptSecret> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let secrets = rows.iter().filter_map(|(name, row)| {
+            Some(KeptSecret {
+                name: name.strip_prefix("secret/")?.to_owned(),
+                version: row.sealed.version,
+                set_at: row.sealed.set_at,
+                key: row.sealed.key.clone(),
+                readable: ring.as_ref().is_some_and(|ring| ring.find(&row.sealed.key).is_some()),
+            })
+        });
+        secrets.collect()
+    }
+
+    /// Keeps a secret; durable when this comes back.
+    ///
+    /// # Errors
+    /// The name or the value cannot be one, there are too many, the key cannot be used, or the store failed.
+    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<KeptSecret, Error> {
+        check_name(name)?;
+        if value.is_empty() {
+            return Err(Error::Input(format!("the secret `{name}` is empty; to take it away, remove it")));
+        }
+        self.put(Family::Secret, name, value, now).await?;
+        let kept = self.secrets().into_iter().find(|secret| secret.name == name);
+        kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed meanwhile")))
+    }
+
+    /// Forgets a secret; false if there was none.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
+        self.remove(Family::Secret, name).await
+    }
+
+    /// Seals everything with a new key, all or nothing, and forgets the keys before it. Where the environment gives
+    /// the keys, the first of them seals.
+    ///
+    /// # Errors
+    /// A value cannot be opened, the key file cannot be written, or the store failed.
+    pub async fn rotate(&self) -> Result<Rotation, Error> {
+        let _writing = self.writing.lock().await;
+        let given = self.source.given.is_some();
+        // From where they are, for another process may have rotated meanwhile.
+        let ring = KeyRing::read(&self.source)?;
+        let mut ring = match ring {
+            Some(ring) => ring,
+            None => self.make_key()?,
+        };
+        if !given {
+            // The new key is in the file before anything is sealed with it, and the old ones are until nothing is
+            // any more: whenever the process ends, the file opens what the store has.
+            ring.add(&self.source)?;
+        }
+        let (names, rows) = self.resealed(&ring)?;
+        let sealed = rows.len();
+        let writes =
+            names.iter().zip(&rows).map(|((name, stored), sealed)| write(name, *stored, Some(sealed)));
+        let writes: Vec<StateWrite> = writes.collect();
+        if !writes.is_empty() {
+            self.store.write_state(writes).await?;
+        }
+        if !given {
+            ring.retire(&self.source)?;
+        }
+        let key = ring.current().map(|key| key.id.clone()).unwrap_or_default();
+        *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Some(ring);
+        self.read_rows().await?;
+        Ok(Rotation { sealed, key, given })
+    }
+
+    /// The value of a row; `None` where there is none.
+    pub(crate) fn read(&self, family: Family, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
+        let row = family.row(name);
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Row { sealed, .. }) = rows.get(&row) else { return Ok(None) };
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        sealed.open(&row, ring.as_ref()).map(Some)
+    }
+
+    /// Keeps a value; durable when this comes back.
+    pub(crate) async fn put(
+        &self,
+        family: Family,
+        name: &str,
+        value: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if value.len() > MOST_BYTES {
+            let most = model::units::format_size(MOST_BYTES as u64);
+            return Err(Error::Input(format!("the value of `{name}` is larger than {most}")));
+        }
+        let _writing = self.writing.lock().await;
+        let row = family.row(name);
+        let before = {
+            let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+            if rows.len() >= MOST_ROWS && !rows.contains_key(&row) {
+                return Err(Error::Input(format!(
+                    "the store keeps {MOST_ROWS} secrets, which is all it takes"
+                )));
+            }
+            rows.get(&row).map(|row| (row.sealed.version, row.stored))
+        };
+        self.make_sure_of_a_key()?;
+        let sealed = {
+            let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+            let key = ring.as_ref().and_then(KeyRing::current);
+            let key = key.ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
+            Sealed::seal(&row, before.map_or(1, |(version, _)| version + 1), now, value, key)?
+        };
+        self.store.write_state(vec![write(&row, before.map(|(_, stored)| stored), Some(&sealed))]).await?;
+        self.read_rows().await
+    }
+
+    /// Forgets a value; false if there was none.
+    pub(crate) async fn remove(&self, family: Family, name: &str) -> Result<bool, Error> {
+        let _writing = self.writing.lock().await;
+        let row = family.row(name);
+        let stored = {
+            let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+            rows.get(&row).map(|row| row.stored)
+        };
+        let Some(stored) = stored else { return Ok(false) };
+        self.store.write_state(vec![write(&row, Some(stored), None)]).await?;
+        self.read_rows().await?;
+        Ok(true)
+    }
+
+    /// Everything sealed anew with the first key of the ring, with the rows' names and versions in the store.
+    #[expect(clippy::type_complexity, reason = "two lists that belong together, used once")]
+    fn resealed(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
+        let key = ring.current().ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let (mut names, mut resealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for (name, row) in rows.iter() {
+            let plain = row.sealed.open(name, Some(ring)).map_err(|error| {
+                Error::Vault(format!("`{name}` cannot be opened, so nothing was changed: {error}"))
+            })?;
+            resealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
+            names.push((name.clone(), Some(row.stored)));
+        }
+        Ok((names, resealed))
+    }
+
+    fn make_sure_of_a_key(&self) -> Result<(), Error> {
+        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        if ring.is_none() {
+            *ring = Some(match KeyRing::read(&self.source)? {
+                Some(found) => found,
+                None => self.make_key()?,
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes the first key of the store. Where the store holds what another key has sealed, that one is missing, and it is
+    /// for a person to say that it is lost.
+    fn make_key(&self) -> Result<KeyRing, Error> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(row) = rows.values().next() else { return KeyRing::make(&self.source) };
+        let file = self.source.file.display();
+        Err(Error::Vault(format!(
+            "`{file}` is missing, and the store holds {} values sealed with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
+            rows.len(),
+            row.sealed.key
+        )))
+    }
+
+    async fn read_rows(&self) -> Result<(), Error> {
+        let mut rows = BTreeMap::new();
+        let mut after: Option<String> = None;
+        while rows.len() <= MOST_ROWS {
+            let page = self.store.list_state(SCOPE, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key.clone());
+            for found in page {
+                match Sealed::from_value(&found.entry.value) {
+                    Some(sealed) => {
+                        rows.insert(found.key, Row { sealed, stored: found.entry.version });
+                    }
+                    None => tracing::error!(row = found.key, "a sealed secret in the store is damaged"),
+                }
+            }
+        }
+        *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+        Ok(())
+    }
+}
+
+fn write(row: &str, expected: Option<u64>, sealed: Option<&Sealed>) -> StateWrite {
+    StateWrite {
+        scope: SCOPE.to_owned(),
+        key: row.to_owned(),
+        expected,
+        value: sealed.map(Sealed::to_value),
+        expires_at: None,
+    }
+}
+
+/// Whether this can be the name of a secret: what an expression and a file can be called.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=100).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let shown = name.escape_debug();
+    Err(Error::Input(format!("`{shown}` is no name of a secret; use up to 100 letters, digits, `_` and `-`")))
+}

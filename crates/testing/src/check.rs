@@ -1,0 +1,407 @@
+//! A file of tests against the Automation that it tests and the actions there are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use connector::{Registry, check_value};
+use model::action::{ActionSpec, InputSpec};
+use model::automation::{Approval, Automation, Named, Runs, Step, Trigger, Verb, WaitOn};
+use model::diagnostic::{Diagnostic, nearest};
+use model::expression::Expression;
+use model::trial::{CallsExpect, Case, Double, Pattern, Reply, Shape, Start, Suite, Target, What};
+use model::{AutomationId, Span};
+
+use crate::result;
+use crate::seen::{find, split};
+use catalog::{Catalog, stem};
+use catalog::{ProjectFileError, check_project_target};
+
+/// What expressions of a double read.
+const OF_A_DOUBLE: [&str; 2] = ["inputs", "index"];
+/// What conditions of a test read.
+const OF_A_CONDITION: [&str; 9] =
+    ["result", "error", "steps", "response", "calls", "events", "logs", "state", "duration"];
+
+/// Everything that is wrong with the tests of a file. `dir` is the project folder, where it can be looked at.
+pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec<Diagnostic> {
+    let automation = match automation(suite, catalog) {
+        Ok(automation) => automation,
+        Err(diagnostic) => return vec![*diagnostic],
+    };
+    let registry = catalog.registry();
+    let mut check =
+        Check { automation: &automation, registry, suite, dir, found: Vec::new(), doubles: Vec::new() };
+    suite.cases.iter().for_each(|case| check.case(case));
+    check.found
+}
+
+/// The Automation that is tested.
+fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<Diagnostic>> {
+    let Named { name, span } = &suite.automation;
+    let id = AutomationId::parse(name);
+    if let Some(deployed) = id.as_ref().and_then(|id| catalog.get(id)) {
+        return Ok(deployed.automation.clone());
+    }
+    if let Some(broken) = catalog.broken().iter().find(|broken| stem(&broken.path) == name) {
+        let message = format!("the automation `{name}` has errors of its own");
+        let help = format!("correct what is reported of {}", broken.path);
+        return Err(Box::new(Diagnostic::error("broken-automation", message, *span).help(help)));
+    }
+    let names: Vec<&str> = catalog.automations().map(|deployed| deployed.automation.id.as_str()).collect();
+    let near = nearest(name, names.iter().copied()).map(str::to_owned);
+    let written = !span.is_empty();
+    let diagnostic =
+        Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), *span);
+    Err(Box::new(match near {
+        // Without `automation` it is the file's name that is wrong, which nothing in the file can be put in place of.
+        Some(near) if !written => diagnostic.help(format!("add `automation: {near}`, or rename the file")),
+        Some(near) => diagnostic.nearest(Some(near)),
+        None => diagnostic.help("write `automation: ID`, the id of the automation that is tested"),
+    }))
+}
+
+struct Check<'a> {
+    automation: &'a Automation,
+    registry: &'a Registry,
+    suite: &'a Suite,
+    dir: Option<&'a Path>,
+    found: Vec<Diagnostic>,
+    /// The doubles that were checked: those of the whole file come with every test.
+    doubles: Vec<Span>,
+}
+
+impl<'a> Check<'a> {
+    fn case(&mut self, case: &Case) {
+        self.start(case);
+        for double in &case.doubles {
+            if !self.doubles.contains(&double.span) {
+                self.doubles.push(double.span);
+                self.double(double);
+            }
+        }
+        case.happenings.iter().for_each(|happening| self.happening(&happening.what));
+        for (name, expect) in &case.expect.steps {
+            if let Some(step) = self.step(&name.name, name.span) {
+                self.branch(step, expect.branch.as_ref());
+                if let Some((_, span)) = expect.turns
+                    && !step.verb.lists().iter().any(|list| matches!(list.runs, Runs::Turns { .. }))
+                {
+                    let message = format!("the step `{}` is not a loop, so it has no iterations", step.id);
+                    self.found.push(Diagnostic::error("not-of-step", message, span));
+                }
+            }
+        }
+        match &case.expect.calls {
+            None => {}
+            Some(CallsExpect::Counts(counts)) => counts.iter().for_each(|(name, _)| {
+                self.target(&Target::of(&name.name), name.span);
+            }),
+            Some(CallsExpect::Whole { calls, .. }) => {
+                for call in calls {
+                    if let Some(spec) = self.target(&call.target, call.span) {
+                        self.inputs_in(call.with.as_ref(), &spec);
+                    }
+                }
+            }
+        }
+        if let Some(response) = &case.expect.response
+            && !matches!(self.automation.trigger, Trigger::Webhook(_))
+        {
+            self.not_of_trigger("only a webhook answers a caller", response.span, "remove `response`");
+        }
+        for condition in &case.expect.that {
+            self.names(condition, &OF_A_CONDITION);
+        }
+        self.cassette(case);
+    }
+
+    fn start(&mut self, case: &Case) {
+        let span = case.start_span;
+        match (&case.start, &self.automation.trigger) {
+            (Start::Inputs(_), Trigger::Webhook(_)) => {
+                self.not_of_trigger(
+                    "a request starts this automation, not a start by hand",
+                    span,
+                    "write `payload: {…}`",
+                );
+            }
+            (Start::Inputs(_) | Start::Request(_) | Start::Due(_), Trigger::Poll(_) | Trigger::Event(_)) => {
+                self.not_of_trigger(
+                    "new data starts this automation",
+                    span,
+                    "write `found: …` with what is found",
+                );
+            }
+            (Start::Found(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
+                self.not_of_trigger("this automation polls for nothing", span, "remove `found`");
+            }
+            (Start::Inputs(inputs), _) => self.inputs(inputs),
+            (Start::Request(_), Trigger::Schedule(_)) => {
+                self.not_of_trigger(
+                    "the clock starts this automation, no request",
+                    span,
+                    "write `scheduledAt: …`",
+                );
+            }
+            (Start::Request(_), Trigger::Manual) => {
+                self.not_of_trigger(
+                    "this automation is started by hand, by no request",
+                    span,
+                    "write `inputs: {…}`",
+                );
+            }
+            (Start::Due(_), Trigger::Webhook(_) | Trigger::Manual) => {
+                self.not_of_trigger("this automation has no schedule", span, "remove `scheduledAt`");
+            }
+            _ => {}
+        }
+    }
+
+    fn not_of_trigger(&mut self, message: &str, span: Span, help: &str) {
+        let trigger = self.automation.trigger.word();
+        self.found.push(
+            Diagnostic::error("not-of-trigger", message, span)
+                .label(format!("the trigger of `{}` is `{trigger}`", self.automation.id))
+                .help(help),
+        );
+    }
+
+    fn inputs(&mut self, inputs: &[(Named, model::Value)]) {
+        let declared = &self.automation.inputs;
+        for (name, value) in inputs {
+            match declared.iter().find(|input| input.name == name.name) {
+                Some(input) => {
+                    if let Err(problem) = check_value(&input.kind, value) {
+                        let message = format!("input `{}`: {problem}", name.name);
+                        self.found.push(Diagnostic::error("wrong-input", message, name.span));
+                    }
+                }
+                None => {
+                    let message = format!("`{}` has no input `{}`", self.automation.id, name.name);
+                    let names = declared.iter().map(|input| input.name.as_str());
+                    self.found.push(
+                        Diagnostic::error("unknown-input", message, name.span)
+                            .expected_names(&name.name, names),
+                    );
+                }
+            }
+        }
+    }
+
+    fn happening(&mut self, what: &What) {
+        match what {
+            What::Event { name, .. } => self.event(name),
+            What::Approval { step: named, option, form } => {
+                let Some(step) = self.step(&named.name, named.span) else { return };
+                let Some(approval) = approval(step) else {
+                    let message = format!("the step `{}` asks nobody: it is `{}`", step.id, step.verb.word());
+                    self.found.push(
+                        Diagnostic::error("not-of-step", message, named.span)
+                            .help("name a step with `waitFor: {approval: …}`"),
+                    );
+                    return;
+                };
+                if !approval.options.contains(&option.name) {
+                    let message =
+                        format!("`{}` is none of the answers of the step `{}`", option.name, step.id);
+                    let options = approval.options.iter().map(String::as_str);
+                    self.found.push(
+                        Diagnostic::error("unknown-value", message, option.span)
+                            .expected_names(&option.name, options),
+                    );
+                }
+                let known = |key: &str| approval.form.iter().any(|input| input.name == key);
+                if let Some(unknown) = form.keys().find(|key| !known(key)) {
+                    let message = format!("the form of the step `{}` has no field `{unknown}`", step.id);
+                    let names = approval.form.iter().map(|input| input.name.clone());
+                    self.found.push(Diagnostic::error("unknown-input", message, named.span).allowed(names));
+                }
+            }
+            What::Cancel { .. } => {}
+        }
+    }
+
+    /// An event that no step waits for never comes to anybody, as far as that can be known.
+    fn event(&mut self, event: &Named) {
+        let (mut names, mut certain) = (Vec::new(), true);
+        self.automation.walk(&mut |step| match &step.verb {
+            Verb::WaitFor(wait) => match &wait.on {
+                WaitOn::Event { name, .. } => match name.literal().and_then(model::Value::as_str) {
+                    Some(name) => names.push(name),
+                    None => certain = false,
+                },
+                WaitOn::Approval(_) => {}
+            },
+            // What is called may wait.
+            Verb::Call(_) => certain = false,
+            _ => {}
+        });
+        if certain && !names.contains(&event.name.as_str()) {
+            let message = format!("no step waits for the event `{}`", event.name);
+            self.found.push(
+                Diagnostic::error("unknown-value", message, event.span).expected_names(&event.name, names),
+            );
+        }
+    }
+
+    fn double(&mut self, double: &Double) {
+        let spec = self.target(&double.target, double.span);
+        for answer in &double.answers {
+            if let Some(spec) = &spec {
+                self.inputs_in(answer.when.as_ref(), spec);
+            }
+            let Reply::Result(template) = &answer.reply else { continue };
+            let mut expressions = Vec::new();
+            template.expressions(&mut |expression| expressions.push(expression));
+            for expression in expressions {
+                self.names(expression, &OF_A_DOUBLE);
+            }
+            if let Some(spec) = &spec {
+                for misfit in result::misfits(template, &spec.results) {
+                    let message = format!("`{}` never gives this: {misfit}", spec.name);
+                    self.found.push(
+                        Diagnostic::warning("wrong-double", message, answer.span)
+                            .help(format!("`cogwork connectors show {}` shows what it gives", spec.name)),
+                    );
+                }
+            }
+        }
+    }
+
+    /// What a double stands in for, or a call is of; that there is no such thing is told. Gives the action's spec where
+    /// it is one.
+    fn target(&mut self, target: &Target, span: Span) -> Option<ActionSpec> {
+        match target {
+            Target::Action(name) => match self.registry.action(name) {
+                Some(action) => Some(action.spec().clone()),
+                None => {
+                    self.unknown_action(name, span);
+                    None
+                }
+            },
+            Target::Step(id) => {
+                let step = self.step(id, span)?;
+                match &step.verb {
+                    Verb::Action(call) => Some(self.registry.action(&call.action.name)?.spec().clone()),
+                    Verb::Call(_) => None,
+                    other => {
+                        let message = format!("the step `{id}` calls nothing: it is `{}`", other.word());
+                        self.found.push(Diagnostic::error("not-of-step", message, span).help(
+                            "name a step with `action` or `call`, or an action such as `wiki.createPage`",
+                        ));
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    fn unknown_action(&mut self, name: &str, span: Span) {
+        let mut names = Vec::new();
+        self.automation.walk(&mut |step| {
+            if let Verb::Action(call) = &step.verb {
+                names.push(call.action.name.as_str());
+            }
+        });
+        names.sort_unstable();
+        names.dedup();
+        let all = self.registry.actions().map(|action| action.spec().name.as_str());
+        let near = nearest(name, names.iter().copied()).or_else(|| nearest(name, all)).map(str::to_owned);
+        self.found.push(
+            Diagnostic::error("unknown-action", format!("there is no action `{name}`"), span)
+                .allowed(names)
+                .nearest(near),
+        );
+    }
+
+    /// The inputs that a pattern names must be those of the action.
+    fn inputs_in(&mut self, pattern: Option<&Pattern>, spec: &ActionSpec) {
+        let Some(Pattern { shape: Shape::Map(entries), .. }) = pattern else { return };
+        let names = || spec.inputs.iter().map(|input: &InputSpec| input.name.as_str());
+        for (name, _) in entries {
+            if !names().any(|known| known == name.name) {
+                let message = format!("`{}` has no input `{}`", spec.name, name.name);
+                self.found.push(
+                    Diagnostic::error("unknown-input", message, name.span)
+                        .expected_names(&name.name, names()),
+                );
+            }
+        }
+    }
+
+    /// The step of this id, which may have turns behind it; that there is none is told.
+    fn step(&mut self, key: &str, span: Span) -> Option<&'a Step> {
+        let id = split(key).0;
+        let automation = self.automation;
+        if let Some(step) = find(automation, id) {
+            return Some(step);
+        }
+        let mut ids = Vec::new();
+        automation.walk(&mut |step| ids.push(step.id.as_ref()));
+        self.found.push(
+            Diagnostic::error(
+                "unknown-step",
+                format!("there is no step `{id}` in `{}`", automation.id),
+                span,
+            )
+            .expected_names(key, ids),
+        );
+        None
+    }
+
+    fn branch(&mut self, step: &Step, branch: Option<&Named>) {
+        let Some(branch) = branch else { return };
+        let lists = step.verb.lists();
+        let cases = lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
+        let mut names: Vec<&str> = cases.filter_map(|list| list.name).collect();
+        if names.is_empty() {
+            let message = format!("the step `{}` is `{}`, which takes no branch", step.id, step.verb.word());
+            self.found.push(Diagnostic::error("not-of-step", message, branch.span));
+            return;
+        }
+        if !step.verb.covers_every_case() {
+            names.push("none");
+        }
+        if !names.contains(&branch.name.as_str()) {
+            let message = format!("the step `{}` has no branch `{}`", step.id, branch.name);
+            self.found.push(
+                Diagnostic::error("unknown-value", message, branch.span).expected_names(&branch.name, names),
+            );
+        }
+    }
+
+    fn names(&mut self, expression: &Expression, known: &[&str]) {
+        for reference in expression.references() {
+            let Some(root) = reference.path.first() else { continue };
+            if !known.contains(&root.as_str()) {
+                let message = format!("there is no `{root}` here");
+                let mut diagnostic = Diagnostic::error("unknown-name", message, expression.span())
+                    .allowed(known.iter().copied());
+                if let Some(near) = nearest(root, known.iter().copied()) {
+                    diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+                }
+                self.found.push(diagnostic);
+            }
+        }
+    }
+
+    fn cassette(&mut self, case: &Case) {
+        let (Some(name), Some(dir)) = (&case.cassette, self.dir) else { return };
+        let path = crate::cassette_path(self.suite, &name.name);
+        if let Err(error @ ProjectFileError::LeadsOut(_)) = check_project_target(dir, &path) {
+            self.found.push(Diagnostic::error("unreadable-file", error.to_string(), name.span));
+        } else if !dir.join(path).is_file() {
+            let message = format!("there is no recording `{}` yet", name.name);
+            self.found.push(
+                Diagnostic::warning("missing-cassette", message, name.span)
+                    .help("make it with `cogwork test --record`, which calls the real system"),
+            );
+        }
+    }
+}
+
+/// What a step asks a person, if it does.
+fn approval(step: &Step) -> Option<&Approval> {
+    let Verb::WaitFor(wait) = &step.verb else { return None };
+    if let WaitOn::Approval(approval) = &wait.on { Some(approval) } else { None }
+}

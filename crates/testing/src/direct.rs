@@ -1,0 +1,135 @@
+//! While a test runs: the clock moves on whenever everything waits, and what is to happen happens in its time.
+
+use model::Span;
+use model::execution::WaitReason;
+use model::trial::{Happening, What};
+
+use crate::Trouble;
+use crate::play::Scene;
+use runtime::Answer;
+use runtime::Clock as _;
+use runtime::Pending;
+
+/// How a test came to its end.
+pub(super) struct Directed {
+    /// What was left waiting for something that does not come, in words.
+    pub(super) stuck: Option<String>,
+    /// Where it is written what was to happen once somebody waits for it, and nobody did.
+    pub(super) unawaited: Vec<Span>,
+}
+
+impl Directed {
+    fn over(stuck: Option<String>, upcoming: &[&Happening]) -> Self {
+        let unawaited = upcoming.iter().filter(|happening| happening.after.is_none());
+        Self { stuck, unawaited: unawaited.map(|happening| happening.span).collect() }
+    }
+}
+
+impl Scene<'_> {
+    /// Moves the clock on whenever everything waits, and lets happen what is to happen, until all has ended.
+    pub(super) async fn direct(&self) -> Result<Directed, Trouble> {
+        let begun = self.clock.now();
+        let mut upcoming: Vec<&Happening> = self.case.happenings.iter().collect();
+        loop {
+            self.still.rest().await;
+            let unfinished = self.runtime.store.unfinished_count().await.map_err(Trouble::store)?;
+            if self.started.get() && unfinished == 0 {
+                return Ok(Directed::over(None, &upcoming));
+            }
+            if let Some(at) = self.first_awaited(&upcoming).await? {
+                let happening = upcoming.remove(at);
+                self.let_happen(happening).await?;
+                continue;
+            }
+            let due = |happening: &&Happening| happening.after.map(|after| begun.checked_add(after));
+            let next = upcoming.iter().enumerate();
+            let next = next.filter_map(|(index, happening)| Some((due(happening)?.ok()?, index))).min();
+            let wake = self.clock.sleeping_until().into_iter().next();
+            match (next, wake) {
+                (Some((at, index)), wake) if wake.is_none_or(|wake| at <= wake) => {
+                    self.clock.advance_to(at);
+                    let happening = upcoming.remove(index);
+                    self.let_happen(happening).await?;
+                }
+                (_, Some(wake)) => self.clock.advance_to(wake),
+                (_, None) => return Ok(Directed::over(Some(self.what_waits().await?), &upcoming)),
+            }
+        }
+    }
+
+    /// The first of what is to happen as soon as somebody waits for it, if somebody does.
+    async fn first_awaited(&self, upcoming: &[&Happening]) -> Result<Option<usize>, Trouble> {
+        for (index, happening) in upcoming.iter().enumerate() {
+            if happening.after.is_some() {
+                continue;
+            }
+            let awaited = match &happening.what {
+                What::Cancel { .. } => self.test_execution().await?.is_some(),
+                What::Event { name, .. } => {
+                    let waiting = self.runtime.store.waiting_for_event(&name.name, None, 1).await;
+                    !waiting.map_err(Trouble::store)?.is_empty()
+                }
+                What::Approval { step, .. } => {
+                    self.pending().await?.iter().any(|pending| pending.step == step.name)
+                }
+            };
+            if awaited {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn let_happen(&self, happening: &Happening) -> Result<(), Trouble> {
+        match &happening.what {
+            What::Event { name, data } => {
+                self.runtime.emit(&name.name, data.clone(), None).await.map_err(Trouble::engine)?;
+            }
+            What::Approval { step, option, form } => {
+                let Some(id) = self.test_execution().await? else { return Ok(()) };
+                let answer = Answer { option: option.name.clone(), form: form.clone(), by: None };
+                self.runtime.answer(id, Some(&step.name), answer).await.map_err(|error| Trouble {
+                    message: format!("the step `{}` does not take this answer: {error}", step.name),
+                    span: option.span,
+                    help: None,
+                })?;
+            }
+            What::Cancel { reason } => {
+                let Some(id) = self.test_execution().await? else { return Ok(()) };
+                self.runtime.cancel(id, reason).await.map_err(Trouble::engine)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps of the test's execution that pause.
+    async fn pending(&self) -> Result<Vec<Pending>, Trouble> {
+        match self.test_execution().await? {
+            Some(id) => self.runtime.pending(id).await.map_err(Trouble::engine),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What is left waiting, in words, with the way out.
+    async fn what_waits(&self) -> Result<String, Trouble> {
+        let pending = self.pending().await?;
+        let waits = pending.iter().map(|pending| match &pending.on {
+            WaitReason::Event { name } => {
+                format!("the step `{}` waits for the event `{name}`: give it below `events:`", pending.step)
+            }
+            WaitReason::Approval { options, .. } => {
+                let options = options.join(", ");
+                format!(
+                    "the step `{}` waits for an answer ({options}): give it below `approvals:`",
+                    pending.step
+                )
+            }
+            WaitReason::Call { .. } => {
+                format!("the step `{}` waits for the automation that it calls", pending.step)
+            }
+            WaitReason::Time => format!("the step `{}` waits for a time that does not come", pending.step),
+        });
+        let waits: Vec<String> = waits.collect();
+        Ok(if waits.is_empty() { "nothing goes on any more".to_owned() } else { waits.join("; ") })
+    }
+}
