@@ -179,6 +179,11 @@ impl Progress {
                     paint(QUIET, format_args!("{what}{by}"))
                 ));
             }
+            Event::Waited { step, reason, ms, .. } => {
+                let step = step.as_deref().map_or_else(String::new, |step| format!("{step}  "));
+                let text = pauses::delay(reason, Duration::from_millis(*ms));
+                self.line(&format!("{} {step}{}", paint(QUIET, "◷"), paint(QUIET, text)));
+            }
             Event::Failing { error, .. } => {
                 let text = format!("failed: {}; what closes it runs", plain(&error.message));
                 self.line(&format!("{} {text}", paint(BAD, "↷")));
@@ -189,6 +194,7 @@ impl Progress {
             | Event::WaitEnded { .. }
             | Event::Cancelling { .. }
             | Event::ClockSet { .. }
+            | Event::Answered { .. }
             | Event::Finished { .. } => {}
         }
     }

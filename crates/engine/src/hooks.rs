@@ -6,6 +6,7 @@ mod challenge;
 mod code;
 mod credentials;
 mod desk;
+mod route;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,9 +32,10 @@ use trigger::webhook::{Received, Request};
 pub(crate) use chain::{check as check_chain, of as chain_of};
 pub(crate) use credentials::dropped as without_credentials;
 pub(crate) use desk::Desk;
+pub use route::RouteMatch;
 
 use crate::Error;
-use crate::catalog::Mounted;
+use crate::catalog::{Catalog, Mounted};
 use crate::engine::Engine;
 use crate::intake::{Admission, Terms};
 use crate::listen::Aside;
@@ -41,20 +43,10 @@ use crate::services::Services;
 use crate::told::Start;
 
 impl Engine {
-    /// The most bytes of a body that the address takes; `None` where no Automation answers there.
+    /// Looks up the token of a request, once for all that is done with it.
     #[must_use]
-    pub fn body_limit(&self, token: &str) -> Option<usize> {
-        let catalog = self.services().catalog.load();
-        let mounted = catalog.mounted(token)?;
-        match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(webhook) if mounted.test || mounted.deployed.automation.enabled => {
-                Some(webhook.max_body)
-            }
-            Trigger::Event(_) if mounted.test || mounted.deployed.automation.enabled => {
-                Some(Automation::DEFAULT_MAX_BODY)
-            }
-            _ => None,
-        }
+    pub fn route(&self, token: &str) -> RouteMatch {
+        RouteMatch::new(self.services().catalog.load_full(), token)
     }
 
     /// Where the bodies of large requests are put while they arrive.
@@ -63,33 +55,19 @@ impl Engine {
         self.services().store.files()
     }
 
-    /// Whether a large body that was sent to the address has to be in memory to be read, by its headers and how it begins.
-    #[must_use]
-    pub fn reads_whole(&self, token: &str, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
-        let catalog = self.services().catalog.load();
-        let Some(mounted) = catalog.mounted(token) else { return false };
-        match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
-            // What a connector takes of an event is a document.
-            _ => true,
-        }
+    /// Answers a request on the address with this token, as [`Engine::receive_on`] does.
+    pub async fn receive(&self, token: &str, request: Request) -> HttpResponse {
+        self.receive_on(&self.route(token), request).await
     }
 
-    /// The Automation that answers at the address, for logs: the token itself is a secret.
-    #[must_use]
-    pub fn mounted_at(&self, token: &str) -> Option<AutomationId> {
-        let catalog = self.services().catalog.load();
-        catalog.mounted(token).map(|mounted| mounted.deployed.automation.id.clone())
-    }
-
-    /// Answers a request on the address with this token, in the order: token, enabled, challenge, probe, chain, rate,
+    /// Answers a request on a route, in the order: token, enabled, challenge, probe, chain, rate,
     /// signature, size, parsing, condition, what was sent before, durable acceptance, answer. An answer that names an
     /// execution is given only once that execution is committed.
-    pub async fn receive(&self, token: &str, request: Request) -> HttpResponse {
-        let mounted = self.services().catalog.load().mounted(token).cloned();
-        let result = match &mounted {
+    pub async fn receive_on(&self, route: &RouteMatch, request: Request) -> HttpResponse {
+        let RouteMatch { catalog, mounted } = route;
+        let result = match mounted {
             None => Err(Rejection::unknown_trigger()),
-            Some(mounted) => self.receive_at(mounted, request).await,
+            Some(mounted) => self.receive_at(catalog, mounted, request).await,
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
         let result = match is_accepted && self.services().fails_at(Boundary::BeforeAck).await {
@@ -98,7 +76,7 @@ impl Engine {
         };
         result.unwrap_or_else(|rejection| {
             self.count_refused(mounted.as_ref(), rejection.code);
-            if let Some(mounted) = &mounted {
+            if let Some(mounted) = mounted {
                 let automation = &mounted.deployed.automation.id;
                 tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
             }
@@ -108,12 +86,13 @@ impl Engine {
 
     pub(crate) async fn receive_at(
         &self,
+        catalog: &Catalog,
         mounted: &Mounted,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
         if matches!(automation.trigger, Trigger::Event(_)) {
-            return self.receive_event(mounted, request).await;
+            return self.receive_event(catalog, mounted, request).await;
         }
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
         if !mounted.test && !automation.enabled {
@@ -260,7 +239,7 @@ impl Engine {
         match accepted.map_err(|error| refused(&error, at_once))? {
             Admission { id, accepted: Accepted::New, progress } => match answer {
                 Some(answer) => Ok(answer),
-                None => Ok(self.answer_of(webhook, id, progress).await),
+                None => Ok(self.first_answer(webhook, id, progress).await),
             },
             Admission { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
         }
@@ -301,9 +280,8 @@ impl Engine {
     }
 
     /// Counts a request that was refused before it came to [`Engine::receive`].
-    pub fn note_refused(&self, token: Option<&str>, reason: &'static str) {
-        let catalog = self.services().catalog.load();
-        self.count_refused(token.and_then(|token| catalog.mounted(token)), reason);
+    pub fn note_refused(&self, route: Option<&RouteMatch>, reason: &'static str) {
+        self.count_refused(route.and_then(|route| route.mounted.as_ref()), reason);
     }
 
     /// The starts of an Automation that were refused or passed over since the daemon began, by reason.

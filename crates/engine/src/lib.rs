@@ -65,6 +65,7 @@ pub use connector::http::Pieces;
 pub use engine::Engine;
 pub use error::Error;
 pub use forecast::{Forecast, GivenFile, automation_ids, forecast_project, project_files};
+pub use hooks::RouteMatch;
 pub use intake::{Answer, SignalError, read_definition};
 pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use native::{StateScope, StateValue};

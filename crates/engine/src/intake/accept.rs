@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
 use model::automation::Automation;
@@ -15,13 +14,13 @@ use store::{Accept, Accepted, Already, NewExecution, PollWrite, Room, Sending, W
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
-use super::Queued;
-use super::gate::Place;
+use super::gate::RunGuard;
+use super::table::Queued;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::lasting::lasting;
 use crate::memory::Share;
-use crate::run::{Activity, Cancellation, Journal, Progress, Run, Surroundings};
+use crate::run::{Activity, Cancellation, Journal, PendingAcceptance, Progress, Run, Surroundings};
 use crate::services::Services;
 use crate::told::Start;
 
@@ -157,13 +156,13 @@ impl Services {
         if let Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) = accepted {
             return Ok(Admission { id: first, accepted: taken, progress: None });
         }
-        self.intake.count_scheduled(&deployed.automation.id, &admitted.origin);
+        self.intake.table().count_scheduled(&deployed.automation.id, &admitted.origin);
         if begins {
             let journal = Journal::new(id, &deployed.automation, admitted.accepted_at, self.surroundings());
             let run = self.begin(deployed, journal, admitted);
             self.spawn(run, permit);
         } else {
-            self.intake.enqueue(Queued::new(id, ahead));
+            self.enqueue(&[id], ahead);
         }
         Ok(Admission { id, accepted: Accepted::New, progress: None })
     }
@@ -180,20 +179,17 @@ impl Services {
         at_once: bool,
     ) -> Result<Admission, Error> {
         let id = admitted.id;
-        let (services, definition) = (self.clone(), deployed.clone());
-        let accepting = Box::new(move |already| {
-            let accepting =
-                async move { services.accept_with_what_happened(&definition, accept, already).await };
-            accepting.boxed()
-        });
+        let definitions = self.intake.definitions.clone();
+        let acceptance = PendingAcceptance::new(accept, deployed.automation.clone(), definitions);
         let (automation, surroundings) = (&deployed.automation, self.surroundings());
-        let journal = Journal::to_accept(id, automation, admitted.accepted_at, surroundings, accepting);
-        let run = self.begin(deployed, journal, admitted);
+        let journal = Journal::to_accept(id, automation, admitted.accepted_at, surroundings, acceptance);
+        let guard = self.begin(deployed, journal, admitted);
+        let run = guard.run().clone();
         let progress = at_once.then(|| run.progress.subscribe());
-        let mut carried = Box::pin(self.carry(run.clone(), permit));
+        let mut driven = Box::pin(self.drive(guard, permit));
         let verdict = tokio::select! {
             biased;
-            () = &mut carried => None,
+            () = &mut driven => None,
             verdict = async {
                 if at_once && run.activity.computes() {
                     self.clock.sleep_for(FOR_CODE).await;
@@ -203,12 +199,13 @@ impl Services {
         };
         let verdict = match verdict {
             Some(verdict) => {
-                self.tracker.spawn(carried);
+                self.tracker.spawn(driven);
                 verdict
             }
             None => run.journal.verdict().await,
         };
-        match verdict.map_err(Arc::unwrap_or_clone)? {
+        let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
+        match accepted {
             Accepted::New => Ok(Admission { id, accepted: Accepted::New, progress }),
             taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first)) => {
                 Ok(Admission { id: first, accepted: taken, progress: None })
@@ -216,37 +213,22 @@ impl Services {
         }
     }
 
-    async fn accept_with_what_happened(
-        &self,
-        deployed: &Deployed,
-        mut accept: Accept,
-        already: Already,
-    ) -> Result<Accepted, store::Error> {
-        if let [new] = accept.executions.as_mut_slice() {
-            new.already = already;
-        }
-        let accepted = self.accept_durably(deployed, accept).await?;
-        Ok(accepted.into_iter().next().unwrap_or(Accepted::New))
-    }
-
-    /// Commits what is accepted. The definition goes first, unless it is known to be there already.
+    /// Commits executions and their definition.
     async fn accept_durably(
         &self,
         deployed: &Deployed,
         accept: Accept,
     ) -> Result<Vec<Accepted>, store::Error> {
-        self.store_definition(deployed).await?;
-        let mut accepted = self.store.accept(&accept).await;
-        if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
-            // It was cleared away since it was last put.
-            self.forget_stored_definitions();
-            self.store_definition(deployed).await?;
-            accepted = self.store.accept(&accept).await;
-        }
+        let definitions = &self.intake.definitions;
+        self.after_write(definitions.accept(&*self.store, &deployed.automation, &accept).await)
+    }
+
+    /// Notes how the store took an acceptance: that it has little room left, or has failed.
+    fn after_write<T>(&self, result: Result<T, store::Error>) -> Result<T, store::Error> {
         if self.store.room() != Room::Enough {
             self.room_wanted.notify_one();
         }
-        accepted.inspect_err(|error| self.lost(error))
+        result.inspect_err(|error| self.lost(error))
     }
 
     /// Makes what a poll found durable together with the executions that it starts, each with the error that it begins with,
@@ -296,42 +278,35 @@ impl Services {
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         self.accept_durably(&deployed, accept).await?;
-        for id in ids {
-            self.intake.enqueue(Queued::new(id, ahead));
-        }
+        self.enqueue(&ids, ahead);
         Ok(())
+    }
+
+    /// Appends accepted executions to the backlog.
+    fn enqueue(&self, ids: &[ExecutionId], wall_offset: SignedDuration) {
+        let queued = Queued::new(wall_offset, self.clock.steady_now());
+        let mut table = self.intake.table();
+        for id in ids {
+            table.enqueue(*id, queued.clone());
+        }
+        drop(table);
+        self.intake.wake.notify_one();
     }
 
     /// A slot if one is free and nobody waits for it; an error if no more may wait.
     fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        let state = self.intake.state();
-        let free = state.backlog.is_empty();
-        let full = state.backlog.len() >= self.settings.limits.queue;
-        drop(state);
-        let permit = if free { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
+        let queued = self.intake.queued();
+        let full = queued >= self.settings.limits.queue;
+        let permit = if queued == 0 { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
         if permit.is_none() && (full || at_once) {
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         Ok(permit)
     }
 
-    async fn store_definition(&self, deployed: &Deployed) -> Result<(), store::Error> {
-        let automation = &deployed.automation;
-        let hash = automation.definition;
-        if self.intake.state().stored.contains(&hash) {
-            return Ok(());
-        }
-        self.store
-            .put_definition(super::definition::pack(automation))
-            .await
-            .inspect_err(|error| self.lost(error))?;
-        self.intake.state().stored.insert(hash);
-        Ok(())
-    }
-
     /// Forgets which definitions are stored, since some may have been pruned.
     pub(crate) fn forget_stored_definitions(&self) {
-        self.intake.state().stored.clear();
+        self.intake.definitions.forget();
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {
@@ -344,18 +319,19 @@ impl Services {
         }
     }
 
-    pub(super) fn live(self: &Arc<Self>, live: Live) -> Arc<Run> {
+    /// Registers an execution that runs from now on.
+    pub(super) fn register(self: &Arc<Self>, live: Live) -> RunGuard {
         let id = live.journal.id();
-        let mut state = self.intake.state();
-        let end = state.out_of_hand(id);
-        let progress = state.awaited.remove(&id).unwrap_or_else(|| watch::channel(Progress::default()).0);
+        let response = live.journal.response();
+        let observation =
+            live.journal.resumed().then(|| self.isolation.observe(id, live.journal.interruptions()));
+        let mut table = self.intake.table();
+        let progress = table.progress(id);
         progress.send_if_modified(|progress| std::mem::take(&mut progress.rests));
-        if let Some(response) = live.journal.response() {
+        if let Some(response) = response {
             // Decided before it was read back.
             progress.send_if_modified(|progress| progress.response.replace(response).is_none());
         }
-        let observation =
-            live.journal.resumed().then(|| self.isolation.observe(id, live.journal.interruptions()));
         let run = Arc::new(Run {
             deployed: live.deployed,
             services: self.clone(),
@@ -372,48 +348,48 @@ impl Services {
             memory: Share::default(),
             observation,
         });
-        if let Some(reason) = end {
+        let (pending_cancel, is_behind_recovered) = table.register(id, run.clone());
+        if let Some(reason) = pending_cancel {
             run.cancelled.cancel(&reason);
         }
-        state.live.insert(id, run.clone());
-        drop(state);
+        drop(table);
         self.intake.moved.notify_waiters();
-        run
+        RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
-    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, admitted: Admitted) -> Arc<Run> {
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, admitted: Admitted) -> RunGuard {
         let Admitted { accepted_at: (started_at, _), origin, payload, results, .. } = admitted;
         log_decided(&journal, &payload);
-        self.live(Live { deployed, journal, payload, started_at, origin, results })
+        self.register(Live { deployed, journal, payload, started_at, origin, results })
     }
 
-    pub(super) fn spawn(self: &Arc<Self>, run: Arc<Run>, permit: Option<OwnedSemaphorePermit>) {
-        self.tracker.spawn(self.carry(run, permit));
+    pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
+        self.tracker.spawn(self.drive(guard, slot));
     }
 
-    /// Carries an execution on in a slot. Its place among others is taken at once, and not when this is first polled.
-    fn carry(
+    /// Drives an execution in a slot. It asks for its permit at once, and not when the future is first polled.
+    fn drive(
         self: &Arc<Self>,
-        run: Arc<Run>,
-        permit: Option<OwnedSemaphorePermit>,
+        mut guard: RunGuard,
+        slot: Option<OwnedSemaphorePermit>,
     ) -> impl Future<Output = ()> + Send + use<> {
+        let run = guard.run().clone();
         let automation = &run.deployed.automation.id;
-        // For those who look closely: what is logged above that level names the execution itself.
+        // At debug level only: a line above that level names the execution itself.
         let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
-        // Here and not in the task: who comes first has the place.
-        let mut place = Place::new(self.clone(), run.clone());
-        let enters = place.enter();
+        // Permits go in the order of registration.
+        let has_permit = guard.acquire_permit();
         async move {
-            let carried = async move {
-                if enters {
-                    place.carry_on().await;
+            let driven = async move {
+                if has_permit {
+                    let disposition = guard.drive().await;
+                    // The slot is free before callers that wait for the execution are woken.
+                    drop(slot);
+                    guard.end(disposition);
                 }
-                // The slot is free before anybody who waits for it is woken.
-                drop(permit);
-                drop(place);
             };
             let has_passed = || run.journal.has_passed();
-            run.services.isolation.run(run.observation.as_ref(), has_passed, carried).await;
+            run.services.isolation.run(run.observation.as_ref(), has_passed, driven).await;
         }
         .instrument(span)
     }

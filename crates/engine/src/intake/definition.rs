@@ -1,12 +1,13 @@
 //! How a definition is kept for the executions that run on it: the text of its file, with the files of code that it names.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::automation::Automation;
+use model::automation::{Automation, DefinitionHash};
 use model::diagnostic::Source;
 use model::load::Loaded;
 use serde::{Deserialize, Serialize};
-use store::Definition;
+use store::{Accept, Accepted, Definition, Store};
 
 /// What no file of YAML can begin with.
 const MARK: char = '\0';
@@ -58,6 +59,49 @@ pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
     loaded.map(|automation| {
         automation.with_code_files(|path| files.iter().find(|file| file.path() == path).cloned())
     })
+}
+
+/// The definitions that the store is known to have, so that each is written once before its first execution.
+#[derive(Debug, Default)]
+pub(crate) struct StoredDefinitions(Mutex<HashSet<DefinitionHash>>);
+
+impl StoredDefinitions {
+    /// Writes executions of an automation. The definition goes first, unless the store is known to have it.
+    pub(crate) async fn accept(
+        &self,
+        store: &dyn Store,
+        automation: &Automation,
+        accept: &Accept,
+    ) -> Result<Vec<Accepted>, store::Error> {
+        self.put(store, automation).await?;
+        let accepted = store.accept(accept).await;
+        if !matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
+            return accepted;
+        }
+        // It has been pruned since it was written.
+        self.forget();
+        self.put(store, automation).await?;
+        store.accept(accept).await
+    }
+
+    async fn put(&self, store: &dyn Store, automation: &Automation) -> Result<(), store::Error> {
+        let hash = automation.definition;
+        if self.known().contains(&hash) {
+            return Ok(());
+        }
+        store.put_definition(pack(automation)).await?;
+        self.known().insert(hash);
+        Ok(())
+    }
+
+    /// Forgets which definitions are stored, since some may have been pruned.
+    pub(crate) fn forget(&self) {
+        self.known().clear();
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<DefinitionHash>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The Automation of a definition that a store has kept; none where this version does not load it.

@@ -3,59 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::execution::{ExecutionId, Outcome};
-use store::{ExecutionFilter, Page};
+use model::execution::{Event, ExecutionId, Outcome, Status};
+use store::{Append, ExecutionFilter, Page};
 
-use super::{Queued, Sleeper, State};
+use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
 use crate::clock::Steady;
-use crate::run::{Rest, Wake};
+use crate::run::{CameFrom, Wake};
 use crate::services::Services;
 use crate::timer::{until, until_steady};
+use crate::told::Notice;
 
 /// Resting executions that are read at one time when the engine starts.
 const PAGE: u32 = 1000;
 /// How long an execution is looked for that is on its way into memory or to rest, and how often at least.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-impl State {
-    pub(super) fn lay_to_rest(&mut self, id: ExecutionId, sleeper: Sleeper) {
-        self.resting.insert(id, sleeper);
-        self.calendar.extend(sleeper.wake.at.map(|at| (at, id)));
-        self.alarms.extend(sleeper.wake.after.map(|after| (after, id)));
-    }
-
-    /// Takes an execution that rests, if it does: whoever gets it sees to it that it goes on.
-    pub(super) fn take_resting(&mut self, id: ExecutionId) -> Option<Queued> {
-        let Sleeper { wake, ahead } = self.resting.remove(&id)?;
-        if let Some(at) = wake.at {
-            self.calendar.remove(&(at, id));
-        }
-        if let Some(after) = wake.after {
-            self.alarms.remove(&(after, id));
-        }
-        Some(Queued::from_rest(id, ahead))
-    }
-
-    /// Lays an execution to rest of which nothing but pauses is left, or has it go on if what it waits for came on its way
-    /// there. Gives the executions for whose end it rests.
-    pub(super) fn rests(&mut self, id: ExecutionId, rest: Rest) -> Vec<ExecutionId> {
-        if rest.awake {
-            self.backlog.push_back(Queued::from_rest(id, rest.ahead));
-            return Vec::new();
-        }
-        self.lay_to_rest(id, Sleeper { wake: rest.wake, ahead: rest.ahead });
-        rest.children
-    }
-
-    /// Has an execution that rests go on in its turn.
-    pub(super) fn rouse(&mut self, id: ExecutionId) -> bool {
-        let queued = self.take_resting(id);
-        self.backlog.extend(queued);
-        queued.is_some()
-    }
-}
 
 impl Services {
     /// Looks whether one of those that an execution at rest waits for has ended before it could be found there.
@@ -71,7 +34,7 @@ impl Services {
             match self.store.execution(child).await {
                 Ok(Some(row)) if !row.status.is_terminal() => {}
                 Ok(_) => {
-                    if self.intake.state().rouse(id) {
+                    if self.intake.table().wake(id, self.clock.steady_now()) {
                         self.intake.wake.notify_one();
                     }
                     return;
@@ -86,10 +49,7 @@ impl Services {
     /// Has executions go on when the time has come that they wait for, until the engine stops.
     pub(crate) async fn wake_in_time(self: Arc<Self>) {
         loop {
-            let (at, after) = {
-                let state = self.intake.state();
-                (state.calendar.first().map(|(at, _)| *at), state.alarms.first().map(|(after, _)| *after))
-            };
+            let Wake { at, after } = self.intake.table().next_wake();
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return,
@@ -102,16 +62,7 @@ impl Services {
 
     fn rouse_all_due(&self) {
         let (now, steady_now) = (self.clock.now(), self.clock.steady_now());
-        let mut state = self.intake.state();
-        while let Some((_, id)) = state.calendar.first().copied().filter(|(at, _)| *at <= now) {
-            state.calendar.pop_first();
-            state.rouse(id);
-        }
-        while let Some((_, id)) = state.alarms.first().copied().filter(|(after, _)| *after <= steady_now) {
-            state.alarms.pop_first();
-            state.rouse(id);
-        }
-        drop(state);
+        self.intake.table().wake_due(now, steady_now);
         self.intake.wake.notify_one();
     }
 
@@ -124,16 +75,20 @@ impl Services {
             let page = self.store.resting(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.execution);
-            let mut state = self.intake.state();
-            // Those that hold a place among others have been put into the backlog.
+            let mut table = self.intake.table();
+            let since = self.clock.steady_now();
+            // Those that hold a permit have been put into the backlog.
             for resting in page.iter().filter(|resting| !resting.holds) {
-                let (id, ahead) = (resting.execution, self.intake.first_ahead);
+                let (id, wall_offset) = (resting.execution, self.intake.first_ahead);
                 if set_back {
-                    state.backlog.push_back(Queued::from_rest(id, ahead));
+                    let queued = Queued { came_from: CameFrom::Rest, ..Queued::new(wall_offset, since) };
+                    table.enqueue(id, queued);
                 } else {
-                    // Which of the scales the instant is on, its log knows: on waking up it is armed by that.
-                    let after = resting.wake_at.map(|at| Steady::of(at, ahead));
-                    state.lay_to_rest(id, Sleeper { wake: Wake { at: resting.wake_at, after }, ahead });
+                    // Only the log tells on which scale the instant is: when it wakes, its timer is set by that.
+                    let after = resting.wake_at.map(|at| Steady::of(at, wall_offset));
+                    let wake = Wake { at: resting.wake_at, after };
+                    let (keeps_permit, notes) = (false, Vec::new());
+                    table.suspend(id, Suspended { wake, wall_offset, keeps_permit, notes });
                 }
                 count += 1;
             }
@@ -157,7 +112,7 @@ impl Services {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let live = self.intake.state().live.get(&id).map(|run| run.progress.subscribe());
+            let live = self.intake.table().run(id).map(|run| run.progress.subscribe());
             if let Some(mut progress) = live {
                 let there = progress
                     .wait_for(|progress| progress.outcome.is_some() || progress.parked || progress.rests);
@@ -171,7 +126,7 @@ impl Services {
             if row.status.is_terminal() {
                 return self.ended(id).await.map(Some);
             }
-            if self.intake.is_away(id) {
+            if self.intake.table().is_away(id) {
                 break;
             }
             // It is on its way into memory, or to rest.
@@ -202,22 +157,80 @@ impl Services {
         }
     }
 
+    /// Appends an event to the log of a suspended execution, which stays suspended. An execution that has ended meanwhile
+    /// is left as it is; the note of one that comes into memory is committed with what it does.
+    pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
+        let give_up = self.clock.steady_now().after(PATIENCE);
+        while self.clock.steady_now() < give_up && self.accepting() {
+            let moved = self.intake.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let claim = self.intake.table().claim(id);
+            match claim {
+                Claim::Running(run) => return run.journal.note(event),
+                Claim::Queued(mut queued) => {
+                    queued.notes.push(event);
+                    return self.release(id, ExecutionState::Queued(queued));
+                }
+                Claim::Suspended(suspended) => {
+                    if let Err(error) = self.append_suspended(id, &suspended, event).await {
+                        self.lost(&error);
+                    }
+                    return self.release(id, ExecutionState::Suspended(suspended));
+                }
+                Claim::Unavailable => {}
+            }
+            match self.store.execution(id).await {
+                Ok(Some(row)) if !row.status.is_terminal() => self.after_a_move(moved).await,
+                _ => return,
+            }
+        }
+    }
+
+    async fn append_suspended(
+        &self,
+        id: ExecutionId,
+        suspended: &Suspended,
+        event: Event,
+    ) -> Result<(), store::Error> {
+        let Some(events) = self.store.events(id).await? else { return Ok(()) };
+        let Some(Event::Started { automation, .. }) = events.first() else { return Ok(()) };
+        let first = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let append = Append {
+            events: vec![event],
+            holds: suspended.keeps_permit,
+            ..Append::new(id, first, Status::Waiting)
+        };
+        self.store.append(&append).await?;
+        if self.notices.receiver_count() > 0 {
+            let _ = self.notices.send(Notice::ExecutionEvents {
+                id,
+                automation: automation.clone(),
+                status: Status::Waiting,
+                events: Arc::new(append.events),
+                logs: Arc::default(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Releases a claimed execution, and cancels it if that was requested meanwhile.
+    pub(super) fn release(self: &Arc<Self>, id: ExecutionId, state: ExecutionState) {
+        let pending_cancel = self.intake.table().release(id, state, self.clock.steady_now());
+        self.intake.rest.notify_one();
+        self.intake.wake.notify_one();
+        self.intake.moved.notify_waiters();
+        if let Some(reason) = pending_cancel {
+            self.intake.cancel(self, id, &reason);
+        }
+    }
+
     /// How an execution that has ended did.
     async fn ended(&self, id: ExecutionId) -> Result<Outcome, Error> {
         let events = self.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         match events.into_iter().next_back() {
-            Some(model::Event::Finished { outcome, .. }) => Ok(outcome),
+            Some(Event::Finished { outcome, .. }) => Ok(outcome),
             _ => Err(Error::NoSuchExecution(id)),
         }
-    }
-}
-
-impl super::Intake {
-    /// Whether an execution rests, or waits for a slot or its turn.
-    fn is_away(&self, id: ExecutionId) -> bool {
-        let state = self.state();
-        state.resting.contains_key(&id)
-            || state.backlog.iter().any(|queued| queued.id == id)
-            || state.gates.values().any(|gate| gate.has_waiting(id))
     }
 }

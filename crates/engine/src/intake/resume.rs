@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use model::automation::{AutomationId, DefinitionHash};
-use model::execution::Status;
+use model::execution::{ExecutionId, Status};
 use model::payload::Payload;
 use model::value::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Queued;
 use super::accept::Live;
+use super::table::Queued;
 use crate::Error;
 use crate::catalog::Deployed;
 use crate::run::{CameFrom, Exit, Journal};
@@ -23,30 +24,37 @@ const PAGE: u32 = 5000;
 
 impl Services {
     /// Reads back an accepted execution that is in hand, and runs it on from where it stands.
-    pub(crate) async fn load_and_run(self: Arc<Self>, queued: Queued, permit: Option<OwnedSemaphorePermit>) {
-        let id = queued.id;
-        match self.load(queued).await {
+    pub(crate) async fn load_and_run(
+        self: Arc<Self>,
+        id: ExecutionId,
+        queued: Queued,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        match self.load(id, queued.came_from, queued.wall_offset).await {
             Ok(Some(live)) => {
+                queued.notes.into_iter().for_each(|note| live.journal.note(note));
                 if queued.came_from == CameFrom::Rest {
                     live.journal.wake();
                     if self.committed(&live.journal).await.is_err() {
-                        // The next start finds it at rest.
-                        self.intake.state().out_of_hand(id);
+                        // The next start finds it suspended.
+                        self.intake.table().remove(id);
                         return;
                     }
                 }
-                self.spawn(self.live(live), permit);
+                self.spawn(self.register(live), permit);
             }
-            Ok(None) => {
-                self.intake.give_up_place(id);
-                self.isolation.acquit(id);
-            }
+            Ok(None) => self.give_up(id),
             Err(message) => {
-                self.intake.give_up_place(id);
-                self.isolation.acquit(id);
+                self.give_up(id);
                 tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
             }
         }
+    }
+
+    fn give_up(&self, id: ExecutionId) {
+        self.intake.table().give_up(id, &*self.clock);
+        self.intake.wake.notify_one();
+        self.isolation.acquit(id);
     }
 
     /// Commits what is recorded of an execution that nobody carries on. Where the store failed, the engine takes note:
@@ -61,8 +69,12 @@ impl Services {
     }
 
     /// Reads an execution back; nothing if it has ended.
-    pub(super) async fn load(&self, queued: Queued) -> Result<Option<Live>, String> {
-        let Queued { id, mut came_from, ahead, .. } = queued;
+    pub(super) async fn load(
+        &self,
+        id: ExecutionId,
+        mut came_from: CameFrom,
+        wall_offset: SignedDuration,
+    ) -> Result<Option<Live>, String> {
         if came_from == CameFrom::ThisProcess && self.isolation.is_suspect(id) {
             // It has waited for its turn here, and not gone on since it was interrupted.
             came_from = CameFrom::AnotherProcess;
@@ -74,8 +86,13 @@ impl Services {
             return Ok(None);
         }
         let deployed = self.deployed(&execution.automation, execution.definition).await?;
-        let journal =
-            Journal::restore(id, &deployed.automation, &events, (came_from, ahead), self.surroundings());
+        let journal = Journal::restore(
+            id,
+            &deployed.automation,
+            &events,
+            (came_from, wall_offset),
+            self.surroundings(),
+        );
         if events.len() == 1 {
             // It has only been accepted so far.
             super::accept::log_decided(&journal, &execution.payload);
@@ -101,7 +118,7 @@ impl Services {
         if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
         }
-        if let Some(found) = self.intake.state().old.get(&hash) {
+        if let Some(found) = self.intake.old().get(&hash) {
             return Ok(found.clone());
         }
         let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
@@ -114,11 +131,11 @@ impl Services {
             )
         })?;
         let deployed = Arc::new(Deployed::old(Arc::new(automation), loaded.report));
-        let mut state = self.intake.state();
-        if state.old.len() >= OLD_DEFINITIONS {
-            state.old.clear();
+        let mut old = self.intake.old();
+        if old.len() >= OLD_DEFINITIONS {
+            old.clear();
         }
-        state.old.insert(hash, deployed.clone());
+        old.insert(hash, deployed.clone());
         Ok(deployed)
     }
 
@@ -136,32 +153,35 @@ impl Services {
             after = Some(last.id);
             count += page.len();
             let catalog = self.catalog.load();
-            let mut state = self.intake.state();
+            let mut table = self.intake.table();
+            let since = self.clock.steady_now();
             for row in page {
-                state.count_scheduled(&row.automation, &row.origin);
+                table.count_scheduled(&row.automation, &row.origin);
                 let known = catalog.get(&row.automation).map(|found| &found.automation);
                 let known = known.filter(|automation| automation.definition == row.definition);
                 if known.is_none_or(|automation| automation.concurrency.is_some()) {
-                    state.before.entry(row.automation.clone()).or_default().insert(row.id);
+                    table.recover_first(&row.automation, row.id);
                 }
                 let came_from = match row.status {
                     // It keeps a place among others, or waits for the end of another that may have ended since.
                     Status::Waiting => CameFrom::Rest,
                     _ => CameFrom::AnotherProcess,
                 };
-                let queued = Queued { came_from, ..Queued::new(row.id, self.intake.first_ahead) };
+                let queued = Queued { came_from, ..Queued::new(self.intake.first_ahead, since) };
                 if came_from == CameFrom::AnotherProcess && self.isolation.is_suspect(row.id) {
-                    suspects.push(queued);
+                    suspects.push((row.id, queued));
                 } else if row.events > 1 {
-                    begun.push(queued);
+                    begun.push((row.id, queued));
                 } else {
-                    state.backlog.push_back(queued);
+                    table.enqueue(row.id, queued);
                 }
             }
         }
-        self.isolation.acquit_all_but(|id| suspects.iter().any(|queued| queued.id == id));
+        self.isolation.acquit_all_but(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
         begun.append(&mut suspects);
-        begun.into_iter().rev().for_each(|queued| self.intake.state().backlog.push_front(queued));
+        for (id, queued) in begun.into_iter().rev() {
+            self.intake.table().enqueue_first(id, queued);
+        }
         count += self.read_back_resting().await?;
         if count > 0 {
             self.intake.wake.notify_one();
@@ -182,10 +202,11 @@ impl Services {
                 // Where the store is lost, what begins now could leave nothing behind.
                 return;
             }
-            let next = self.intake.state().next_in_line();
-            if let Some(queued) = next {
-                let running = self.clone().load_and_run(queued, Some(permit));
-                if queued.came_from == CameFrom::ThisProcess {
+            let next = self.intake.table().claim_next(&*self.clock);
+            if let Some((id, queued)) = next {
+                let came_from = queued.came_from;
+                let running = self.clone().load_and_run(id, queued, Some(permit));
+                if came_from == CameFrom::ThisProcess {
                     self.tracker.spawn(running);
                 } else {
                     // One after the other: those of another process come to their concurrency keys in their order.
@@ -197,7 +218,7 @@ impl Services {
 
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if self.intake.state().has_next_in_line() {
+            if self.intake.table().can_dispatch() {
                 return self.intake.slots.clone().acquire_owned().await.ok();
             }
             self.intake.wake.notified().await;

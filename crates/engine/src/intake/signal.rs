@@ -12,10 +12,10 @@ use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{JsonLimits, Map, Value};
 
 use super::rest::PATIENCE;
-use super::{Queued, Sleeper};
+use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
 use crate::inputs::check_given;
-use crate::run::{Run, Taken, Wake};
+use crate::run::{CameFrom, Taken};
 use crate::services::Services;
 use crate::told::Pending;
 
@@ -115,10 +115,10 @@ impl Services {
 
     /// The steps of an execution that pause; none once it has ended.
     pub(crate) async fn pending(&self, id: ExecutionId) -> Result<Vec<Pending>, Error> {
-        let live = self.intake.state().live.get(&id).cloned();
+        let live = self.intake.table().run(id).cloned();
         let (automation, pauses) = match live {
             Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
-            None => match self.load(Queued::new(id, SignedDuration::ZERO)).await {
+            None => match self.load(id, CameFrom::ThisProcess, SignedDuration::ZERO).await {
                 Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
                 Ok(None) if self.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
@@ -183,8 +183,9 @@ impl Services {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            match self.intake.find(id) {
-                Found::Live(run) => match run.journal.signal(step, signal.clone()) {
+            let claim = self.intake.table().claim(id);
+            match claim {
+                Claim::Running(run) => match run.journal.signal(step, signal.clone()) {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
@@ -193,10 +194,11 @@ impl Services {
                         return Ok(new);
                     }
                 },
-                Found::Taken(queued, wake) => {
-                    return self.deliver_at_rest(queued, wake, step, signal).await;
+                Claim::Queued(queued) => return self.deliver_queued(id, queued, step, signal).await,
+                Claim::Suspended(suspended) => {
+                    return self.deliver_suspended(id, suspended, step, signal).await;
                 }
-                Found::Nowhere => {
+                Claim::Unavailable => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
                     match row {
                         None => return Err(Error::NoSuchExecution(id).into()),
@@ -213,43 +215,49 @@ impl Services {
         }
     }
 
-    async fn deliver_at_rest(
+    async fn deliver_queued(
         self: &Arc<Self>,
+        id: ExecutionId,
         mut queued: Queued,
-        wake: Wake,
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let result = self.record_at_rest(&mut queued, step, signal).await;
-        let mut state = self.intake.state();
-        if let Some(place) = state.backlog.iter_mut().find(|waiting| waiting.id == queued.id) {
-            *place = queued;
-        } else if matches!(result, Err(SignalError::NotWaiting)) {
-            state.lay_to_rest(queued.id, Sleeper { wake, ahead: queued.ahead });
-        } else {
-            state.backlog.push_back(queued);
-        }
-        let end = state.out_of_hand(queued.id);
-        drop(state);
-        self.intake.rest.notify_one();
-        self.intake.wake.notify_one();
-        if let Some(reason) = end {
-            self.intake.cancel(self, queued.id, &reason);
-        }
+        let result = self.record_signal(id, queued.came_from, &mut queued.wall_offset, step, signal).await;
+        self.release(id, ExecutionState::Queued(queued));
         result
     }
 
-    async fn record_at_rest(
-        &self,
-        queued: &mut Queued,
+    /// Records a signal for a suspended execution, which then goes on in its turn.
+    async fn deliver_suspended(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        mut suspended: Suspended,
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let live = self.load(*queued).await.map_err(Error::Input)?;
+        let result = self.record_signal(id, CameFrom::Rest, &mut suspended.wall_offset, step, signal).await;
+        let state = match result {
+            Err(SignalError::NotWaiting) => ExecutionState::Suspended(suspended),
+            _ => ExecutionState::Queued(suspended.into_queued(self.clock.steady_now())),
+        };
+        self.release(id, state);
+        result
+    }
+
+    /// Records a signal in the log of a claimed execution. `wall_offset` is that of the last event, before and after.
+    async fn record_signal(
+        &self,
+        id: ExecutionId,
+        came_from: CameFrom,
+        wall_offset: &mut SignedDuration,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let live = self.load(id, came_from, *wall_offset).await.map_err(Error::Input)?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
         let new = taken(live.journal.signal(step, signal))?;
         self.committed(&live.journal).await?;
-        queued.ahead = live.journal.ahead();
+        *wall_offset = live.journal.ahead();
         Ok(new)
     }
 
@@ -347,34 +355,5 @@ fn pending(automation: &Automation, execution: ExecutionId, step: String, waitin
         until: waiting.until,
         on: waiting.on,
         form,
-    }
-}
-
-/// Where an execution is found.
-enum Found {
-    Live(Arc<Run>),
-    /// At rest, or in the backlog, where it keeps its place: in hand, so that nobody else goes on with it.
-    Taken(Queued, Wake),
-    Nowhere,
-}
-
-impl super::Intake {
-    fn find(&self, id: ExecutionId) -> Found {
-        let mut state = self.state();
-        if let Some(run) = state.live.get(&id) {
-            return Found::Live(run.clone());
-        }
-        if state.in_hand.contains_key(&id) {
-            return Found::Nowhere;
-        }
-        let wake = state.resting.get(&id).map(|sleeper| sleeper.wake).unwrap_or_default();
-        let waiting = state.backlog.iter().find(|queued| queued.id == id).copied();
-        match state.take_resting(id).or(waiting) {
-            Some(queued) => {
-                state.in_hand.insert(id, None);
-                Found::Taken(queued, wake)
-            }
-            None => Found::Nowhere,
-        }
     }
 }

@@ -37,7 +37,7 @@ impl Run {
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);
                 }
-                self.start_child(call, key, attempt, inputs).await?
+                self.start_child(call, key, attempt, inputs, context).await?
             }
         };
         if call.detached {
@@ -60,6 +60,7 @@ impl Run {
         key: &str,
         attempt: u32,
         inputs: Map,
+        context: &Context,
     ) -> Result<ExecutionId, Exit> {
         let id = &call.automation.name;
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
@@ -77,7 +78,7 @@ impl Run {
             return Err(refuse(ErrorKind::Limit, message));
         }
         // What it is given may depend on all before it.
-        self.journal.before_effect().await?;
+        self.await_commit(key, context, self.journal.before_effect()).await?;
         let origin = Origin::Call {
             execution: self.journal.id(),
             step: key.to_owned(),

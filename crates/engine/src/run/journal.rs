@@ -1,5 +1,6 @@
 //! The log of one live execution: what has ended, what is not yet committed, and how it becomes so.
 
+mod acceptance;
 mod background;
 mod hiding;
 mod pauses;
@@ -23,12 +24,13 @@ use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use acceptance::PendingAcceptance;
 use pauses::Pauses;
 pub(crate) use pauses::{Due, Rest, Taken, Times, Wake};
 pub(crate) use restore::CameFrom;
 use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
-use transit::{Accepting, Transit};
+use transit::Transit;
 
 use crate::clock::{Clock, Steady};
 use crate::told::Notice;
@@ -87,6 +89,8 @@ struct State {
     /// The steps whose wait ended because its time was up.
     timed_out: HashSet<String>,
     pending: Vec<Event>,
+    /// How many of the pending events are notes, which are committed with other events and never by themselves.
+    notes: usize,
     /// What the next commit writes into the state of Automations, and the locks that it holds until then.
     writes: Vec<StateWrite>,
     locks: Vec<OwnedMutexGuard<()>>,
@@ -171,10 +175,10 @@ impl Journal {
         automation: &Automation,
         accepted_at: (Timestamp, SignedDuration),
         around: Surroundings,
-        accepting: Accepting,
+        acceptance: PendingAcceptance,
     ) -> Self {
         let mut journal = Self::new(id, automation, accepted_at, around);
-        *journal.transit.get_mut() = Transit::before(accepting);
+        *journal.transit.get_mut() = Transit::before(acceptance);
         *journal.unaccepted.get_mut() = true;
         journal
     }
@@ -239,6 +243,25 @@ impl Journal {
     /// Records an event; it is committed with the next commit.
     pub(crate) fn push(&self, event: Event) {
         self.state().record(&*self.clock, event);
+    }
+
+    /// Records an event that explains the history and that nothing depends on. It makes no commit of its own, and is lost
+    /// with the process if no other event follows.
+    pub(crate) fn note(&self, event: Event) {
+        let mut state = self.state();
+        if state.outcome.is_none() {
+            state.pending.push(event);
+            state.notes += 1;
+        }
+    }
+
+    /// Takes the notes that are not committed out of the log of an execution that leaves memory.
+    pub(crate) fn take_notes(&self) -> Vec<Event> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.notes) == 0 {
+            return Vec::new();
+        }
+        state.pending.extract_if(.., |event| event.is_note()).collect()
     }
 
     /// Records the begin of a try with an outside effect, and tells whoever watches at once.
@@ -461,6 +484,17 @@ impl Journal {
 }
 
 impl State {
+    /// True if an event is recorded that is worth a commit.
+    fn has_events(&self) -> bool {
+        self.pending.len() > self.notes
+    }
+
+    /// Takes the events of the next commit.
+    fn take_events(&mut self) -> Vec<Event> {
+        self.notes = 0;
+        std::mem::take(&mut self.pending)
+    }
+
     /// Counts what is recorded as the result of such an effect.
     fn note(&mut self, effect: Effect) {
         if effect != Effect::Pure {

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use activity::Activity;
 pub(crate) use code::{level, to_action_error};
 pub(crate) use evaluate::{address, expression_error};
-pub(crate) use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
+pub(crate) use journal::{CameFrom, Journal, PendingAcceptance, Rest, Surroundings, Taken, Wake};
 pub(crate) use moment::Secret;
 use scope::Scope;
 use step::Context;
@@ -133,14 +133,18 @@ pub(crate) enum Exit {
     Lost(Arc<store::Error>),
 }
 
-/// What became of an execution that was carried on.
-pub(crate) enum Carried {
-    /// It came to its end.
-    Ended,
-    /// It goes on when one of its pauses ends.
-    Rests(Rest),
-    /// It goes on in another process.
-    Left,
+/// The result of a run: what becomes of the execution when it leaves memory.
+pub(crate) enum Disposition {
+    /// It has ended, and its end is committed.
+    Finished,
+    /// Nothing but pauses is left; it goes on when one of them ends.
+    Suspended(Rest),
+    /// It was not accepted: the acceptance failed or found a duplicate.
+    Refused,
+    /// The store has failed: the next start of the daemon finds out how far the execution has come.
+    StoreFailed,
+    /// The daemon is stopping: the execution goes on at its next start.
+    ShuttingDown,
 }
 
 impl Exit {
@@ -168,35 +172,41 @@ impl Exit {
 const DECLINED: &str = "declined by the trigger's code";
 
 impl Run {
-    /// Carries the execution to its end, or as far as this process may. `holds` says whether it keeps a place among
-    /// others while it rests.
-    pub(crate) async fn execute(&self, holds: bool) -> Carried {
+    /// Runs the execution to its end, or as far as this process may. `keeps_permit` is true if it keeps the permit of its
+    /// concurrency group while it is suspended.
+    pub(crate) async fn execute(&self, keeps_permit: bool) -> Disposition {
         let _busy = self.activity.begin();
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
             None => self.journal.commit_beside_walk(self.to_the_end()).await,
         };
         let exit = match result {
-            Ok(()) => return Carried::Ended,
+            Ok(()) => return Disposition::Finished,
             Err(Exit::Resting) => {
-                let rest = self.journal.rest(holds);
+                let rest = self.journal.rest(keeps_permit);
                 match self.journal.commit().await {
-                    Ok(()) => return Carried::Rests(rest),
+                    Ok(()) => return Disposition::Suspended(rest),
                     Err(exit) => exit,
                 }
             }
             Err(exit) => exit,
         };
-        match exit {
-            Exit::Lost(error) => self.services.lost(&error),
-            // Whoever asked is told, and there is nothing else of it.
-            Exit::Refused => return Carried::Left,
-            exit => tracing::debug!(?exit, "execution parked"),
-        }
+        let disposition = match exit {
+            Exit::Lost(error) => {
+                self.services.lost(&error);
+                Disposition::StoreFailed
+            }
+            // The caller is told, and nothing is left of the execution.
+            Exit::Refused => return Disposition::Refused,
+            exit => {
+                tracing::debug!(?exit, "execution parked");
+                Disposition::ShuttingDown
+            }
+        };
         // What is known is kept; where the store is lost this fails again, which changes nothing.
         let _ = self.journal.commit().await;
         self.progressed(|progress| progress.parked = true);
-        Carried::Left
+        disposition
     }
 
     /// Notes how far it has come. To wake those who wait costs something though nobody does; who comes later finds it noted.

@@ -244,7 +244,7 @@ impl Run {
         let due = step.timeout.map(|timeout| Due::After(self.services.clock.steady_now().after(timeout)));
         self.pause_begins(key, on, due, context)?;
         // Whoever is to send something finds it only once it is committed; the others may take as long as they like.
-        self.journal.commit().await
+        self.await_commit(key, context, self.journal.commit()).await
     }
 
     /// Records that a step pauses, up to `due` at the latest.

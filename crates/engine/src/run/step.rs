@@ -1,19 +1,20 @@
 //! One step: its guard, its tries, and what follows when it fails for good.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
-use model::execution::{Event, StepOutcome};
+use model::execution::{DelayReason, Event, StepOutcome};
 use model::expression::Moment;
 use model::value::Value;
 
 use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
-use crate::clock::Steady;
+use crate::clock::{Clock, Steady};
 use crate::plan::Reads;
 
 /// Where in the execution a step stands.
@@ -28,11 +29,20 @@ pub(crate) struct Context {
     depth: u32,
     /// Whether the execution's end is behind it, so that a cancellation no longer counts.
     pub(super) closing: bool,
+    /// How long the step has waited for commits, which is no part of its work.
+    pub(super) commit_wait: CommitWait,
 }
 
 impl Context {
     pub(super) fn new(end: Steady) -> Self {
-        Self { turns: "".into(), end, deadline: None, depth: 0, closing: false }
+        Self {
+            turns: "".into(),
+            end,
+            deadline: None,
+            depth: 0,
+            closing: false,
+            commit_wait: CommitWait::default(),
+        }
     }
 
     pub(super) fn closing(end: Steady) -> Self {
@@ -85,8 +95,8 @@ impl Run {
             // The end has begun: what had ended is only taken over for what undoes and closes.
             return Err(Exit::Failed(error));
         }
-        let began = self.may_go_on(context)?;
         self.take_turns().await?;
+        let began = self.may_go_on(context)?;
         let reads = self.deployed.plan.reads(&step.id);
         let outer = match reads {
             Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
@@ -161,8 +171,8 @@ impl Run {
             return self.failed(step, key, error, 0, scope, context).await;
         }
         let tried = self.tries(step, key, began, scope, context).await?;
-        let took = self.took_us(began).max(std::mem::take(&mut scope.ran_ahead_us));
-        let error = match tried {
+        let took = tried.took_us.max(std::mem::take(&mut scope.ran_ahead_us));
+        let error = match tried.result {
             Ok(result) => {
                 let result = self.journal.hidden(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
@@ -186,7 +196,7 @@ impl Run {
         mut began: Steady,
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Result<Value, ActionError>, Exit> {
+    ) -> Result<Tried, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
             self.pause_before_try(key, next_at, Some(context)).await?;
@@ -202,8 +212,10 @@ impl Run {
                 self.journal.date(key, began.shown(self.services.clock.ahead()), None);
             }
             let inner = context.inner(began, step.timeout);
-            let error = match self.verb(step, key, tries.failed + 1, scope, &inner).await {
-                Ok(result) => return Ok(Ok(result)),
+            let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
+            let took_us = self.work_us(began, &inner);
+            let error = match done {
+                Ok(result) => return Ok(Tried { result: Ok(result), took_us }),
                 Err(Exit::Failed(error)) => error,
                 Err(Exit::Expired(depth)) if depth == inner.depth => {
                     let limit = model::units::format_duration(step.timeout.unwrap_or_default());
@@ -215,7 +227,7 @@ impl Run {
                 Err(exit) => {
                     if let Some(outcome) = exit.leaves() {
                         self.abandon_inside(step, key);
-                        self.journal.step_finished(key, self.took_us(began), outcome, Effect::Pure);
+                        self.journal.step_finished(key, took_us, outcome, Effect::Pure);
                     }
                     return Err(exit);
                 }
@@ -224,7 +236,7 @@ impl Run {
             let failed = tries.failed + 1;
             let error = self.journal.attempt_failed(key, failed, error);
             let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
-            let Some(delay) = delay else { return Ok(Err(error)) };
+            let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
             let at = self.services.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
             let due = self.services.clock.steady_now().after(delay);
@@ -235,7 +247,7 @@ impl Run {
                 due,
             );
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
-            self.journal.commit().await?;
+            self.await_commit(key, &inner, self.journal.commit()).await?;
             self.pause_before_try(key, due, Some(context)).await?;
             began = self.services.clock.steady_now();
             tries.failed = failed;
@@ -435,9 +447,70 @@ impl Run {
         }
     }
 
-    fn took_us(&self, began: Steady) -> u64 {
+    /// The time that a try has worked so far, in microseconds: without its waits for commits.
+    fn work_us(&self, began: Steady, context: &Context) -> u64 {
         let took = self.services.clock.steady_now().since(began);
-        u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
+        u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(context.commit_wait.us())
+    }
+
+    /// Waits for a commit that a step depends on. The time does not count as work of the step, and is recorded if it is
+    /// long.
+    pub(super) async fn await_commit(
+        &self,
+        key: &str,
+        context: &Context,
+        commit: impl Future<Output = Result<(), Exit>>,
+    ) -> Result<(), Exit> {
+        let waited = context.commit_wait.measure(&*self.services.clock, commit).await?;
+        self.note_wait(Some(key), DelayReason::Commit, waited);
+        Ok(())
+    }
+
+    /// Notes in the history that the execution, or one of its steps, has waited for something, if it was long.
+    pub(super) fn note_wait(&self, key: Option<&str>, reason: DelayReason, waited: Duration) {
+        if waited >= Event::MIN_WAITED {
+            let (at, step) = (self.services.clock.now(), key.map(str::to_owned));
+            let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+            self.journal.note(Event::Waited { at, step, reason, ms });
+        }
+    }
+}
+
+/// The end of the last try of a step.
+struct Tried {
+    result: Result<Value, ActionError>,
+    /// The time that the try worked, in microseconds.
+    took_us: u64,
+}
+
+/// The time that one try of a step has waited for commits. Each context that is derived from another begins at zero, so
+/// that the waits of the steps in a list are counted for those steps alone.
+#[derive(Debug, Default)]
+pub(super) struct CommitWait(AtomicU64);
+
+impl Clone for CommitWait {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl CommitWait {
+    /// Waits for a commit, and returns the time that it took.
+    pub(super) async fn measure(
+        &self,
+        clock: &dyn Clock,
+        commit: impl Future<Output = Result<(), Exit>>,
+    ) -> Result<Duration, Exit> {
+        let began = clock.steady_now();
+        let result = commit.await;
+        let waited = clock.steady_now().since(began);
+        let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_add(us, Ordering::Relaxed);
+        result.map(|()| waited)
+    }
+
+    fn us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

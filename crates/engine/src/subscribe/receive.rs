@@ -9,7 +9,7 @@ use trigger::verify::{Key, Proof};
 use trigger::webhook::{Received, Request};
 use trigger::{Rejection, response};
 
-use crate::catalog::{Mounted, hooked};
+use crate::catalog::{Catalog, Mounted, hooked};
 use crate::engine::Engine;
 use crate::hooks::check_chain;
 use crate::intake::{Admission, Terms};
@@ -20,13 +20,13 @@ impl Engine {
     /// Answers a request on the address of an Automation that an event starts.
     pub(crate) async fn receive_event(
         &self,
+        catalog: &Catalog,
         mounted: &Mounted,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
         let automation = &mounted.deployed.automation;
-        let catalog = services.catalog.load_full();
-        let Some((_, hook)) = hooked(&mounted.deployed, &catalog) else {
+        let Some((_, hook)) = hooked(&mounted.deployed, catalog) else {
             return Err(Rejection::not_a_webhook());
         };
         if !mounted.test && !automation.enabled {

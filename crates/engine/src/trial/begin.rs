@@ -75,7 +75,8 @@ impl Scene<'_> {
             test: !self.deployed.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
-        let answer = self.engine.receive_at(&mounted, request).await;
+        let catalog = self.engine.catalog();
+        let answer = self.engine.receive_at(&catalog, &mounted, request).await;
         Ok(Begun::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
     }
 

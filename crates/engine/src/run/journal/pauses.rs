@@ -99,6 +99,8 @@ pub(crate) struct Rest {
     pub(crate) wake: Wake,
     /// How far the clock was ahead when the last of its events was recorded.
     pub(crate) ahead: SignedDuration,
+    /// True if it keeps the permit of its concurrency group, or has to be read back after a restart because of its children.
+    pub(crate) keeps_permit: bool,
     /// Whether a signal came meanwhile, so that it goes on at once.
     pub(crate) awake: bool,
     /// The executions whose end it waits for.
@@ -380,7 +382,8 @@ impl Journal {
         let ends = state.pauses.open.values().flat_map(Pause::ends);
         let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
         state.pauses.tries = tries;
-        Rest { wake, ahead: state.ahead, awake, children }
+        let keeps_permit = state.pauses.holds;
+        Rest { wake, ahead: state.ahead, keeps_permit, awake, children }
     }
 
     /// Notes that a resting execution goes on, so that the store lists it as running.

@@ -95,7 +95,8 @@ fn set_back(events: &[Event], ahead: SignedDuration, now: Steady) -> SignedDurat
         scale.passes(event);
         // What a loop keeps for one of its turns is the end of a pause, which may well lie ahead.
         let lies_ahead = matches!(event, Event::StepDated { step, .. } if step.contains('#'));
-        if lies_ahead { now } else { scale.steady(event.at()) }
+        // A note may be recorded some time after its instant, when the wall clock has been set again.
+        if lies_ahead || event.is_note() { now } else { scale.steady(event.at()) }
     });
     let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
     if behind < A_STEP {
@@ -133,7 +134,11 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn event(&mut self, state: &mut State, event: &Event, scale: &Scale) {
         match event {
-            Event::Started { .. } | Event::StepCalled { .. } | Event::ClockSet { .. } => {}
+            Event::Started { .. }
+            | Event::StepCalled { .. }
+            | Event::ClockSet { .. }
+            | Event::Waited { .. }
+            | Event::Answered { .. } => {}
             Event::Resumed { waited, .. } => state.interruptions += u32::from(!waited),
             Event::StepStarted { step, .. } => {
                 state.interrupted.insert(step.clone());

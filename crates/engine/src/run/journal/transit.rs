@@ -12,6 +12,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::Journal;
+use super::acceptance::PendingAcceptance;
 use crate::clock::Clock;
 use crate::run::Exit;
 
@@ -23,19 +24,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// short beside a restart, after which it is read again.
 pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
-/// Makes an execution durable, together with what has happened in it already.
-pub(crate) type Accepting =
-    Box<dyn FnOnce(Already) -> BoxFuture<'static, Result<Accepted, store::Error>> + Send>;
-
 /// What became of the acceptance of an execution.
 pub(crate) type Verdict = Result<Accepted, Arc<store::Error>>;
 
 /// How far the log has come in the store.
 pub(super) struct Transit {
     next: u32,
-    /// How the execution is accepted, as long as nothing of it is written: its first steps may change nothing outside,
-    /// and then they are written together with it.
-    accepting: Option<Accepting>,
+    /// The pending acceptance; `None` once its write has begun.
+    acceptance: Option<PendingAcceptance>,
     verdict: Verdict,
     under_way: Option<UnderWay>,
     lost: Option<Arc<store::Error>>,
@@ -152,7 +148,7 @@ impl Journal {
             return (Already::default(), 0, Status::Running);
         }
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
-        let (events, logs) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs));
+        let (events, logs) = (state.take_events(), std::mem::take(&mut state.logs));
         state.ended_calls = Effect::Pure;
         let effects = state.effects;
         drop(state);
@@ -166,22 +162,23 @@ impl Transit {
     /// Of a log of which so many events are stored.
     pub(super) fn after(events: u32) -> Self {
         let verdict = Ok(Accepted::New);
-        Self { next: events, accepting: None, verdict, under_way: None, lost: None }
+        Self { next: events, acceptance: None, verdict, under_way: None, lost: None }
     }
 
     /// Of the log of an execution that is not accepted yet.
-    pub(super) fn before(accepting: Accepting) -> Self {
-        Self { accepting: Some(accepting), ..Self::after(1) }
+    pub(super) fn before(acceptance: PendingAcceptance) -> Self {
+        Self { acceptance: Some(acceptance), ..Self::after(1) }
     }
 
     /// Has the execution accepted, if it is not, and waits for the write that is under way.
     async fn accept(&mut self, journal: &Journal) -> Result<(), Exit> {
-        if let Some(accepting) = self.accepting.take() {
+        if let Some(acceptance) = self.acceptance.take() {
             let (already, effects, status) = journal.already();
             let told = journal.is_watched().then(|| (already.events.clone(), already.logs.clone()));
             let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
-            let accepting = accepting(already);
-            let write = Box::pin(async move { accepting.await.map(Written::Accepted) });
+            let store = journal.store.clone();
+            let write =
+                Box::pin(async move { acceptance.write(&*store, already).await.map(Written::Accepted) });
             let (passes, _locks) = (false, Vec::new());
             self.under_way = Some(UnderWay { events, effects, status, passes, told, _locks, write });
         }
@@ -192,7 +189,7 @@ impl Transit {
     pub(super) fn begin(&mut self, journal: &Journal) {
         let (mut append, effects, locks) = {
             let mut state = journal.state();
-            let nothing = state.pending.is_empty() && state.logs.is_empty() && state.writes.is_empty();
+            let nothing = !state.has_events() && state.logs.is_empty() && state.writes.is_empty();
             if nothing && !state.pauses.is_changed() {
                 return;
             }
@@ -204,7 +201,7 @@ impl Transit {
                 status: state.outcome.as_ref().map_or(rests, Outcome::status),
                 waits: state.waits(),
                 holds: state.pauses.holds(),
-                events: std::mem::take(&mut state.pending),
+                events: state.take_events(),
                 logs: journal.hidden_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
             };
