@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, in words for whoever asked.
+//! The errors of the engine, with messages for people.
 
 use std::time::Duration;
 
@@ -10,35 +10,35 @@ pub enum Error {
     /// The store failed.
     #[error("the store failed: {0}")]
     Store(#[from] store::Error),
-    /// There is no such Automation in force.
+    /// No automation in force has this id.
     #[error("there is no automation `{id}`{}", did_you_mean(.nearest.as_deref()))]
     NoSuchAutomation {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// The nearest one there is.
+        /// The most similar id in force.
         nearest: Option<String>,
     },
-    /// There is no such connection.
+    /// No connection has this name.
     #[error("there is no connection `{name}`{}", did_you_mean(.nearest.as_deref()))]
     NoSuchConnection {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest one there is.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// The Automation is switched off.
+    /// The automation is disabled.
     #[error("automation `{0}` is disabled; set `enabled: true` in its file")]
     Disabled(AutomationId),
-    /// There is no such execution.
+    /// No execution has this id.
     #[error("there is no execution `{0}`")]
     NoSuchExecution(ExecutionId),
-    /// More is waiting than may.
+    /// The queue for a slot is full.
     #[error("too many executions are waiting; try again in {} s", .retry_after.as_secs())]
     Busy {
-        /// When to try again.
+        /// How long to wait before the next try.
         retry_after: Duration,
     },
-    /// What was given cannot start the Automation.
+    /// The input is invalid.
     #[error("{0}")]
     Input(String),
     /// The sealed secrets, or the key that seals them, cannot be used.
@@ -50,15 +50,15 @@ pub enum Error {
     /// Reading or writing a file failed.
     #[error("cannot read `{path}`: {source}")]
     Io {
-        /// Which file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The connectors that come with Cogwork, or the client for calls, cannot be set up.
+    /// The built-in connectors or the HTTP client cannot be set up.
     #[error("the connectors cannot be set up: {0}")]
     Connectors(String),
-    /// The files could not be checked, by a fault of Cogwork's own.
+    /// The check of the files failed because of a bug in Cogwork.
     #[error("the files could not be checked: {0}")]
     Checking(String),
 }

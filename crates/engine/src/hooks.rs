@@ -71,7 +71,7 @@ impl Engine {
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
         let result = match is_accepted && self.services().fails_at(Boundary::BeforeAck).await {
-            true => Err(Rejection::unavailable("a failpoint lets it fail", RETRY_AFTER)),
+            true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
         result.unwrap_or_else(|rejection| {

@@ -125,7 +125,7 @@ impl Reload {
 impl Catalog {
     /// The events that automations in force wait for.
     pub(crate) fn awaited_events(&self) -> &AwaitedEvents {
-        self.awaited.get_or_init(|| Arc::new(AwaitedEvents::of(self)))
+        self.awaited.get_or_init(|| Arc::new(AwaitedEvents::new(self)))
     }
 
     /// A snapshot in which nothing is in force.

@@ -19,7 +19,7 @@ pub struct ManualClock {
 struct State {
     now: Timestamp,
     ahead: SignedDuration,
-    /// Who sleeps until the wall clock shows an instant, and who does on the steady scale.
+    /// The sleepers by wall-clock time and by monotonic time; the number orders those of one instant.
     by_wall: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
     steadily: BTreeMap<(Steady, u64), oneshot::Sender<()>>,
     count: u64,
@@ -31,7 +31,7 @@ impl State {
         Steady::of(self.now, self.ahead)
     }
 
-    /// Wakes whoever waited for an instant up to now, in order. Nobody listens any more where the sleeper was dropped.
+    /// Wakes the sleepers that are due, in order. A sleeper that was dropped does not receive its message.
     fn wake(&mut self) {
         let (now, steady_now) = (self.now, self.steady_now());
         loop {
@@ -67,20 +67,20 @@ impl ManualClock {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Lets time pass, and wakes whoever waited for an instant up to then, in order.
+    /// Advances the clock, and wakes the sleepers that are due, in order.
     pub fn advance(&self, by: Duration) {
         let now = self.lock().now;
         self.advance_to(now.checked_add(by).unwrap_or(Timestamp::MAX));
     }
 
-    /// Lets time pass until the clock shows an instant, as [`ManualClock::advance`] does; never back.
+    /// Advances the clock to an instant, as [`ManualClock::advance`] does; never back.
     pub fn advance_to(&self, at: Timestamp) {
         let mut state = self.lock();
         state.now = state.now.max(at);
         state.wake();
     }
 
-    /// Sets the wall clock forward or back, as somebody who sets it does: no time passes.
+    /// Sets the wall clock forward or back; no time passes on the monotonic scale.
     pub fn step(&self, by: SignedDuration) {
         let mut state = self.lock();
         state.now = shifted(state.now, by);
@@ -88,7 +88,7 @@ impl ManualClock {
         state.wake();
     }
 
-    /// The instants that somebody sleeps for, as the wall clock will show them, earliest first.
+    /// The instants at which sleepers wake, as the wall clock will show them, earliest first.
     #[must_use]
     pub fn sleeping_until(&self) -> Vec<Timestamp> {
         let state = self.lock();
@@ -100,14 +100,14 @@ impl ManualClock {
         all
     }
 
-    /// How often somebody went to sleep, so how often somebody was awake.
+    /// The number of sleeps that have begun.
     #[must_use]
     pub fn sleeps(&self) -> u64 {
         self.lock().count
     }
 
-    /// Comes back once somebody sleeps for `at` or later than `at` but not for ever: for tests that must move the
-    /// clock only when the other side waits for it.
+    /// Completes when something sleeps until exactly `at`, for tests that advance the clock only when the other side waits
+    /// for it.
     pub async fn somebody_sleeps_until(&self, at: Timestamp) {
         let mut arrivals = self.lock().arrivals.subscribe();
         loop {
@@ -124,7 +124,7 @@ impl ManualClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a sleeper where it belongs, unless its instant has come.
+    /// Registers a sleeper with `put`, unless its instant has come.
     fn sleep(
         &self,
         is_due: impl Fn(&State) -> bool,
@@ -179,7 +179,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     #[test]
-    fn a_step_moves_the_wall_and_not_what_lasts() {
+    fn setting_the_wall_clock_does_not_move_durations() {
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let hour = SignedDuration::from_hours(1);
         let mut wall = clock.sleep_until(Timestamp::UNIX_EPOCH + hour);

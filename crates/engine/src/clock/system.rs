@@ -10,22 +10,22 @@ use rustix::time::ClockId;
 
 use super::{Clock, Steady};
 
-/// The longest that one sleep lasts before the clock is looked at again, so that a step of the wall clock, or a sleep of
-/// the whole machine, is noticed.
+/// The maximum time of one sleep before the clock is read again, to notice that the wall clock was set or that the machine
+/// was asleep.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// What the two scales may come apart by before it counts as a step: more than any drift between two looks, less than what
-/// matters to a schedule.
+/// The difference between the scales, in nanoseconds, above which the wall clock counts as set: more than any drift between
+/// two readings, less than matters to a schedule.
 const A_STEP: i64 = 500_000_000;
 
-/// The clock that no one sets. Where the system has one that goes on while the machine sleeps, it is that.
+/// The monotonic clock of the system; on Linux the one that also runs while the machine is asleep.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const STEADY: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const STEADY: ClockId = ClockId::Monotonic;
 
-/// What the wall clock was ahead of [`STEADY`] when the process first looked, in nanoseconds.
+/// The wall clock minus [`STEADY`] at the first reading, in nanoseconds.
 static BEGAN: OnceLock<i64> = OnceLock::new();
-/// By how much it was set since, in nanoseconds. Those of one process agree on it, whoever saw a step first.
+/// The wall offset in nanoseconds, shared by all clocks of the process.
 static AHEAD: AtomicI64 = AtomicI64::new(0);
 
 /// The system's clock.
@@ -39,7 +39,7 @@ impl Clock for SystemClock {
         let nanoseconds = i64::try_from(wall.as_nanosecond()).unwrap_or(i64::MAX);
         let ahead = nanoseconds.saturating_sub(steady);
         if ahead.saturating_sub(AHEAD.load(Ordering::Relaxed)).abs() > A_STEP {
-            noticed(ahead);
+            note_step(ahead);
         }
         wall
     }
@@ -83,7 +83,7 @@ fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-/// Nanoseconds on the clock that no one sets.
+/// The reading of [`STEADY`] in nanoseconds.
 fn steady() -> i64 {
     let now = rustix::time::clock_gettime(STEADY);
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
@@ -91,23 +91,23 @@ fn steady() -> i64 {
 
 fn began() -> i64 {
     *BEGAN.get_or_init(|| {
-        // Both at one time, as near as that goes: whoever is interrupted between the two looks again.
-        let look = || {
+        // Both clocks are read as closely together as possible: the reading with the shortest interruption wins.
+        let read = || {
             let (before, wall, after) = (steady(), wall(), steady());
             let wall = i64::try_from(wall.as_nanosecond()).unwrap_or(i64::MAX);
             (after - before, wall.saturating_sub(before))
         };
-        let looks = std::iter::repeat_with(look).take(5);
-        looks.min_by_key(|(took, _)| *took).map_or(0, |(_, ahead)| ahead)
+        let readings = std::iter::repeat_with(read).take(5);
+        readings.min_by_key(|(took, _)| *took).map_or(0, |(_, ahead)| ahead)
     })
 }
 
 #[cold]
-fn noticed(ahead: i64) {
+fn note_step(ahead: i64) {
     let before = AHEAD.swap(ahead, Ordering::Relaxed);
     let by = SignedDuration::from_nanos(ahead.saturating_sub(before));
     tracing::warn!(
-        "the system's clock was set by {by:#}; what lasts a certain time goes on as before, schedules follow the clock"
+        "the system's clock was set by {by:#}; timeouts and pauses are not affected, schedules follow the clock"
     );
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_step_both_scales_say_the_same() {
+    fn without_a_step_both_scales_agree() {
         let clock = SystemClock;
         let (wall, steady) = (clock.now(), clock.steady_now());
         let apart = wall.duration_until(steady.shown(clock.ahead())).abs();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_lasts_no_time_is_over_at_once() {
+    async fn a_sleep_of_no_time_completes_at_once() {
         SystemClock.sleep_for(Duration::ZERO).await;
         SystemClock.sleep_until(SystemClock.now()).await;
     }

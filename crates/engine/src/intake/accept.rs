@@ -1,4 +1,4 @@
-//! The way in: a start becomes durable, and then runs or waits.
+//! Acceptance: a start becomes durable, and then runs or waits.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -24,76 +24,76 @@ use crate::run::{Activity, Cancellation, Journal, PendingAcceptance, Progress, R
 use crate::services::Services;
 use crate::told::Start;
 
-/// When a refused caller may try again.
+/// The `Retry-After` of a rejected start.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the acceptance of an execution waits for code at the most, where somebody waits for the end of all of it.
+/// How long the acceptance waits for code at most, if the caller waits for the end of the execution.
 const FOR_CODE: Duration = Duration::from_millis(50);
 
-/// What is asked to be accepted, beside the start itself.
+/// The options of an acceptance.
 #[derive(Default)]
 pub(crate) struct Terms {
-    /// The id, where it is given already.
+    /// The id of the execution; `None` to create one.
     pub(crate) id: Option<ExecutionId>,
-    /// A key that makes it unique for its Automation.
+    /// A key that is unique in its automation.
     pub(crate) key: Option<String>,
-    /// The names of what was sent.
+    /// The deduplication keys of the request.
     pub(crate) sendings: Vec<Sending>,
-    /// The instant up to which its schedule is dealt with, with it.
+    /// The watermark of the schedule, committed with the execution.
     pub(crate) watermark: Option<Watermark>,
-    /// Whether it must begin at once or not at all.
+    /// True if the execution must start at once or be rejected.
     pub(crate) at_once: bool,
-    /// In whose slot it runs.
+    /// The slot in which it runs.
     pub(crate) slot: Slot,
-    /// What steps read of the payload, where whoever asks has read it already.
+    /// `trigger.results`, if the caller has parsed the payload already.
     pub(crate) results: Option<Value>,
-    /// The error with which the execution begins: none of its main steps runs, only `onError` and `finally`.
+    /// An initial error: only `onError` and `finally` run, none of the main steps.
     pub(crate) fails: Option<ActionError>,
 }
 
-/// The events that an execution begins with behind its start.
+/// The events that are stored with the start of an execution.
 fn first_events(at: Timestamp, fails: Option<ActionError>) -> Already {
     let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
     Already { events, ..Already::default() }
 }
 
-/// What became of a start.
+/// The result of a start.
 pub(crate) struct Admission {
-    /// The execution: this one, or the one that was started by the same before.
+    /// The new execution, or the earlier one of the same key or request.
     pub(crate) id: ExecutionId,
-    /// Which of them it is.
+    /// Whether it is new.
     pub(crate) accepted: Accepted,
-    /// How far it has come, where it has begun and somebody waits for its end.
+    /// Its progress, if it runs already and the caller waits for its end.
     pub(crate) progress: Option<watch::Receiver<Progress>>,
 }
 
-/// What an execution begins with.
+/// An execution that is being accepted.
 struct Admitted {
     id: ExecutionId,
-    /// When it was accepted, and how far the clock was ahead.
+    /// The instant of acceptance and the wall offset at that instant.
     accepted_at: (Timestamp, SignedDuration),
     origin: Origin,
     payload: Arc<Payload>,
     results: Option<Value>,
 }
 
-/// Whether an execution may begin before it is accepted. One that has to wait for its turn among others may not, nor one
-/// of a schedule, which is counted from its acceptance on.
+/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not,
+/// nor one of a schedule, which is counted from its acceptance on.
 fn begins_unaccepted(automation: &Automation, origin: &Origin) -> bool {
     automation.concurrency.is_none() && !matches!(origin, Origin::Schedule { .. })
 }
 
-/// In whose slot an execution runs.
+/// The slot in which an execution runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// In one of its own, for which it may have to wait.
+    /// A slot of its own, for which it may have to wait.
     #[default]
     Own,
-    /// In that of the execution that waits for its end.
+    /// The slot of the calling execution, which waits for its end.
     Shared,
 }
 
-/// Takes what the code of a trigger logged into the execution's log.
+/// Adds the log lines of the trigger's code to the log of the execution.
 pub(super) fn log_decided(journal: &Journal, payload: &Payload) {
     for line in payload.decided().iter().flat_map(|decided| &decided.logs) {
         journal.log(line.level, None, &line.message);
@@ -101,7 +101,7 @@ pub(super) fn log_decided(journal: &Journal, payload: &Payload) {
 }
 
 impl Services {
-    /// Makes a start durable and sees to it that it runs.
+    /// Accepts a start durably and runs it.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
@@ -113,14 +113,14 @@ impl Services {
         }
         let permit = match terms.slot {
             Slot::Own => self.admit(terms.at_once).inspect_err(|_| {
-                // What a webhook is answered is counted by its code.
+                // Rejected webhook requests are counted by their error code.
                 if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
                     self.refusals.count(Some(&deployed.automation.id), "busy");
                 }
             })?,
             Slot::Shared => None,
         };
-        // Whoever asks may go away while the commit is under way, and what is committed runs.
+        // The caller may stop waiting during the commit; an execution that is committed runs.
         lasting(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, terms)).await
     }
 
@@ -133,7 +133,7 @@ impl Services {
     ) -> Result<Admission, Error> {
         let (now, ahead) = (self.clock.now(), self.clock.ahead());
         let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
-        // One that fails at its begin is read back from the store, where its error is.
+        // An execution with an initial error is read back from the store, which has the error.
         let begins = terms.fails.is_none() && (permit.is_some() || terms.slot == Slot::Shared);
         let Start { payload, origin } = start;
         let payload = Arc::new(payload);
@@ -167,9 +167,9 @@ impl Services {
         Ok(Admission { id, accepted: Accepted::New, progress: None })
     }
 
-    /// Begins an execution before it is accepted. What it does at first changes nothing outside, and one commit is
-    /// enough for its start and all that: at the latest when it is about to do something that can be noticed, or has to
-    /// wait for anything, it is accepted. Where whoever asks waits for the end, code may take some time before that.
+    /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
+    /// commit. It is stored at the latest before a step with an outside effect, or when it waits for something. If the caller
+    /// waits for the end of the execution, code may run for up to [`FOR_CODE`] before that.
     async fn accept_begun(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
@@ -231,8 +231,7 @@ impl Services {
         result.inspect_err(|error| self.lost(error))
     }
 
-    /// Makes what a poll found durable together with the executions that it starts, each with the error that it begins with,
-    /// and sees to it that they run.
+    /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
     pub(crate) async fn accept_found(
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
@@ -242,7 +241,7 @@ impl Services {
         if !self.accepting() {
             return Err(Error::Closing);
         }
-        // As in `accept`: what is committed runs.
+        // As in `accept`, executions that are committed run.
         lasting(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
     }
 
@@ -293,7 +292,10 @@ impl Services {
         self.intake.wake.notify_one();
     }
 
-    /// A slot if one is free and nobody waits for it; an error if no more may wait.
+    /// Acquires a slot if one is free and the backlog is empty.
+    ///
+    /// # Errors
+    /// Returns [`Error::Busy`] if the execution would have to wait and may not.
     fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
         let queued = self.intake.queued();
         let full = queued >= self.settings.limits.queue;
@@ -395,7 +397,7 @@ impl Services {
     }
 }
 
-/// What a live execution is made of.
+/// The parts of a run.
 pub(super) struct Live {
     pub(super) deployed: Arc<Deployed>,
     pub(super) journal: Journal,

@@ -1,7 +1,7 @@
-//! Kept events: what was sent lately, for steps that begin to wait for it later.
+//! Retained events, for steps that start to wait after the event was sent.
 //!
-//! An event that some automation in force may wait for is kept in the state of the store, in a scope of its name and under
-//! a key that orders it. A step that begins to wait reads the events since its execution began.
+//! An event that an automation in force may wait for is stored in the state, in a scope with its name and under a key that
+//! orders it. A step that starts to wait reads the events since its execution was accepted.
 
 use std::collections::BTreeSet;
 
@@ -15,22 +15,22 @@ use crate::Error;
 use crate::catalog::Catalog;
 use crate::services::Services;
 
-/// How long an event is kept.
+/// How long an event is retained.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
-/// Kept events that are read at one time.
+/// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
 /// The names of the events that automations wait for.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitedEvents {
     names: BTreeSet<String>,
-    /// True where a name is computed, so that it may be any.
+    /// True if a name is computed, so that any event may be awaited.
     any: bool,
 }
 
 impl AwaitedEvents {
-    /// The names in all automations in force.
-    pub(crate) fn of(catalog: &Catalog) -> Self {
+    /// Collects the names in all automations in force.
+    pub(crate) fn new(catalog: &Catalog) -> Self {
         let mut awaited = Self::default();
         for deployed in catalog.automations() {
             awaited.add(&deployed.automation);
@@ -54,13 +54,13 @@ impl AwaitedEvents {
     }
 }
 
-/// The scope of the events of a name. No scope of an automation has a colon in it.
+/// The state scope of the events with a name. The scopes of automations contain no colon.
 fn scope(name: &str) -> String {
     format!("events:{name}")
 }
 
 impl Services {
-    /// Keeps an event that an automation in force may wait for. Durable when this comes back.
+    /// Retains an event if an automation in force may wait for it. The event is durable when the future completes.
     pub(crate) async fn keep_event(&self, signal: &Signal) -> Result<(), Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(());
@@ -85,8 +85,8 @@ impl Services {
         Ok(())
     }
 
-    /// A page of the events of a name that were sent after `after`, oldest first, and the place behind the last of them;
-    /// `None` behind the last page.
+    /// Reads a page of the events with a name that were sent after the key `after`, oldest first, and the key of the last one;
+    /// `None` after the last page.
     pub(crate) async fn kept_events(
         &self,
         name: &str,
@@ -101,7 +101,7 @@ impl Services {
     }
 }
 
-/// The place in the order of kept events at which an execution began.
+/// The key in the order of retained events at which an execution was accepted.
 pub(crate) fn since_begin(id: ExecutionId) -> String {
     id.to_string()
 }

@@ -1,4 +1,4 @@
-//! Executions at rest: nothing but pauses is left of them, so they hold neither a slot nor memory until one ends.
+//! Suspended executions: nothing but pauses is left of them, so they hold no slot and no memory until a pause ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::services::Services;
 use crate::timer::{until, until_steady};
 use crate::told::Notice;
 
-/// Resting executions that are read at one time when the engine starts.
+/// The page size when suspended executions are read at startup.
 const PAGE: u32 = 1000;
-/// How long an execution is looked for that is on its way into memory or to rest, and how often at least.
+/// How long a caller waits for an execution that is being loaded or suspended, and how often it checks at least.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Services {
-    /// Looks whether one of those that an execution at rest waits for has ended before it could be found there.
+    /// Wakes a suspended execution if a child that it waits for has ended while it was being suspended.
     pub(super) fn look_at_children(self: &Arc<Self>, id: ExecutionId, children: Vec<ExecutionId>) {
         if !children.is_empty() {
             let services = self.clone();
@@ -40,13 +40,13 @@ impl Services {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!(%id, %child, %error, "whether a called execution has ended cannot be read")
+                    tracing::error!(%id, %child, %error, "cannot read whether a called execution has ended")
                 }
             }
         }
     }
 
-    /// Has executions go on when the time has come that they wait for, until the engine stops.
+    /// Wakes suspended executions when their timers are due, until the engine stops.
     pub(crate) async fn wake_in_time(self: Arc<Self>) {
         loop {
             let Wake { at, after } = self.intake.table().next_wake();
@@ -66,7 +66,7 @@ impl Services {
         self.intake.wake.notify_one();
     }
 
-    /// Lays to rest what rested when the process before this one ended.
+    /// Reads the suspended executions of the previous process.
     pub(super) async fn read_back_resting(&self) -> Result<usize, Error> {
         let set_back = self.was_set_back().await?;
         let mut after = None;
@@ -97,15 +97,15 @@ impl Services {
         Ok(count)
     }
 
-    /// Whether the clock was set back while no process saw it, behind what happened before: then the instants that are
-    /// stored for those at rest say little, and each has to look at its log for how long it is to last.
+    /// Returns true if the wall clock was set back while no process ran, to before the newest execution. Then the stored wake
+    /// times are unreliable, and each execution is loaded to work them out from its log.
     async fn was_set_back(&self) -> Result<bool, Error> {
         let newest = Page { before: None, limit: 1 };
         let newest = self.store.executions(&ExecutionFilter::default(), newest).await?;
         Ok(newest.first().is_some_and(|row| row.started_at > self.clock.now()))
     }
 
-    /// Waits for the end of an execution, but not while it rests or waits its turn: then `None`.
+    /// Waits for the end of an execution; `None` as soon as it is suspended or waits for a slot or a permit.
     pub(crate) async fn outcome_or_rest(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
         let give_up = self.clock.steady_now().after(PATIENCE);
         while self.clock.steady_now() < give_up {
@@ -129,13 +129,13 @@ impl Services {
             if self.intake.table().is_away(id) {
                 break;
             }
-            // It is on its way into memory, or to rest.
+            // It is being loaded or suspended.
             self.after_a_move(moved).await;
         }
         Ok(None)
     }
 
-    /// Comes back when an execution came into memory or left it, or after a second at the latest.
+    /// Completes when an execution comes into memory or leaves it, or after a second at the latest.
     pub(crate) async fn after_a_move(&self, moved: impl Future<Output = ()>) {
         tokio::select! {
             () = moved => {}
@@ -143,7 +143,7 @@ impl Services {
         }
     }
 
-    /// Comes back once the engine stops and does not have the execution in memory: it goes on at the next start.
+    /// Completes when the engine stops and the execution is not in memory, so that it goes on at the next start.
     pub(crate) async fn left_behind(&self, id: ExecutionId) {
         self.closing.cancelled().await;
         loop {
@@ -225,7 +225,7 @@ impl Services {
         }
     }
 
-    /// How an execution that has ended did.
+    /// The outcome of an execution that has ended.
     async fn ended(&self, id: ExecutionId) -> Result<Outcome, Error> {
         let events = self.store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         match events.into_iter().next_back() {

@@ -1,5 +1,4 @@
-//! The way back: accepted executions that this process does not hold in memory, read from the store when their
-//! turn comes.
+//! Recovery: executions that are accepted and not in memory are read from the store when their turn comes.
 
 use std::sync::Arc;
 
@@ -17,13 +16,13 @@ use crate::catalog::Deployed;
 use crate::run::{CameFrom, Exit, Journal};
 use crate::services::Services;
 
-/// Compiled definitions that are no longer in force but still run, at most.
+/// The maximum number of cached definitions that are no longer in force.
 const OLD_DEFINITIONS: usize = 256;
-/// Unfinished executions that are read at one time when the engine starts.
+/// The page size when unfinished executions are read at startup.
 const PAGE: u32 = 5000;
 
 impl Services {
-    /// Reads back an accepted execution that is in hand, and runs it on from where it stands.
+    /// Loads a claimed execution and runs it on.
     pub(crate) async fn load_and_run(
         self: Arc<Self>,
         id: ExecutionId,
@@ -57,8 +56,8 @@ impl Services {
         self.isolation.acquit(id);
     }
 
-    /// Commits what is recorded of an execution that nobody carries on. Where the store failed, the engine takes note:
-    /// nobody else would, and what waits would wait for ever.
+    /// Commits the journal of an execution that does not run. A failure of the store stops the engine, since no run would
+    /// report it and waiting callers would wait forever.
     pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
         journal.commit().await.map_err(|exit| {
             if let Exit::Lost(error) = exit {
@@ -68,7 +67,7 @@ impl Services {
         })
     }
 
-    /// Reads an execution back; nothing if it has ended.
+    /// Loads an execution; `None` if it has ended.
     pub(super) async fn load(
         &self,
         id: ExecutionId,
@@ -76,7 +75,7 @@ impl Services {
         wall_offset: SignedDuration,
     ) -> Result<Option<Live>, String> {
         if came_from == CameFrom::ThisProcess && self.isolation.is_suspect(id) {
-            // It has waited for its turn here, and not gone on since it was interrupted.
+            // It has waited here since it was interrupted, and has not run.
             came_from = CameFrom::AnotherProcess;
         }
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
@@ -108,7 +107,7 @@ impl Services {
         }))
     }
 
-    /// The definition with this hash, in force or kept.
+    /// The definition with this hash: in force, cached, or from the store.
     pub(crate) async fn deployed(
         &self,
         id: &AutomationId,
@@ -139,13 +138,13 @@ impl Services {
         Ok(deployed)
     }
 
-    /// Puts every execution that has not ended into the backlog, oldest first, and lays those to rest that pause.
+    /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.
     pub(crate) async fn read_back(&self) -> Result<usize, Error> {
         let mut after = None;
         let mut count = 0;
-        // Those that had begun go on first: one of them may have a place that another waits for.
+        // Executions that had started come first: one of them may hold a permit that another waits for.
         let mut begun = Vec::new();
-        // Those that may end the process come after them, so that the others are on their way by then.
+        // Suspects, which may crash the process, come after them, so that the others run by then.
         let mut suspects = Vec::new();
         loop {
             let page = self.store.unfinished(after, PAGE).await?;
@@ -163,7 +162,7 @@ impl Services {
                     table.recover_first(&row.automation, row.id);
                 }
                 let came_from = match row.status {
-                    // It keeps a place among others, or waits for the end of another that may have ended since.
+                    // It holds a permit, or waits for a child that may have ended since.
                     Status::Waiting => CameFrom::Rest,
                     _ => CameFrom::AnotherProcess,
                 };
@@ -189,7 +188,7 @@ impl Services {
         Ok(count)
     }
 
-    /// Gives free slots to what waits, in order, until the engine stops.
+    /// Gives free slots to the backlog, in order, until the engine stops.
     pub(crate) async fn dispatch(self: Arc<Self>) {
         loop {
             let permit = tokio::select! {
@@ -199,7 +198,7 @@ impl Services {
             };
             let Some(permit) = permit else { return };
             if !self.accepting() {
-                // Where the store is lost, what begins now could leave nothing behind.
+                // The store has failed: an execution that started now could not be recorded.
                 return;
             }
             let next = self.intake.table().claim_next(&*self.clock);
@@ -209,7 +208,7 @@ impl Services {
                 if came_from == CameFrom::ThisProcess {
                     self.tracker.spawn(running);
                 } else {
-                    // One after the other: those of another process come to their concurrency keys in their order.
+                    // One after the other: recovered executions ask for their permits in order.
                     running.await;
                 }
             }
@@ -226,8 +225,8 @@ impl Services {
     }
 }
 
-/// What steps read of a payload whose body is kept outside of memory: it is read from disk, where nobody waits for it. Of any other
-/// it is read when the first step begins; so it is where this fails, which says why.
+/// Parses `trigger.results` of a payload whose body is on disk, on a thread that may block. `None` for any other payload, and
+/// if it fails: then it is parsed when the first step begins, which reports the error.
 async fn read_apart(payload: &Payload) -> Option<Value> {
     let Payload::Webhook(request) = payload else { return None };
     if !request.body.data.is_kept() {

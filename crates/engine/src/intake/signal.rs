@@ -1,4 +1,4 @@
-//! What comes to executions that pause: events, and answers of people.
+//! Signals to waiting executions: events, and answers of people.
 
 use std::sync::Arc;
 
@@ -19,46 +19,46 @@ use crate::run::{CameFrom, Taken};
 use crate::services::Services;
 use crate::told::Pending;
 
-/// Executions that one event is taken to at one time.
+/// The number of executions to which one event is delivered concurrently.
 const AT_ONCE: usize = 16;
-/// Executions that wait for one event that are read at one time.
+/// The page size when the executions that wait for an event are read.
 const PAGE: u32 = 1000;
 
-/// A person's answer.
+/// A person's answer to an approval.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// Which of the answers to choose from.
+    /// The chosen option.
     pub option: String,
-    /// What was filled in, by name.
+    /// The form values, by name.
     pub form: Map,
-    /// By whom, in words.
+    /// The name of the person, for the history.
     pub by: Option<String>,
 }
 
-/// Why something did not reach a step that pauses.
+/// The reason why a signal was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum SignalError {
-    /// No step waits for it, or it has been answered already.
+    /// No step waits for the signal, or it has been answered already.
     #[error("no step of the execution waits for this; it may have been answered already")]
     NotWaiting,
-    /// Several steps wait, and it was not said which is meant.
-    #[error("several steps wait; say which is meant: {}", .0.join(", "))]
+    /// Several steps wait, and the request names none.
+    #[error("several steps wait; name one of them: {}", .0.join(", "))]
     Several(Vec<String>),
-    /// The answer is none of those to choose from, or what was filled in does not fit.
+    /// The answer is not one of the options, or the form is invalid.
     #[error("{0}")]
     Answer(String),
-    /// More came than a step looks at.
+    /// The step has received more signals than it reads.
     #[error(
-        "the step has been sent too many events that it does not wait for; put what tells them apart into the event's name"
+        "the step has received too many events that it does not wait for; use event names that tell them apart"
     )]
     TooMany,
-    /// The engine could not do it.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] Error),
 }
 
 impl Pending {
-    /// What was filled in, read from the texts of an HTML form.
+    /// Reads the fields of an HTML form as typed values.
     #[must_use]
     pub fn read_form(&self, fields: &[(String, String)]) -> Map {
         let mut form = Map::new();
@@ -70,7 +70,7 @@ impl Pending {
         }
         for input in self.form.iter().filter(|input| input.kind == InputType::Boolean) {
             if !form.contains_key(&input.name) {
-                // A box that is not ticked is not sent.
+                // Browsers do not send an unticked box.
                 form.insert(input.name.as_str(), false);
             }
         }
@@ -78,7 +78,7 @@ impl Pending {
     }
 }
 
-/// A text as a value of a type; what cannot be one stays text, and is refused as such.
+/// Converts a text to a type. A text that does not fit stays a text, and is rejected by the check of the form.
 fn typed(kind: &InputType, text: &str) -> Value {
     match kind {
         InputType::Boolean => Value::from(matches!(text, "true" | "on" | "yes")),
@@ -88,8 +88,8 @@ fn typed(kind: &InputType, text: &str) -> Value {
 }
 
 impl Services {
-    /// The address at which an execution that pauses is answered. It is made of the execution's id and what only this
-    /// store's key gives for it, so that it need not be kept and nobody can guess another's.
+    /// The URL at which a waiting execution is answered. Its token is derived from the execution's id and the secret of the
+    /// store, so that it is unguessable and need not be stored.
     pub(crate) fn resume_url(&self, id: ExecutionId) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or("http://127.0.0.1:7070");
         format!("{}/resume/{}", base.trim_end_matches('/'), self.resume_token(id))
@@ -101,19 +101,19 @@ impl Services {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The execution that a token stands for.
+    /// The execution of a resume token.
     pub(crate) fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (id, mac) = bytes.split_at_checked(16)?;
         let id = ExecutionId::from_bytes(id.try_into().ok()?);
         let right = self.secret.derive(&[b"resume", id.as_bytes()]);
-        // Every byte is compared, whatever the first ones are.
+        // Compared in constant time.
         let same =
             mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
         same.then_some(id)
     }
 
-    /// The steps of an execution that pause; none once it has ended.
+    /// The waiting steps of an execution; empty once it has ended.
     pub(crate) async fn pending(&self, id: ExecutionId) -> Result<Vec<Pending>, Error> {
         let live = self.intake.table().run(id).cloned();
         let (automation, pauses) = match live {
@@ -127,14 +127,14 @@ impl Services {
                 Err(message) => return Err(Error::Input(message)),
             },
         };
-        // What a loop keeps for one of its turns is nothing that can be answered.
+        // Pauses of loop turns cannot be answered.
         let pauses = pauses.into_iter().map(|(step, waiting)| pending(&automation, id, step, waiting));
         Ok(pauses.collect())
     }
 
-    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
+    /// Delivers an event to every execution that waits for one of its name, and returns their number.
     pub(crate) async fn emit(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
-        // Before the steps that wait are looked up: one that begins to wait meanwhile reads what is kept.
+        // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there.
         self.keep_event(signal).await?;
         let mut after = None;
         let mut delivered = 0;
@@ -156,7 +156,7 @@ impl Services {
         }
     }
 
-    /// Takes a signal to a step that pauses. It is durable when this comes back; false if it had come before.
+    /// Delivers a signal to a waiting step. It is durable when the future completes; false if it was delivered before.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         id: ExecutionId,
@@ -166,7 +166,7 @@ impl Services {
         if !self.accepting() {
             return Err(Error::Closing.into());
         }
-        // In a task of its own: while it has taken the execution out of its rest, nobody else sees to that.
+        // In a task of its own: a claim must be released even if the caller stops waiting.
         let services = self.clone();
         let delivery = self.tracker.spawn(async move { services.deliver_to(id, &step, signal).await });
         delivery.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
@@ -207,7 +207,7 @@ impl Services {
                     }
                 }
             }
-            // It is on its way into memory, or to rest.
+            // It is being loaded or suspended.
             if self.clock.steady_now() >= give_up {
                 return Err(Error::Closing.into());
             }
@@ -261,7 +261,7 @@ impl Services {
         Ok(new)
     }
 
-    /// Takes a person's answer to the step that waits for it.
+    /// Delivers a person's answer to the step that waits for it.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         id: ExecutionId,
@@ -272,7 +272,8 @@ impl Services {
         let pending = self.one_pending(id, step, asks).await?;
         let WaitReason::Approval { options, .. } = &pending.on else { return Err(SignalError::NotWaiting) };
         if !options.contains(&answer.option) {
-            let message = format!("`{}` is none of the answers: {}", answer.option, options.join(", "));
+            let message =
+                format!("`{}` is not an option; choose one of: {}", answer.option, options.join(", "));
             return Err(SignalError::Answer(message));
         }
         check_given(&pending.form, &answer.form, "the form")
@@ -286,7 +287,7 @@ impl Services {
             (Arc::<str>::from("option"), Value::from(answer.option.as_str())),
             (Arc::from("form"), Value::from(form)),
         ]);
-        // One answer counts, whoever gives it first.
+        // The first answer counts.
         let signal =
             Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
         match self.deliver(id, pending.step, signal).await? {
@@ -295,7 +296,7 @@ impl Services {
         }
     }
 
-    /// Takes data to the step that waits for an event, whatever the event's name.
+    /// Delivers data to the step that waits for an event of any name.
     pub(crate) async fn signal(
         self: &Arc<Self>,
         id: ExecutionId,
@@ -326,7 +327,7 @@ impl Services {
     }
 }
 
-/// Whether what was taken is new.
+/// Returns true if the signal is new.
 fn taken(taken: Taken) -> Result<bool, SignalError> {
     match taken {
         Taken::New => Ok(true),

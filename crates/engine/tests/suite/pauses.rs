@@ -185,7 +185,7 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
         by: Some("a test".to_owned()),
     };
     for (option, form, expected) in [
-        ("sned", r#"{"copies": 1}"#, "`sned` is none of the answers: send, keep"),
+        ("sned", r#"{"copies": 1}"#, "`sned` is not an option; choose one of: send, keep"),
         ("send", "{}", "input `copies` is required (whole number)"),
         ("send", r#"{"copies": "many"}"#, "input `copies`:"),
         ("send", r#"{"copies": 1, "copeis": 1}"#, "the form has no input `copeis`; did you mean `copies`?"),
