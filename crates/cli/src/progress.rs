@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write;
 use std::time::Duration;
 
-use engine::Notice;
+use engine::EngineEvent;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
@@ -100,8 +100,8 @@ impl Progress {
     }
 
     /// Shows something that happened.
-    pub(crate) fn show(&mut self, notice: &Notice) {
-        let Notice::ExecutionEvents { id, events, logs, .. } = notice else { return };
+    pub(crate) fn show(&mut self, notice: &EngineEvent) {
+        let EngineEvent::ExecutionEvents { id, events, logs, .. } = notice else { return };
         if *id != self.id {
             return;
         }

@@ -8,13 +8,13 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 }
 
 /// A pool of random bytes, filled many at a time, because one system call costs as much as a small step.
-pub(crate) struct Drawn {
+pub(crate) struct RandomPool {
     bytes: [u8; Self::SIZE],
     /// The number of bytes that have been handed out.
     taken: usize,
 }
 
-impl Drawn {
+impl RandomPool {
     const SIZE: usize = 640;
 
     /// Takes bytes out of the pool; each byte is used once.
@@ -31,7 +31,7 @@ impl Drawn {
     }
 }
 
-impl Default for Drawn {
+impl Default for RandomPool {
     fn default() -> Self {
         Self { bytes: [0; Self::SIZE], taken: Self::SIZE }
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn each_random_byte_is_used_once() {
-        let mut drawn = Drawn::default();
+        let mut drawn = RandomPool::default();
         let given: HashSet<[u8; 10]> = (0..1_000).map(|_| drawn.next()).collect();
         assert_eq!(given.len(), 1_000);
     }

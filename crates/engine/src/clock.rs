@@ -24,38 +24,38 @@ pub trait Clock: Send + Sync + 'static {
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()>;
 
     /// The current monotonic time.
-    fn steady_now(&self) -> Steady;
+    fn monotonic_now(&self) -> MonotonicTime;
 
     /// Completes at a monotonic time.
-    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()>;
+    fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()>;
 
     /// The wall offset: the sum of the steps of the wall clock that were noticed since the process began.
-    fn ahead(&self) -> SignedDuration;
+    fn wall_offset(&self) -> SignedDuration;
 
     /// Completes after this time, even if the wall clock is set meanwhile.
     fn sleep_for(&self, time: Duration) -> BoxFuture<'static, ()> {
-        self.sleep_until_steady(self.steady_now().after(time))
+        self.sleep_until_monotonic(self.monotonic_now().after(time))
     }
 }
 
 /// An instant on the monotonic scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Steady(Timestamp);
+pub struct MonotonicTime(Timestamp);
 
-impl Steady {
+impl MonotonicTime {
     /// Later than any other instant.
     pub const NEVER: Self = Self(Timestamp::MAX);
 
     /// The instant at which the wall clock shows `at`, with this wall offset.
     #[must_use]
-    pub fn of(at: Timestamp, ahead: SignedDuration) -> Self {
-        Self(shifted(at, -ahead))
+    pub fn from_wall(at: Timestamp, wall_offset: SignedDuration) -> Self {
+        Self(shifted(at, -wall_offset))
     }
 
     /// The time that the wall clock shows at this instant, with this wall offset.
     #[must_use]
-    pub fn shown(self, ahead: SignedDuration) -> Timestamp {
-        shifted(self.0, ahead)
+    pub fn to_wall(self, wall_offset: SignedDuration) -> Timestamp {
+        shifted(self.0, wall_offset)
     }
 
     /// The instant so much later.

@@ -13,11 +13,11 @@ use tokio::sync::{broadcast, watch};
 use crate::catalog::{Catalog, Look, Reload};
 use crate::clock::Clock;
 use crate::inputs::check_inputs;
-use crate::intake::{Answer, SignalError, Terms};
+use crate::intake::{AcceptOptions, Answer, SignalError};
 use crate::secrets::ListedSecret;
 use crate::services::Services;
 use crate::settings::Settings;
-use crate::told::{Notice, Standing, Start, Status};
+use crate::told::{EngineEvent, QueueStatus, Start, Status};
 use crate::vault::{KeptSecret, Rotation, Vault};
 use crate::{Error, poll, retention, scheduler, subscribe, watch as watcher};
 
@@ -66,7 +66,7 @@ impl Engine {
         let services = &engine.services;
         services.tracker.spawn(services.clone().watch_store());
         if services.settings.background {
-            let unfinished = services.read_back().await?;
+            let unfinished = services.recover_unfinished().await?;
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions go on where they stopped");
             }
@@ -76,7 +76,7 @@ impl Engine {
             services.tracker.spawn(retention::run(services.clone()));
         }
         services.tracker.spawn(services.clone().dispatch());
-        services.tracker.spawn(services.clone().wake_in_time());
+        services.tracker.spawn(services.clone().run_wake_timers());
         if services.settings.watch {
             services.tracker.spawn(watcher::run(engine.clone(), services.closing.clone()));
         }
@@ -125,7 +125,7 @@ impl Engine {
 
     /// What happens from now on.
     #[must_use]
-    pub fn subscribe(&self) -> broadcast::Receiver<Notice> {
+    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
         self.services.notices.subscribe()
     }
 
@@ -158,7 +158,7 @@ impl Engine {
         if let Payload::Manual { inputs } = &start.payload {
             check_inputs(&deployed.automation, inputs)?;
         }
-        let mut terms = Terms::default();
+        let mut options = AcceptOptions::default();
         if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
             let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
             let id = self.services.intake.next_id(self.services.clock.now());
@@ -166,9 +166,9 @@ impl Engine {
             if let Payload::Webhook(payload) = &mut start.payload {
                 payload.decided = decided.map(Box::new);
             }
-            terms.id = Some(id);
+            options.id = Some(id);
         }
-        Ok(self.services.accept(deployed, start, terms).await?.id)
+        Ok(self.services.accept(deployed, start, options).await?.id)
     }
 
     /// Waits for the end of an execution.
@@ -183,10 +183,10 @@ impl Engine {
             if let Some(mut progress) = self.services.intake.watch(id) {
                 let ended = tokio::select! {
                     biased;
-                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked) => {
+                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.is_left) => {
                         ended.map(|progress| progress.outcome.clone())
                     }
-                    () = self.services.left_behind(id) => Ok(None),
+                    () = self.services.wait_until_left(id) => Ok(None),
                 };
                 match ended {
                     Ok(Some(outcome)) => return Ok(outcome),
@@ -199,7 +199,7 @@ impl Engine {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
                 _ if !self.services.accepting() => return Err(Error::Closing),
                 // It is on its way into memory, or to rest.
-                _ => self.services.after_a_move(moved).await,
+                _ => self.services.next_move(moved).await,
             }
         }
     }
@@ -222,10 +222,10 @@ impl Engine {
     ///
     /// # Errors
     /// There is no such execution, or the store failed.
-    pub async fn standing(&self, id: ExecutionId) -> Result<Standing, Error> {
+    pub async fn standing(&self, id: ExecutionId) -> Result<QueueStatus, Error> {
         // One that something came for waits for a slot, and may pause in other steps meanwhile.
-        let standing = self.services.intake.standing(id).unwrap_or_default();
-        Ok(Standing { pauses: self.services.pending(id).await?, ..standing })
+        let standing = self.services.intake.queue_status(id).unwrap_or_default();
+        Ok(QueueStatus { pauses: self.services.pending(id).await?, ..standing })
     }
 
     /// The execution that the token of a resume address stands for, if it is one of ours.

@@ -21,7 +21,7 @@ impl Services {
     }
 
     /// Runs a call with an effect between the failpoints before and after it.
-    pub(crate) async fn between_boundaries(
+    pub(crate) async fn with_failpoints(
         &self,
         call: impl Future<Output = Result<Value, ActionError>>,
     ) -> Result<Value, ActionError> {

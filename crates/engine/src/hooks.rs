@@ -37,7 +37,7 @@ pub use route::RouteMatch;
 use crate::Error;
 use crate::catalog::{Catalog, Mounted};
 use crate::engine::Engine;
-use crate::intake::{Admission, Terms};
+use crate::intake::{AcceptOptions, Acceptance};
 use crate::listen::Aside;
 use crate::services::Services;
 use crate::told::Start;
@@ -232,16 +232,21 @@ impl Engine {
         let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
         let received = credentials::hidden(webhook, received, &services.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
-        let terms =
-            Terms { id: Some(id), at_once, sendings, results: Some(received.results), ..Terms::default() };
-        let accepted = services.accept(&mounted.deployed, start, terms).await;
+        let options = AcceptOptions {
+            id: Some(id),
+            at_once,
+            sendings,
+            results: Some(received.results),
+            ..AcceptOptions::default()
+        };
+        let accepted = services.accept(&mounted.deployed, start, options).await;
         drop(turn);
         match accepted.map_err(|error| refused(&error, at_once))? {
-            Admission { id, accepted: Accepted::New, progress } => match answer {
+            Acceptance { id, accepted: Accepted::New, progress } => match answer {
                 Some(answer) => Ok(answer),
                 None => Ok(self.first_answer(webhook, id, progress).await),
             },
-            Admission { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
+            Acceptance { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
         }
     }
 

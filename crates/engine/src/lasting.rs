@@ -9,7 +9,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A future that continues as a task of its own if it is dropped before it completes. Until then it runs in the task of its
 /// caller and needs none.
-pub(crate) struct Lasting<T: Send + 'static> {
+pub(crate) struct SpawnOnDrop<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     tracker: TaskTracker,
     /// Keeps the tracker from completing before this future.
@@ -17,14 +17,14 @@ pub(crate) struct Lasting<T: Send + 'static> {
 }
 
 /// Runs `work` to completion, as one of the tasks of `tracker`.
-pub(crate) fn lasting<T: Send + 'static>(
+pub(crate) fn spawn_on_drop<T: Send + 'static>(
     tracker: &TaskTracker,
     work: impl Future<Output = T> + Send + 'static,
-) -> Lasting<T> {
-    Lasting { work: Some(Box::pin(work)), tracker: tracker.clone(), _token: tracker.token() }
+) -> SpawnOnDrop<T> {
+    SpawnOnDrop { work: Some(Box::pin(work)), tracker: tracker.clone(), _token: tracker.token() }
 }
 
-impl<T: Send + 'static> Future for Lasting<T> {
+impl<T: Send + 'static> Future for SpawnOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Future for Lasting<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Lasting<T> {
+impl<T: Send + 'static> Drop for SpawnOnDrop<T> {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
         // Without a runtime the process is exiting.
@@ -58,7 +58,7 @@ mod tests {
     async fn a_future_dropped_before_its_end_goes_on_and_the_tracker_waits_for_it() {
         let tracker = TaskTracker::new();
         let ((go, gone), (done, seen)) = (oneshot::channel::<()>(), oneshot::channel());
-        let mut work = lasting(&tracker, async move {
+        let mut work = spawn_on_drop(&tracker, async move {
             let _ = gone.await;
             done.send(7)
         });
@@ -74,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn a_completed_future_leaves_no_task() {
         let tracker = TaskTracker::new();
-        assert_eq!(lasting(&tracker, async { 7 }).await, 7);
+        assert_eq!(spawn_on_drop(&tracker, async { 7 }).await, 7);
         assert!(tracker.is_empty());
     }
 }

@@ -56,7 +56,7 @@ mod engine;
 pub mod trial;
 
 pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
-pub use clock::{Clock, ManualClock, Steady, SystemClock};
+pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use connections::{
     ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
@@ -75,7 +75,7 @@ pub use project_dir::{ProjectFileError, check_project_target, read_project_file}
 pub use schemas::surroundings;
 pub use secrets::{ListedSecret, SecretSource, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};
-pub use told::{Notice, Pending, Standing, Start, Status, Turn};
+pub use told::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use validate::{Checked, check_project, check_stranger, check_text};
 pub use vault::{KeptSecret, KeySource, Rotation, Vault};
 pub use waits::{Pause, Pauses};

@@ -16,7 +16,7 @@ use crate::catalog::{Catalog, Change, Effect, Folder, InFlight, Look, Parts, Rel
 use crate::chance::random;
 use crate::forecast;
 use crate::services::Services;
-use crate::told::Notice;
+use crate::told::EngineEvent;
 
 /// The most Automations that the log tells of one by one after one reload.
 const MOST_TOLD: usize = 100;
@@ -164,7 +164,7 @@ impl Services {
             decided.iter_mut().for_each(|decided| decided.extend(reload.decided.iter().cloned()));
         }
         self.generation.send_replace(reload.generation);
-        let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
+        let _ = self.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
     }
 
     /// Says in the log what a reload has changed.

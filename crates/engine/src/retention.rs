@@ -25,19 +25,19 @@ const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 
 /// Clears away until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    let mut due = services.clock.steady_now();
+    let mut due = services.clock.monotonic_now();
     let mut stuck = false;
     loop {
-        if services.clock.steady_now() >= due {
+        if services.clock.monotonic_now() >= due {
             clear(&services).await;
-            due = services.clock.steady_now().after(PRUNE_EVERY);
+            due = services.clock.monotonic_now().after(PRUNE_EVERY);
         }
         stuck = !make_room(&services, stuck).await;
         tokio::select! {
             biased;
             () = services.closing.cancelled() => return,
             () = services.room_wanted.notified() => {}
-            () = services.clock.sleep_until_steady(due) => {}
+            () = services.clock.sleep_until_monotonic(due) => {}
         }
     }
 }

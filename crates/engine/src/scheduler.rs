@@ -14,7 +14,7 @@ use store::{Accept, Watermark};
 
 use crate::Error;
 use crate::catalog::{Catalog, Deployed};
-use crate::intake::Terms;
+use crate::intake::AcceptOptions;
 use crate::reload::Listener;
 use crate::services::Services;
 use crate::timer::{Due, Timed};
@@ -271,8 +271,13 @@ impl Tick {
             let Some(fails) = services.condition_on(automation, &payload).await.start() else { continue };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
-            let terms = Terms { key, watermark: Some(watermark(*instant)), fails, ..Terms::default() };
-            let accepted = services.accept(&self.deployed, start, terms).await;
+            let options = AcceptOptions {
+                key,
+                watermark: Some(watermark(*instant)),
+                fails,
+                ..AcceptOptions::default()
+            };
+            let accepted = services.accept(&self.deployed, start, options).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
                 // Nothing of it is stored, so it is still due.
                 return Some(Left { automation: automation.id.clone(), done: reached });

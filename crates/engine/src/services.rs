@@ -31,7 +31,7 @@ use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::subscribe::Subscriptions;
 use crate::timer::Timer;
-use crate::told::Notice;
+use crate::told::EngineEvent;
 use crate::vault::Vault;
 
 /// Notices that a slow subscriber may be behind before it loses some.
@@ -57,7 +57,7 @@ pub(crate) struct Services {
     /// Who writes a value of the state, one at a time.
     pub(crate) state_locks: KeyedLocks,
     pub(crate) catalog: ArcSwap<Catalog>,
-    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) notices: broadcast::Sender<EngineEvent>,
     pub(crate) intake: Intake,
     pub(crate) evaluator: Evaluator,
     /// The right to inflate the body of a request: each may take 25 MiB.
@@ -157,7 +157,7 @@ impl Services {
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            intake: Intake::new(settings.limits.in_flight, clock.ahead()),
+            intake: Intake::new(settings.limits.in_flight, clock.wall_offset()),
             evaluator: Evaluator::new(),
             inflating: Semaphore::new(INFLATING),
             memory: Memory::new(settings.limits.memory / 2),

@@ -22,7 +22,7 @@ pub struct Start {
 /// An event that the engine publishes to its subscribers.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Notice {
+pub enum EngineEvent {
     /// Another catalog snapshot is in force.
     CatalogChanged {
         /// The number of the snapshot.
@@ -48,13 +48,13 @@ pub enum Notice {
 /// The waits of an execution: for a slot, for a concurrency permit, and of its steps.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
+pub struct QueueStatus {
     /// The number of executions before it in the queue for a slot; `None` if it is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_behind: Option<usize>,
     /// The concurrency group in which it waits for a permit; `None` if it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn: Option<Turn>,
+    pub turn: Option<ConcurrencyWait>,
     /// The waiting steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pending>,
@@ -63,7 +63,7 @@ pub struct Standing {
 /// The wait for a permit of a concurrency group.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Turn {
+pub struct ConcurrencyWait {
     /// The concurrency key; empty if the automation has none.
     pub key: String,
     /// The executions that hold a permit, in the order in which they got it.

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{Clock, Steady, shifted};
+use super::{Clock, MonotonicTime, shifted};
 
 /// A clock that stands still until it is moved.
 #[derive(Clone)]
@@ -21,26 +21,26 @@ struct State {
     ahead: SignedDuration,
     /// The sleepers by wall-clock time and by monotonic time; the number orders those of one instant.
     by_wall: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
-    steadily: BTreeMap<(Steady, u64), oneshot::Sender<()>>,
+    steadily: BTreeMap<(MonotonicTime, u64), oneshot::Sender<()>>,
     count: u64,
     arrivals: tokio::sync::watch::Sender<u64>,
 }
 
 impl State {
-    fn steady_now(&self) -> Steady {
-        Steady::of(self.now, self.ahead)
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime::from_wall(self.now, self.ahead)
     }
 
     /// Wakes the sleepers that are due, in order. A sleeper that was dropped does not receive its message.
     fn wake(&mut self) {
-        let (now, steady_now) = (self.now, self.steady_now());
+        let (now, monotonic_now) = (self.now, self.monotonic_now());
         loop {
             let by_wall = self.by_wall.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= now);
             let steadily = self.steadily.first_key_value().map(|((at, _), _)| *at);
-            let steadily = steadily.filter(|at| *at <= steady_now);
+            let steadily = steadily.filter(|at| *at <= monotonic_now);
             let woken = match (by_wall, steadily) {
                 (None, None) => return,
-                (Some(wall), Some(steady)) if wall <= steady.shown(self.ahead) => {
+                (Some(wall), Some(steady)) if wall <= steady.to_wall(self.ahead) => {
                     self.by_wall.pop_first().map(|(_, wake)| wake)
                 }
                 (Some(_), None) => self.by_wall.pop_first().map(|(_, wake)| wake),
@@ -95,7 +95,7 @@ impl ManualClock {
         let by_wall = state.by_wall.iter().filter(|(_, wake)| !wake.is_closed()).map(|((at, _), _)| *at);
         let steadily = state.steadily.iter().filter(|(_, wake)| !wake.is_closed());
         let mut all: Vec<Timestamp> =
-            by_wall.chain(steadily.map(|((at, _), _)| at.shown(state.ahead))).collect();
+            by_wall.chain(steadily.map(|((at, _), _)| at.to_wall(state.ahead))).collect();
         all.sort_unstable();
         all
     }
@@ -157,18 +157,18 @@ impl Clock for ManualClock {
         )
     }
 
-    fn steady_now(&self) -> Steady {
-        self.lock().steady_now()
+    fn monotonic_now(&self) -> MonotonicTime {
+        self.lock().monotonic_now()
     }
 
-    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()> {
+    fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()> {
         self.sleep(
-            |state| at <= state.steady_now(),
+            |state| at <= state.monotonic_now(),
             |state, count, wake| drop(state.steadily.insert((at, count), wake)),
         )
     }
 
-    fn ahead(&self) -> SignedDuration {
+    fn wall_offset(&self) -> SignedDuration {
         self.lock().ahead
     }
 }
@@ -187,7 +187,7 @@ mod tests {
         clock.step(hour);
         assert_eq!((&mut wall).now_or_never(), Some(()), "the clock shows its instant");
         assert_eq!((&mut steady).now_or_never(), None);
-        assert_eq!((clock.now(), clock.ahead()), (Timestamp::UNIX_EPOCH + hour, hour));
+        assert_eq!((clock.now(), clock.wall_offset()), (Timestamp::UNIX_EPOCH + hour, hour));
         clock.step(-hour - hour);
         clock.advance(Duration::from_secs(59));
         assert_eq!((&mut steady).now_or_never(), None);

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rustix::time::ClockId;
 
-use super::{Clock, Steady};
+use super::{Clock, MonotonicTime};
 
 /// The maximum time of one sleep before the clock is read again, to notice that the wall clock was set or that the machine
 /// was asleep.
@@ -56,15 +56,15 @@ impl Clock for SystemClock {
         })
     }
 
-    fn steady_now(&self) -> Steady {
-        Steady(Timestamp::from_nanosecond(i128::from(steady() + began())).unwrap_or(Timestamp::MAX))
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(Timestamp::from_nanosecond(i128::from(steady() + began())).unwrap_or(Timestamp::MAX))
     }
 
-    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()> {
+    fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()> {
         let clock = *self;
         Box::pin(async move {
             loop {
-                let left = at.since(clock.steady_now());
+                let left = at.since(clock.monotonic_now());
                 if left.is_zero() {
                     return;
                 }
@@ -73,7 +73,7 @@ impl Clock for SystemClock {
         })
     }
 
-    fn ahead(&self) -> SignedDuration {
+    fn wall_offset(&self) -> SignedDuration {
         SignedDuration::from_nanos(AHEAD.load(Ordering::Relaxed))
     }
 }
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn without_a_step_both_scales_agree() {
         let clock = SystemClock;
-        let (wall, steady) = (clock.now(), clock.steady_now());
-        let apart = wall.duration_until(steady.shown(clock.ahead())).abs();
+        let (wall, steady) = (clock.now(), clock.monotonic_now());
+        let apart = wall.duration_until(steady.to_wall(clock.wall_offset())).abs();
         assert!(apart < SignedDuration::from_millis(400), "{apart}");
-        assert_eq!(clock.ahead(), SignedDuration::ZERO);
+        assert_eq!(clock.wall_offset(), SignedDuration::ZERO);
     }
 
     #[tokio::test]

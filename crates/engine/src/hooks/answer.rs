@@ -84,7 +84,7 @@ impl Engine {
                     return Some(response);
                 }
                 let there = progress.wait_for(|progress| {
-                    progress.response.is_some() || progress.outcome.is_some() || progress.parked
+                    progress.response.is_some() || progress.outcome.is_some() || progress.is_left
                 });
                 if let Some(decided) = there.await.ok().and_then(|progress| in_progress(&progress, &id)) {
                     return Some(decided);
@@ -99,7 +99,7 @@ impl Engine {
                 Err(_) => return None,
                 Ok((None, None)) if services.closing.is_cancelled() => return None,
                 // It is on its way into memory.
-                Ok((None, None)) => services.after_a_move(moved).await,
+                Ok((None, None)) => services.next_move(moved).await,
             }
         }
     }

@@ -18,9 +18,9 @@ use super::gate::RunGuard;
 use super::table::Queued;
 use crate::Error;
 use crate::catalog::Deployed;
-use crate::lasting::lasting;
+use crate::lasting::spawn_on_drop;
 use crate::memory::Share;
-use crate::run::{Activity, Cancellation, Journal, PendingAcceptance, Progress, Run, Surroundings};
+use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use crate::services::Services;
 use crate::told::Start;
 
@@ -28,11 +28,11 @@ use crate::told::Start;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How long the acceptance waits for code at most, if the caller waits for the end of the execution.
-const FOR_CODE: Duration = Duration::from_millis(50);
+const CODE_GRACE: Duration = Duration::from_millis(50);
 
 /// The options of an acceptance.
 #[derive(Default)]
-pub(crate) struct Terms {
+pub(crate) struct AcceptOptions {
     /// The id of the execution; `None` to create one.
     pub(crate) id: Option<ExecutionId>,
     /// A key that is unique in its automation.
@@ -52,13 +52,13 @@ pub(crate) struct Terms {
 }
 
 /// The events that are stored with the start of an execution.
-fn first_events(at: Timestamp, fails: Option<ActionError>) -> Already {
+fn initial_events(at: Timestamp, fails: Option<ActionError>) -> Already {
     let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
     Already { events, ..Already::default() }
 }
 
 /// The result of a start.
-pub(crate) struct Admission {
+pub(crate) struct Acceptance {
     /// The new execution, or the earlier one of the same key or request.
     pub(crate) id: ExecutionId,
     /// Whether it is new.
@@ -68,7 +68,7 @@ pub(crate) struct Admission {
 }
 
 /// An execution that is being accepted.
-struct Admitted {
+struct NewRun {
     id: ExecutionId,
     /// The instant of acceptance and the wall offset at that instant.
     accepted_at: (Timestamp, SignedDuration),
@@ -79,7 +79,7 @@ struct Admitted {
 
 /// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not,
 /// nor one of a schedule, which is counted from its acceptance on.
-fn begins_unaccepted(automation: &Automation, origin: &Origin) -> bool {
+fn may_run_unaccepted(automation: &Automation, origin: &Origin) -> bool {
     automation.concurrency.is_none() && !matches!(origin, Origin::Schedule { .. })
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum Slot {
 }
 
 /// Adds the log lines of the trigger's code to the log of the execution.
-pub(super) fn log_decided(journal: &Journal, payload: &Payload) {
+pub(super) fn log_trigger_code(journal: &Journal, payload: &Payload) {
     for line in payload.decided().iter().flat_map(|decided| &decided.logs) {
         journal.log(line.level, None, &line.message);
     }
@@ -106,13 +106,13 @@ impl Services {
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
         start: Start,
-        terms: Terms,
-    ) -> Result<Admission, Error> {
+        options: AcceptOptions,
+    ) -> Result<Acceptance, Error> {
         if !self.accepting() {
             return Err(Error::Closing);
         }
-        let permit = match terms.slot {
-            Slot::Own => self.admit(terms.at_once).inspect_err(|_| {
+        let permit = match options.slot {
+            Slot::Own => self.admit(options.at_once).inspect_err(|_| {
                 // Rejected webhook requests are counted by their error code.
                 if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
                     self.refusals.count(Some(&deployed.automation.id), "busy");
@@ -121,7 +121,7 @@ impl Services {
             Slot::Shared => None,
         };
         // The caller may stop waiting during the commit; an execution that is committed runs.
-        lasting(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, terms)).await
+        spawn_on_drop(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, options)).await
     }
 
     async fn accept_with(
@@ -129,12 +129,12 @@ impl Services {
         permit: Option<OwnedSemaphorePermit>,
         deployed: Arc<Deployed>,
         start: Start,
-        terms: Terms,
-    ) -> Result<Admission, Error> {
-        let (now, ahead) = (self.clock.now(), self.clock.ahead());
-        let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
+        options: AcceptOptions,
+    ) -> Result<Acceptance, Error> {
+        let (now, ahead) = (self.clock.now(), self.clock.wall_offset());
+        let id = options.id.unwrap_or_else(|| self.intake.next_id(now));
         // An execution with an initial error is read back from the store, which has the error.
-        let begins = terms.fails.is_none() && (permit.is_some() || terms.slot == Slot::Shared);
+        let begins = options.fails.is_none() && (permit.is_some() || options.slot == Slot::Shared);
         let Start { payload, origin } = start;
         let payload = Arc::new(payload);
         let started = Event::Started {
@@ -144,46 +144,46 @@ impl Services {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let Terms { key, sendings, watermark, at_once, results, fails, .. } = terms;
-        let already = first_events(now, fails);
+        let AcceptOptions { key, sendings, watermark, at_once, results, fails, .. } = options;
+        let already = initial_events(now, fails);
         let new = NewExecution { id, started, key, sendings, begins, already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let admitted = Admitted { id, accepted_at: (now, ahead), origin, payload, results };
-        if begins && begins_unaccepted(&deployed.automation, &admitted.origin) {
-            return self.accept_begun(permit, deployed, accept, admitted, at_once).await;
+        let new_run = NewRun { id, accepted_at: (now, ahead), origin, payload, results };
+        if begins && may_run_unaccepted(&deployed.automation, &new_run.origin) {
+            return self.accept_running(permit, deployed, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
         if let Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) = accepted {
-            return Ok(Admission { id: first, accepted: taken, progress: None });
+            return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
-        self.intake.table().count_scheduled(&deployed.automation.id, &admitted.origin);
+        self.intake.table().count_scheduled(&deployed.automation.id, &new_run.origin);
         if begins {
-            let journal = Journal::new(id, &deployed.automation, admitted.accepted_at, self.surroundings());
-            let run = self.begin(deployed, journal, admitted);
+            let journal = Journal::new(id, &deployed.automation, new_run.accepted_at, self.journal_context());
+            let run = self.begin(deployed, journal, new_run);
             self.spawn(run, permit);
         } else {
             self.enqueue(&[id], ahead);
         }
-        Ok(Admission { id, accepted: Accepted::New, progress: None })
+        Ok(Acceptance { id, accepted: Accepted::New, progress: None })
     }
 
     /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
     /// commit. It is stored at the latest before a step with an outside effect, or when it waits for something. If the caller
-    /// waits for the end of the execution, code may run for up to [`FOR_CODE`] before that.
-    async fn accept_begun(
+    /// waits for the end of the execution, code may run for up to [`CODE_GRACE`] before that.
+    async fn accept_running(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
         deployed: Arc<Deployed>,
         accept: Accept,
-        admitted: Admitted,
+        new_run: NewRun,
         at_once: bool,
-    ) -> Result<Admission, Error> {
-        let id = admitted.id;
+    ) -> Result<Acceptance, Error> {
+        let id = new_run.id;
         let definitions = self.intake.definitions.clone();
         let acceptance = PendingAcceptance::new(accept, deployed.automation.clone(), definitions);
-        let (automation, surroundings) = (&deployed.automation, self.surroundings());
-        let journal = Journal::to_accept(id, automation, admitted.accepted_at, surroundings, acceptance);
-        let guard = self.begin(deployed, journal, admitted);
+        let (automation, context) = (&deployed.automation, self.journal_context());
+        let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
+        let guard = self.begin(deployed, journal, new_run);
         let run = guard.run().clone();
         let progress = at_once.then(|| run.progress.subscribe());
         let mut driven = Box::pin(self.drive(guard, permit));
@@ -192,7 +192,7 @@ impl Services {
             () = &mut driven => None,
             verdict = async {
                 if at_once && run.activity.computes() {
-                    self.clock.sleep_for(FOR_CODE).await;
+                    self.clock.sleep_for(CODE_GRACE).await;
                 }
                 run.journal.verdict().await
             } => Some(verdict),
@@ -206,9 +206,9 @@ impl Services {
         };
         let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
         match accepted {
-            Accepted::New => Ok(Admission { id, accepted: Accepted::New, progress }),
+            Accepted::New => Ok(Acceptance { id, accepted: Accepted::New, progress }),
             taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first)) => {
-                Ok(Admission { id: first, accepted: taken, progress: None })
+                Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
         }
     }
@@ -232,7 +232,7 @@ impl Services {
     }
 
     /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
-    pub(crate) async fn accept_found(
+    pub(crate) async fn accept_polled(
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
         starts: Vec<(Start, Option<ActionError>)>,
@@ -242,7 +242,7 @@ impl Services {
             return Err(Error::Closing);
         }
         // As in `accept`, executions that are committed run.
-        lasting(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
+        spawn_on_drop(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
     }
 
     async fn accept_all(
@@ -255,7 +255,7 @@ impl Services {
             self.refusals.count(Some(&deployed.automation.id), "busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
-        let (automation, now, ahead) = (&deployed.automation, self.clock.now(), self.clock.ahead());
+        let (automation, now, ahead) = (&deployed.automation, self.clock.now(), self.clock.wall_offset());
         let new = |(start, fails): (Start, Option<ActionError>)| {
             let started = Event::Started {
                 at: now,
@@ -270,7 +270,7 @@ impl Services {
                 key: None,
                 sendings: Vec::new(),
                 begins: false,
-                already: first_events(now, fails),
+                already: initial_events(now, fails),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
@@ -283,7 +283,7 @@ impl Services {
 
     /// Appends accepted executions to the backlog.
     fn enqueue(&self, ids: &[ExecutionId], wall_offset: SignedDuration) {
-        let queued = Queued::new(wall_offset, self.clock.steady_now());
+        let queued = Queued::new(wall_offset, self.clock.monotonic_now());
         let mut table = self.intake.table();
         for id in ids {
             table.enqueue(*id, queued.clone());
@@ -311,8 +311,8 @@ impl Services {
         self.intake.definitions.forget();
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub(crate) fn journal_context(&self) -> JournalContext {
+        JournalContext {
             store: self.store.clone(),
             closing: self.closing.clone(),
             clock: self.clock.clone(),
@@ -322,26 +322,26 @@ impl Services {
     }
 
     /// Registers an execution that runs from now on.
-    pub(super) fn register(self: &Arc<Self>, live: Live) -> RunGuard {
-        let id = live.journal.id();
-        let response = live.journal.response();
+    pub(super) fn register(self: &Arc<Self>, parts: RunParts) -> RunGuard {
+        let id = parts.journal.id();
+        let response = parts.journal.response();
         let observation =
-            live.journal.resumed().then(|| self.isolation.observe(id, live.journal.interruptions()));
+            parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
         let mut table = self.intake.table();
         let progress = table.progress(id);
-        progress.send_if_modified(|progress| std::mem::take(&mut progress.rests));
+        progress.send_if_modified(|progress| std::mem::take(&mut progress.is_parked));
         if let Some(response) = response {
             // Decided before it was read back.
             progress.send_if_modified(|progress| progress.response.replace(response).is_none());
         }
         let run = Arc::new(Run {
-            deployed: live.deployed,
+            deployed: parts.deployed,
             services: self.clone(),
-            journal: live.journal,
-            payload: live.payload,
-            results: live.results,
-            started_at: live.started_at,
-            origin: live.origin,
+            journal: parts.journal,
+            payload: parts.payload,
+            results: parts.results,
+            started_at: parts.started_at,
+            origin: parts.origin,
             undos: Mutex::default(),
             progress,
             cancelled: Cancellation::default(),
@@ -359,10 +359,10 @@ impl Services {
         RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
-    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, admitted: Admitted) -> RunGuard {
-        let Admitted { accepted_at: (started_at, _), origin, payload, results, .. } = admitted;
-        log_decided(&journal, &payload);
-        self.register(Live { deployed, journal, payload, started_at, origin, results })
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, new_run: NewRun) -> RunGuard {
+        let NewRun { accepted_at: (started_at, _), origin, payload, results, .. } = new_run;
+        log_trigger_code(&journal, &payload);
+        self.register(RunParts { deployed, journal, payload, started_at, origin, results })
     }
 
     pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
@@ -398,7 +398,7 @@ impl Services {
 }
 
 /// The parts of a run.
-pub(super) struct Live {
+pub(super) struct RunParts {
     pub(super) deployed: Arc<Deployed>,
     pub(super) journal: Journal,
     pub(super) payload: Arc<Payload>,

@@ -6,7 +6,7 @@ use model::automation::{Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 
 use super::table::{ExecutionState, ExecutionTable, GroupKey, Queued, Suspended};
-use crate::run::{CameFrom, Disposition, Rest, Run};
+use crate::run::{Disposition, ReplaySource, Run, Suspension};
 use crate::services::Services;
 
 /// An execution that this process runs, from its registration in the [table](ExecutionTable) to its end there.
@@ -117,7 +117,7 @@ impl RunGuard {
             Disposition::Finished => self.finish(),
             Disposition::Suspended(rest) => self.suspend(rest),
             // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
-            Disposition::Refused | Disposition::StoreFailed | Disposition::ShuttingDown => {
+            Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
                 self.has_ended = true;
                 self.services.intake.table().remove(self.run.journal.id());
                 self.services.intake.moved.notify_waiters();
@@ -132,7 +132,7 @@ impl RunGuard {
     /// The execution as it is read back when its wait is over, with the notes that were not committed.
     fn queued(&self) -> Queued {
         let journal = &self.run.journal;
-        let mut queued = Queued::new(journal.ahead(), self.services.clock.steady_now());
+        let mut queued = Queued::new(journal.wall_offset(), self.services.clock.monotonic_now());
         queued.notes = journal.take_notes();
         queued
     }
@@ -142,7 +142,7 @@ impl RunGuard {
         self.has_ended = true;
         let is_watched = self.run.progress.receiver_count() > 0;
         if is_watched {
-            self.run.progressed(|progress| progress.rests = true);
+            self.run.progressed(|progress| progress.is_parked = true);
         }
         let watchers = is_watched.then(|| self.run.progress.clone());
         table.park(self.run.journal.id(), state, watchers);
@@ -155,14 +155,14 @@ impl RunGuard {
         self.services.intake.moved.notify_waiters();
     }
 
-    fn suspend(&mut self, rest: Rest) {
-        let Rest { wake, ahead: wall_offset, awake, children, keeps_permit } = rest;
+    fn suspend(&mut self, rest: Suspension) {
+        let Suspension { wake, ahead: wall_offset, awake, children, keeps_permit } = rest;
         let (id, services) = (self.run.journal.id(), self.services.clone());
         let notes = self.run.journal.take_notes();
         let (state, children) = if awake {
             // What it waits for came while it was being suspended.
-            let since = services.clock.steady_now();
-            let queued = Queued { came_from: CameFrom::Rest, wall_offset, since, notes };
+            let since = services.clock.monotonic_now();
+            let queued = Queued { source: ReplaySource::Suspended, wall_offset, since, notes };
             (ExecutionState::Queued(queued), Vec::new())
         } else {
             (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit, notes }), children)
@@ -172,7 +172,7 @@ impl RunGuard {
         // Cancelled while suspending: cancel again, unless the run has already seen it and waits in its closing steps.
         let is_cancelled = self.is_cancelled() && !self.was_cancelled;
         drop(table);
-        services.look_at_children(id, children);
+        services.check_children(id, children);
         self.announce();
         if is_cancelled {
             services.intake.cancel(&services, id, &self.run.cancelled.reason());
@@ -192,7 +192,7 @@ impl RunGuard {
         table.uncount_scheduled(automation, &self.run.origin);
         if let Origin::Call { execution, .. } = &self.run.origin {
             // Its caller may be suspended until it ends.
-            table.wake(*execution, self.services.clock.steady_now());
+            table.wake(*execution, self.services.clock.monotonic_now());
         }
         drop(table);
         intake.wake.notify_one();

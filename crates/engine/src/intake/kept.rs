@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::services::Services;
 
 /// How long an event is retained.
-const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
+const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
@@ -61,7 +61,7 @@ fn scope(name: &str) -> String {
 
 impl Services {
     /// Retains an event if an automation in force may wait for it. The event is durable when the future completes.
-    pub(crate) async fn keep_event(&self, signal: &Signal) -> Result<(), Error> {
+    pub(crate) async fn retain_event(&self, signal: &Signal) -> Result<(), Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Services {
             key: self.intake.next_id(now).to_string(),
             expected: None,
             value: Some(value),
-            expires_at: now.checked_add(KEPT_FOR).ok(),
+            expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
         self.store.write_state(vec![write]).await.inspect_err(|error| self.lost(error))?;
         Ok(())
@@ -87,7 +87,7 @@ impl Services {
 
     /// Reads a page of the events with a name that were sent after the key `after`, oldest first, and the key of the last one;
     /// `None` after the last page.
-    pub(crate) async fn kept_events(
+    pub(crate) async fn retained_events(
         &self,
         name: &str,
         after: &str,
@@ -102,6 +102,6 @@ impl Services {
 }
 
 /// The key in the order of retained events at which an execution was accepted.
-pub(crate) fn since_begin(id: ExecutionId) -> String {
+pub(crate) fn first_event_key(id: ExecutionId) -> String {
     id.to_string()
 }

@@ -20,18 +20,18 @@ use model::execution::{Event, ExecutionId};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
-pub(crate) use accept::{Admission, Slot, Terms};
+pub(crate) use accept::{AcceptOptions, Acceptance, Slot};
 pub(crate) use definition::StoredDefinitions;
 pub use definition::read_definition;
-pub(crate) use kept::{AwaitedEvents, since_begin};
+pub(crate) use kept::{AwaitedEvents, first_event_key};
 pub use signal::{Answer, SignalError};
 use table::{Cancel, ExecutionTable};
 
 use crate::catalog::Deployed;
-use crate::chance::Drawn;
+use crate::chance::RandomPool;
 use crate::run::Progress;
 use crate::services::Services;
-use crate::told::Standing;
+use crate::told::QueueStatus;
 
 /// The executions of this process that are accepted and have not ended, and the slots in which they run.
 pub(crate) struct Intake {
@@ -49,7 +49,7 @@ pub(crate) struct Intake {
     /// Notified when an execution comes into memory or leaves it.
     moved: Notify,
     /// The wall-clock offset at startup, used to interpret timestamps that earlier processes recorded.
-    first_ahead: SignedDuration,
+    initial_wall_offset: SignedDuration,
 }
 
 /// The part of execution ids that orders those of one millisecond.
@@ -58,11 +58,11 @@ struct IdSequence {
     /// The millisecond of the last id, and the number of ids before it in that millisecond.
     last_millisecond: i64,
     sequence: u16,
-    drawn: Drawn,
+    random: RandomPool,
 }
 
 impl Intake {
-    pub(crate) fn new(in_flight: usize, first_ahead: SignedDuration) -> Self {
+    pub(crate) fn new(in_flight: usize, initial_wall_offset: SignedDuration) -> Self {
         let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
             slots,
@@ -73,7 +73,7 @@ impl Intake {
             wake: Notify::new(),
             rest: Notify::new(),
             moved: Notify::new(),
-            first_ahead,
+            initial_wall_offset,
         }
     }
 
@@ -88,8 +88,8 @@ impl Intake {
     }
 
     /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
-    pub(crate) fn standing(&self, id: ExecutionId) -> Option<Standing> {
-        self.table().standing(id)
+    pub(crate) fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
+        self.table().queue_status(id)
     }
 
     /// The number of executions that wait for a slot.
@@ -144,7 +144,7 @@ impl Intake {
     pub(crate) fn next_id(&self, now: Timestamp) -> ExecutionId {
         let millisecond = now.as_millisecond();
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bits = ids.drawn.next::<10>();
+        let mut bits = ids.random.next::<10>();
         ids.sequence = if ids.last_millisecond == millisecond { ids.sequence.wrapping_add(1) } else { 0 };
         ids.last_millisecond = millisecond;
         bits[..2].copy_from_slice(&(ids.sequence & 0x0fff).to_be_bytes());

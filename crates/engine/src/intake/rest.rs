@@ -8,11 +8,11 @@ use store::{Append, ExecutionFilter, Page};
 
 use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
-use crate::clock::Steady;
-use crate::run::{CameFrom, Wake};
+use crate::clock::MonotonicTime;
+use crate::run::{ReplaySource, Wake};
 use crate::services::Services;
-use crate::timer::{until, until_steady};
-use crate::told::Notice;
+use crate::timer::{until, until_monotonic};
+use crate::told::EngineEvent;
 
 /// The page size when suspended executions are read at startup.
 const PAGE: u32 = 1000;
@@ -22,19 +22,19 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Services {
     /// Wakes a suspended execution if a child that it waits for has ended while it was being suspended.
-    pub(super) fn look_at_children(self: &Arc<Self>, id: ExecutionId, children: Vec<ExecutionId>) {
+    pub(super) fn check_children(self: &Arc<Self>, id: ExecutionId, children: Vec<ExecutionId>) {
         if !children.is_empty() {
             let services = self.clone();
-            self.tracker.spawn(async move { services.look_at_each(id, children).await });
+            self.tracker.spawn(async move { services.check_each_child(id, children).await });
         }
     }
 
-    async fn look_at_each(&self, id: ExecutionId, children: Vec<ExecutionId>) {
+    async fn check_each_child(&self, id: ExecutionId, children: Vec<ExecutionId>) {
         for child in children {
             match self.store.execution(child).await {
                 Ok(Some(row)) if !row.status.is_terminal() => {}
                 Ok(_) => {
-                    if self.intake.table().wake(id, self.clock.steady_now()) {
+                    if self.intake.table().wake(id, self.clock.monotonic_now()) {
                         self.intake.wake.notify_one();
                     }
                     return;
@@ -47,28 +47,28 @@ impl Services {
     }
 
     /// Wakes suspended executions when their timers are due, until the engine stops.
-    pub(crate) async fn wake_in_time(self: Arc<Self>) {
+    pub(crate) async fn run_wake_timers(self: Arc<Self>) {
         loop {
             let Wake { at, after } = self.intake.table().next_wake();
             tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return,
                 () = self.intake.rest.notified() => {}
-                () = until(&*self.clock, at) => self.rouse_all_due(),
-                () = until_steady(&*self.clock, after) => self.rouse_all_due(),
+                () = until(&*self.clock, at) => self.wake_all_due(),
+                () = until_monotonic(&*self.clock, after) => self.wake_all_due(),
             }
         }
     }
 
-    fn rouse_all_due(&self) {
-        let (now, steady_now) = (self.clock.now(), self.clock.steady_now());
-        self.intake.table().wake_due(now, steady_now);
+    fn wake_all_due(&self) {
+        let (now, monotonic_now) = (self.clock.now(), self.clock.monotonic_now());
+        self.intake.table().wake_due(now, monotonic_now);
         self.intake.wake.notify_one();
     }
 
     /// Reads the suspended executions of the previous process.
-    pub(super) async fn read_back_resting(&self) -> Result<usize, Error> {
-        let set_back = self.was_set_back().await?;
+    pub(super) async fn recover_suspended(&self) -> Result<usize, Error> {
+        let set_back = self.clock_was_set_back().await?;
         let mut after = None;
         let mut count = 0;
         loop {
@@ -76,16 +76,17 @@ impl Services {
             let Some(last) = page.last() else { break };
             after = Some(last.execution);
             let mut table = self.intake.table();
-            let since = self.clock.steady_now();
+            let since = self.clock.monotonic_now();
             // Those that hold a permit have been put into the backlog.
             for resting in page.iter().filter(|resting| !resting.holds) {
-                let (id, wall_offset) = (resting.execution, self.intake.first_ahead);
+                let (id, wall_offset) = (resting.execution, self.intake.initial_wall_offset);
                 if set_back {
-                    let queued = Queued { came_from: CameFrom::Rest, ..Queued::new(wall_offset, since) };
+                    let queued =
+                        Queued { source: ReplaySource::Suspended, ..Queued::new(wall_offset, since) };
                     table.enqueue(id, queued);
                 } else {
                     // Only the log tells on which scale the instant is: when it wakes, its timer is set by that.
-                    let after = resting.wake_at.map(|at| Steady::of(at, wall_offset));
+                    let after = resting.wake_at.map(|at| MonotonicTime::from_wall(at, wall_offset));
                     let wake = Wake { at: resting.wake_at, after };
                     let (keeps_permit, notes) = (false, Vec::new());
                     table.suspend(id, Suspended { wake, wall_offset, keeps_permit, notes });
@@ -99,26 +100,27 @@ impl Services {
 
     /// Returns true if the wall clock was set back while no process ran, to before the newest execution. Then the stored wake
     /// times are unreliable, and each execution is loaded to work them out from its log.
-    async fn was_set_back(&self) -> Result<bool, Error> {
+    async fn clock_was_set_back(&self) -> Result<bool, Error> {
         let newest = Page { before: None, limit: 1 };
         let newest = self.store.executions(&ExecutionFilter::default(), newest).await?;
         Ok(newest.first().is_some_and(|row| row.started_at > self.clock.now()))
     }
 
     /// Waits for the end of an execution; `None` as soon as it is suspended or waits for a slot or a permit.
-    pub(crate) async fn outcome_or_rest(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
-        let give_up = self.clock.steady_now().after(PATIENCE);
-        while self.clock.steady_now() < give_up {
+    pub(crate) async fn outcome_unless_suspended(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
+        let give_up = self.clock.monotonic_now().after(PATIENCE);
+        while self.clock.monotonic_now() < give_up {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
             let live = self.intake.table().run(id).map(|run| run.progress.subscribe());
             if let Some(mut progress) = live {
-                let there = progress
-                    .wait_for(|progress| progress.outcome.is_some() || progress.parked || progress.rests);
+                let there = progress.wait_for(|progress| {
+                    progress.outcome.is_some() || progress.is_left || progress.is_parked
+                });
                 match there.await {
                     Ok(progress) if progress.outcome.is_some() => return Ok(progress.outcome.clone()),
-                    Ok(progress) if progress.parked => return Err(Error::Closing),
+                    Ok(progress) if progress.is_left => return Err(Error::Closing),
                     _ => {}
                 }
             }
@@ -126,17 +128,17 @@ impl Services {
             if row.status.is_terminal() {
                 return self.ended(id).await.map(Some);
             }
-            if self.intake.table().is_away(id) {
+            if self.intake.table().is_parked(id) {
                 break;
             }
             // It is being loaded or suspended.
-            self.after_a_move(moved).await;
+            self.next_move(moved).await;
         }
         Ok(None)
     }
 
     /// Completes when an execution comes into memory or leaves it, or after a second at the latest.
-    pub(crate) async fn after_a_move(&self, moved: impl Future<Output = ()>) {
+    pub(crate) async fn next_move(&self, moved: impl Future<Output = ()>) {
         tokio::select! {
             () = moved => {}
             () = self.clock.sleep_for(LOOK_AGAIN) => {}
@@ -144,7 +146,7 @@ impl Services {
     }
 
     /// Completes when the engine stops and the execution is not in memory, so that it goes on at the next start.
-    pub(crate) async fn left_behind(&self, id: ExecutionId) {
+    pub(crate) async fn wait_until_left(&self, id: ExecutionId) {
         self.closing.cancelled().await;
         loop {
             let moved = self.intake.moved();
@@ -160,8 +162,8 @@ impl Services {
     /// Appends an event to the log of a suspended execution, which stays suspended. An execution that has ended meanwhile
     /// is left as it is; the note of one that comes into memory is committed with what it does.
     pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
-        let give_up = self.clock.steady_now().after(PATIENCE);
-        while self.clock.steady_now() < give_up && self.accepting() {
+        let give_up = self.clock.monotonic_now().after(PATIENCE);
+        while self.clock.monotonic_now() < give_up && self.accepting() {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
@@ -181,7 +183,7 @@ impl Services {
                 Claim::Unavailable => {}
             }
             match self.store.execution(id).await {
-                Ok(Some(row)) if !row.status.is_terminal() => self.after_a_move(moved).await,
+                Ok(Some(row)) if !row.status.is_terminal() => self.next_move(moved).await,
                 _ => return,
             }
         }
@@ -203,7 +205,7 @@ impl Services {
         };
         self.store.append(&append).await?;
         if self.notices.receiver_count() > 0 {
-            let _ = self.notices.send(Notice::ExecutionEvents {
+            let _ = self.notices.send(EngineEvent::ExecutionEvents {
                 id,
                 automation: automation.clone(),
                 status: Status::Waiting,
@@ -216,7 +218,7 @@ impl Services {
 
     /// Releases a claimed execution, and cancels it if that was requested meanwhile.
     pub(super) fn release(self: &Arc<Self>, id: ExecutionId, state: ExecutionState) {
-        let pending_cancel = self.intake.table().release(id, state, self.clock.steady_now());
+        let pending_cancel = self.intake.table().release(id, state, self.clock.monotonic_now());
         self.intake.rest.notify_one();
         self.intake.wake.notify_one();
         self.intake.moved.notify_waiters();

@@ -9,11 +9,11 @@ use model::payload::Payload;
 use model::value::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::accept::Live;
+use super::accept::RunParts;
 use super::table::Queued;
 use crate::Error;
 use crate::catalog::Deployed;
-use crate::run::{CameFrom, Exit, Journal};
+use crate::run::{Exit, Journal, ReplaySource};
 use crate::services::Services;
 
 /// The maximum number of cached definitions that are no longer in force.
@@ -29,11 +29,11 @@ impl Services {
         queued: Queued,
         permit: Option<OwnedSemaphorePermit>,
     ) {
-        match self.load(id, queued.came_from, queued.wall_offset).await {
+        match self.load(id, queued.source, queued.wall_offset).await {
             Ok(Some(live)) => {
                 queued.notes.into_iter().for_each(|note| live.journal.note(note));
-                if queued.came_from == CameFrom::Rest {
-                    live.journal.wake();
+                if queued.source == ReplaySource::Suspended {
+                    live.journal.resume();
                     if self.committed(&live.journal).await.is_err() {
                         // The next start finds it suspended.
                         self.intake.table().remove(id);
@@ -53,14 +53,14 @@ impl Services {
     fn give_up(&self, id: ExecutionId) {
         self.intake.table().give_up(id, &*self.clock);
         self.intake.wake.notify_one();
-        self.isolation.acquit(id);
+        self.isolation.clear_suspect(id);
     }
 
     /// Commits the journal of an execution that does not run. A failure of the store stops the engine, since no run would
     /// report it and waiting callers would wait forever.
     pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
         journal.commit().await.map_err(|exit| {
-            if let Exit::Lost(error) = exit {
+            if let Exit::StoreFailed(error) = exit {
                 self.lost(&error);
             }
             Error::Closing
@@ -71,12 +71,12 @@ impl Services {
     pub(super) async fn load(
         &self,
         id: ExecutionId,
-        mut came_from: CameFrom,
+        mut source: ReplaySource,
         wall_offset: SignedDuration,
-    ) -> Result<Option<Live>, String> {
-        if came_from == CameFrom::ThisProcess && self.isolation.is_suspect(id) {
+    ) -> Result<Option<RunParts>, String> {
+        if source == ReplaySource::ThisProcess && self.isolation.is_suspect(id) {
             // It has waited here since it was interrupted, and has not run.
-            came_from = CameFrom::AnotherProcess;
+            source = ReplaySource::AnotherProcess;
         }
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
         let Some(events) = events else { return Ok(None) };
@@ -89,15 +89,15 @@ impl Services {
             id,
             &deployed.automation,
             &events,
-            (came_from, wall_offset),
-            self.surroundings(),
+            (source, wall_offset),
+            self.journal_context(),
         );
         if events.len() == 1 {
             // It has only been accepted so far.
-            super::accept::log_decided(&journal, &execution.payload);
+            super::accept::log_trigger_code(&journal, &execution.payload);
         }
-        let results = read_apart(&execution.payload).await;
-        Ok(Some(Live {
+        let results = parse_stored_body(&execution.payload).await;
+        Ok(Some(RunParts {
             deployed,
             journal,
             payload: execution.payload,
@@ -139,7 +139,7 @@ impl Services {
     }
 
     /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.
-    pub(crate) async fn read_back(&self) -> Result<usize, Error> {
+    pub(crate) async fn recover_unfinished(&self) -> Result<usize, Error> {
         let mut after = None;
         let mut count = 0;
         // Executions that had started come first: one of them may hold a permit that another waits for.
@@ -153,7 +153,7 @@ impl Services {
             count += page.len();
             let catalog = self.catalog.load();
             let mut table = self.intake.table();
-            let since = self.clock.steady_now();
+            let since = self.clock.monotonic_now();
             for row in page {
                 table.count_scheduled(&row.automation, &row.origin);
                 let known = catalog.get(&row.automation).map(|found| &found.automation);
@@ -161,13 +161,13 @@ impl Services {
                 if known.is_none_or(|automation| automation.concurrency.is_some()) {
                     table.recover_first(&row.automation, row.id);
                 }
-                let came_from = match row.status {
+                let source = match row.status {
                     // It holds a permit, or waits for a child that may have ended since.
-                    Status::Waiting => CameFrom::Rest,
-                    _ => CameFrom::AnotherProcess,
+                    Status::Waiting => ReplaySource::Suspended,
+                    _ => ReplaySource::AnotherProcess,
                 };
-                let queued = Queued { came_from, ..Queued::new(self.intake.first_ahead, since) };
-                if came_from == CameFrom::AnotherProcess && self.isolation.is_suspect(row.id) {
+                let queued = Queued { source, ..Queued::new(self.intake.initial_wall_offset, since) };
+                if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
                     suspects.push((row.id, queued));
                 } else if row.events > 1 {
                     begun.push((row.id, queued));
@@ -176,12 +176,12 @@ impl Services {
                 }
             }
         }
-        self.isolation.acquit_all_but(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
+        self.isolation.retain_suspects(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
         begun.append(&mut suspects);
         for (id, queued) in begun.into_iter().rev() {
             self.intake.table().enqueue_first(id, queued);
         }
-        count += self.read_back_resting().await?;
+        count += self.recover_suspended().await?;
         if count > 0 {
             self.intake.wake.notify_one();
         }
@@ -203,9 +203,9 @@ impl Services {
             }
             let next = self.intake.table().claim_next(&*self.clock);
             if let Some((id, queued)) = next {
-                let came_from = queued.came_from;
+                let source = queued.source;
                 let running = self.clone().load_and_run(id, queued, Some(permit));
-                if came_from == CameFrom::ThisProcess {
+                if source == ReplaySource::ThisProcess {
                     self.tracker.spawn(running);
                 } else {
                     // One after the other: recovered executions ask for their permits in order.
@@ -227,7 +227,7 @@ impl Services {
 
 /// Parses `trigger.results` of a payload whose body is on disk, on a thread that may block. `None` for any other payload, and
 /// if it fails: then it is parsed when the first step begins, which reports the error.
-async fn read_apart(payload: &Payload) -> Option<Value> {
+async fn parse_stored_body(payload: &Payload) -> Option<Value> {
     let Payload::Webhook(request) = payload else { return None };
     if !request.body.data.is_kept() {
         return None;

@@ -15,7 +15,7 @@ use super::rest::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
 use crate::inputs::check_given;
-use crate::run::{CameFrom, Taken};
+use crate::run::{ReplaySource, Taken};
 use crate::services::Services;
 use crate::told::Pending;
 
@@ -118,7 +118,7 @@ impl Services {
         let live = self.intake.table().run(id).cloned();
         let (automation, pauses) = match live {
             Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
-            None => match self.load(id, CameFrom::ThisProcess, SignedDuration::ZERO).await {
+            None => match self.load(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
                 Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
                 Ok(None) if self.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
@@ -135,7 +135,7 @@ impl Services {
     /// Delivers an event to every execution that waits for one of its name, and returns their number.
     pub(crate) async fn emit(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
         // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there.
-        self.keep_event(signal).await?;
+        self.retain_event(signal).await?;
         let mut after = None;
         let mut delivered = 0;
         loop {
@@ -178,7 +178,7 @@ impl Services {
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let give_up = self.clock.steady_now().after(PATIENCE);
+        let give_up = self.clock.monotonic_now().after(PATIENCE);
         loop {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
@@ -208,10 +208,10 @@ impl Services {
                 }
             }
             // It is being loaded or suspended.
-            if self.clock.steady_now() >= give_up {
+            if self.clock.monotonic_now() >= give_up {
                 return Err(Error::Closing.into());
             }
-            self.after_a_move(moved).await;
+            self.next_move(moved).await;
         }
     }
 
@@ -222,7 +222,7 @@ impl Services {
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let result = self.record_signal(id, queued.came_from, &mut queued.wall_offset, step, signal).await;
+        let result = self.record_signal(id, queued.source, &mut queued.wall_offset, step, signal).await;
         self.release(id, ExecutionState::Queued(queued));
         result
     }
@@ -235,10 +235,11 @@ impl Services {
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let result = self.record_signal(id, CameFrom::Rest, &mut suspended.wall_offset, step, signal).await;
+        let result =
+            self.record_signal(id, ReplaySource::Suspended, &mut suspended.wall_offset, step, signal).await;
         let state = match result {
             Err(SignalError::NotWaiting) => ExecutionState::Suspended(suspended),
-            _ => ExecutionState::Queued(suspended.into_queued(self.clock.steady_now())),
+            _ => ExecutionState::Queued(suspended.into_queued(self.clock.monotonic_now())),
         };
         self.release(id, state);
         result
@@ -248,16 +249,16 @@ impl Services {
     async fn record_signal(
         &self,
         id: ExecutionId,
-        came_from: CameFrom,
+        source: ReplaySource,
         wall_offset: &mut SignedDuration,
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let live = self.load(id, came_from, *wall_offset).await.map_err(Error::Input)?;
+        let live = self.load(id, source, *wall_offset).await.map_err(Error::Input)?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
         let new = taken(live.journal.signal(step, signal))?;
         self.committed(&live.journal).await?;
-        *wall_offset = live.journal.ahead();
+        *wall_offset = live.journal.wall_offset();
         Ok(new)
     }
 

@@ -8,9 +8,9 @@ use model::automation::AutomationId;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
 use tokio::sync::watch;
 
-use crate::clock::{Clock, Steady};
-use crate::run::{CameFrom, Progress, Run, Wake};
-use crate::told::{Standing, Turn};
+use crate::clock::{Clock, MonotonicTime};
+use crate::run::{Progress, ReplaySource, Run, Wake};
+use crate::told::{ConcurrencyWait, QueueStatus};
 
 /// The state of an execution that is accepted and has not ended.
 pub(super) enum ExecutionState {
@@ -42,24 +42,24 @@ impl ExecutionState {
 /// An execution that is read back from the store when its turn comes.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
-    pub(super) came_from: CameFrom,
+    pub(super) source: ReplaySource,
     /// The wall-clock offset when its last event was recorded.
     pub(super) wall_offset: SignedDuration,
     /// When the present wait began.
-    pub(super) since: Steady,
+    pub(super) since: MonotonicTime,
     /// Events that explain the history and are not stored yet: waits that have ended, an answer to the caller.
     pub(super) notes: Vec<Event>,
 }
 
 impl Queued {
     /// An execution that has not begun, or has gone back to waiting before its first commit.
-    pub(super) fn new(wall_offset: SignedDuration, since: Steady) -> Self {
-        Self { came_from: CameFrom::ThisProcess, wall_offset, since, notes: Vec::new() }
+    pub(super) fn new(wall_offset: SignedDuration, since: MonotonicTime) -> Self {
+        Self { source: ReplaySource::ThisProcess, wall_offset, since, notes: Vec::new() }
     }
 
     /// Ends the present wait and notes it if it was long enough.
     fn end_wait(&mut self, reason: DelayReason, clock: &dyn Clock) {
-        let now = clock.steady_now();
+        let now = clock.monotonic_now();
         let waited = now.since(std::mem::replace(&mut self.since, now));
         if waited >= Event::MIN_WAITED {
             let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
@@ -81,9 +81,9 @@ pub(super) struct Suspended {
 }
 
 impl Suspended {
-    pub(super) fn into_queued(self, since: Steady) -> Queued {
+    pub(super) fn into_queued(self, since: MonotonicTime) -> Queued {
         let Self { wall_offset, notes, .. } = self;
-        Queued { came_from: CameFrom::Rest, wall_offset, since, notes }
+        Queued { source: ReplaySource::Suspended, wall_offset, since, notes }
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) struct ExecutionTable {
     pub(super) groups: HashMap<GroupKey, ConcurrencyGroup>,
     /// When suspended executions wake by the wall clock, and by the monotonic one. An execution may be in both.
     wall_timers: BTreeSet<(Timestamp, ExecutionId)>,
-    timers: BTreeSet<(Steady, ExecutionId)>,
+    timers: BTreeSet<(MonotonicTime, ExecutionId)>,
     /// The progress channels of executions that callers wait for and that are not in memory.
     watchers: HashMap<ExecutionId, watch::Sender<Progress>>,
     /// Executions from before the restart that have not asked for their permit yet, by automation: newer ones wait for them.
@@ -213,7 +213,7 @@ impl ExecutionTable {
     }
 
     /// True if the execution is suspended, or waits for a slot or a permit.
-    pub(super) fn is_away(&self, id: ExecutionId) -> bool {
+    pub(super) fn is_parked(&self, id: ExecutionId) -> bool {
         match self.executions.get(&id) {
             Some(
                 ExecutionState::Queued(_)
@@ -230,7 +230,7 @@ impl ExecutionTable {
         if let Some(run) = self.run(id) {
             return Some(run.progress.subscribe());
         }
-        self.is_away(id).then(|| {
+        self.is_parked(id).then(|| {
             self.watchers.entry(id).or_insert_with(|| watch::channel(Progress::default()).0).subscribe()
         })
     }
@@ -243,17 +243,17 @@ impl ExecutionTable {
     }
 
     /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
-    pub(super) fn standing(&self, id: ExecutionId) -> Option<Standing> {
+    pub(super) fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
         match self.executions.get(&id)? {
             ExecutionState::Queued(_) | ExecutionState::Claimed { is_in_backlog: true, .. } => {
                 let ahead = self.backlog.iter().position(|queued| *queued == id)?;
-                Some(Standing { queued_behind: Some(ahead), ..Standing::default() })
+                Some(QueueStatus { queued_behind: Some(ahead), ..QueueStatus::default() })
             }
             ExecutionState::WaitingForPermit { group: key, .. } => {
                 let group = self.groups.get(key)?;
                 let ahead = group.waiting.iter().position(|waiting| *waiting == id)?;
-                let turn = Turn { key: key.key.clone(), holders: group.holders.clone(), ahead };
-                Some(Standing { turn: Some(turn), ..Standing::default() })
+                let turn = ConcurrencyWait { key: key.key.clone(), holders: group.holders.clone(), ahead };
+                Some(QueueStatus { turn: Some(turn), ..QueueStatus::default() })
             }
             _ => None,
         }
@@ -356,7 +356,7 @@ impl ExecutionTable {
                 Cancel::Claimed(queued)
             }
             Some(ExecutionState::Suspended(suspended)) => {
-                Cancel::Claimed(suspended.into_queued(clock.steady_now()))
+                Cancel::Claimed(suspended.into_queued(clock.monotonic_now()))
             }
             _ => Cancel::Unknown,
         }
@@ -378,7 +378,12 @@ impl ExecutionTable {
     }
 
     /// Releases a claim. Returns the reason of a cancellation that was requested meanwhile.
-    pub(super) fn release(&mut self, id: ExecutionId, state: ExecutionState, now: Steady) -> Option<String> {
+    pub(super) fn release(
+        &mut self,
+        id: ExecutionId,
+        state: ExecutionState,
+        now: MonotonicTime,
+    ) -> Option<String> {
         let Some(ExecutionState::Claimed { is_in_backlog, pending_cancel, is_woken }) =
             self.executions.get_mut(&id)
         else {
@@ -412,7 +417,7 @@ impl ExecutionTable {
 
     /// Moves a suspended execution to the backlog. Returns false if it is not suspended; one that is claimed goes there when
     /// it is released.
-    pub(super) fn wake(&mut self, id: ExecutionId, now: Steady) -> bool {
+    pub(super) fn wake(&mut self, id: ExecutionId, now: MonotonicTime) -> bool {
         match self.executions.get_mut(&id) {
             Some(ExecutionState::Suspended(_)) => {}
             Some(ExecutionState::Claimed { is_woken, .. }) => {
@@ -436,14 +441,14 @@ impl ExecutionTable {
     }
 
     /// Moves every suspended execution to the backlog that is due.
-    pub(super) fn wake_due(&mut self, now: Timestamp, steady_now: Steady) {
+    pub(super) fn wake_due(&mut self, now: Timestamp, monotonic_now: MonotonicTime) {
         while let Some((_, id)) = self.wall_timers.first().copied().filter(|(at, _)| *at <= now) {
             self.wall_timers.pop_first();
-            self.wake(id, steady_now);
+            self.wake(id, monotonic_now);
         }
-        while let Some((_, id)) = self.timers.first().copied().filter(|(after, _)| *after <= steady_now) {
+        while let Some((_, id)) = self.timers.first().copied().filter(|(after, _)| *after <= monotonic_now) {
             self.timers.pop_first();
-            self.wake(id, steady_now);
+            self.wake(id, monotonic_now);
         }
     }
 

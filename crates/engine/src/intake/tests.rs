@@ -18,11 +18,11 @@ fn clock() -> ManualClock {
 }
 
 fn queued(clock: &ManualClock) -> Queued {
-    Queued::new(SignedDuration::ZERO, clock.steady_now())
+    Queued::new(SignedDuration::ZERO, clock.monotonic_now())
 }
 
 fn suspended(clock: &ManualClock) -> Suspended {
-    let wake = Wake { at: None, after: Some(clock.steady_now().after(Duration::from_secs(9))) };
+    let wake = Wake { at: None, after: Some(clock.monotonic_now().after(Duration::from_secs(9))) };
     Suspended { wake, wall_offset: SignedDuration::ZERO, keeps_permit: false, notes: Vec::new() }
 }
 
@@ -34,7 +34,7 @@ fn a_claimed_execution_keeps_its_position_in_the_backlog() {
     let Claim::Queued(first) = table.claim(id(1)) else { panic!("it is queued") };
     assert!(table.claim_next(&clock).is_none(), "no later one is dispatched before it");
     assert!(matches!(table.claim(id(1)), Claim::Unavailable), "one task claims it");
-    table.release(id(1), ExecutionState::Queued(first), clock.steady_now());
+    table.release(id(1), ExecutionState::Queued(first), clock.monotonic_now());
     assert_eq!(table.claim_next(&clock).map(|(next, _)| next), Some(id(1)));
     assert_eq!(table.claim_next(&clock).map(|(next, _)| next), Some(id(2)));
 }
@@ -58,7 +58,7 @@ fn a_cancellation_during_a_claim_is_left_to_the_claimant() {
     table.suspend(id(1), suspended(&clock));
     let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
     assert!(matches!(table.cancel(id(1), "why", &clock), Cancel::Requested));
-    let reason = table.release(id(1), ExecutionState::Suspended(claimed), clock.steady_now());
+    let reason = table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
     assert_eq!(reason.as_deref(), Some("why"));
     assert!(matches!(table.cancel(id(2), "why", &clock), Cancel::Unknown));
 }
@@ -68,8 +68,8 @@ fn an_execution_that_is_woken_during_a_claim_goes_on_afterwards() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     table.suspend(id(1), suspended(&clock));
     let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
-    assert!(!table.wake(id(1), clock.steady_now()));
-    table.release(id(1), ExecutionState::Suspended(claimed), clock.steady_now());
+    assert!(!table.wake(id(1), clock.monotonic_now()));
+    table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
     assert_eq!((table.suspended_count(), table.backlog_len()), (0, 1));
 }
 
@@ -80,7 +80,7 @@ fn only_a_suspended_execution_has_timers() {
     assert!(table.next_wake().after.is_some());
     let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
     assert_eq!((table.next_wake(), table.suspended_count()), (Wake::default(), 0));
-    table.release(id(1), ExecutionState::Suspended(claimed), clock.steady_now());
-    table.wake_due(clock.now(), clock.steady_now().after(Duration::from_secs(9)));
+    table.release(id(1), ExecutionState::Suspended(claimed), clock.monotonic_now());
+    table.wake_due(clock.now(), clock.monotonic_now().after(Duration::from_secs(9)));
     assert_eq!((table.next_wake(), table.backlog_len()), (Wake::default(), 1));
 }

@@ -97,12 +97,12 @@ impl Isolation {
     }
 
     /// Removes a suspect: its log records the crash, or it does not continue.
-    pub(crate) fn acquit(&self, id: ExecutionId) {
-        self.acquit_all_but(|suspect| suspect != id);
+    pub(crate) fn clear_suspect(&self, id: ExecutionId) {
+        self.retain_suspects(|suspect| suspect != id);
     }
 
     /// Removes all suspects for which `is_suspect` returns false.
-    pub(crate) fn acquit_all_but(&self, is_suspect: impl Fn(ExecutionId) -> bool) {
+    pub(crate) fn retain_suspects(&self, is_suspect: impl Fn(ExecutionId) -> bool) {
         let mut state = self.state();
         let acquitted: Vec<ExecutionId> = state.suspects.extract_if(|id| !is_suspect(*id)).collect();
         for id in acquitted {

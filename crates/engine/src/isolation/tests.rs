@@ -204,9 +204,9 @@ impl Stage {
             vault: None,
             doubles: Some(self.double.clone()),
         });
-        services.read_back().await.expect("it is read back");
+        services.recover_unfinished().await.expect("it is read back");
         services.tracker.spawn(services.clone().dispatch());
-        services.tracker.spawn(services.clone().wake_in_time());
+        services.tracker.spawn(services.clone().run_wake_timers());
         Engine::over(services)
     }
 

@@ -16,7 +16,7 @@ use trigger::webhook::Request;
 
 use crate::Error;
 use crate::catalog::{Mounted, hooked};
-use crate::clock::{Clock, Steady};
+use crate::clock::{Clock, MonotonicTime};
 use crate::engine::Engine;
 use crate::hooks::without_credentials;
 use crate::services::Services;
@@ -47,8 +47,8 @@ pub(crate) struct Listeners {
 struct Listening {
     /// Tells it from earlier ones at the same address.
     turn: u64,
-    since: Steady,
-    until: Steady,
+    since: MonotonicTime,
+    until: MonotonicTime,
     most: u32,
     /// How many requests were captured that could have started something.
     count: u32,
@@ -135,12 +135,12 @@ impl Listeners {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_listening(&self, id: &AutomationId, now: Steady) -> bool {
+    fn is_listening(&self, id: &AutomationId, now: MonotonicTime) -> bool {
         self.state().get(id).is_some_and(|listening| listening.goes_on(now))
     }
 
     /// Begins a listening in place of the one before at the same address, and gives its turn.
-    fn begin(&self, id: &AutomationId, now: Steady, until: Steady, most: u32) -> u64 {
+    fn begin(&self, id: &AutomationId, now: MonotonicTime, until: MonotonicTime, most: u32) -> u64 {
         let mut state = self.state();
         let turn = state.remove(id).map_or(0, |before| before.turn + 1);
         while state.len() >= MOST_LISTENINGS {
@@ -168,7 +168,7 @@ impl Listeners {
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
-        let now = clock.steady_now();
+        let now = clock.monotonic_now();
         let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(now)) else {
             return false;
         };
@@ -198,7 +198,7 @@ impl Listeners {
         self.news.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn end(&self, id: &AutomationId, now: Steady) {
+    fn end(&self, id: &AutomationId, now: MonotonicTime) {
         if let Some(listening) = self.state().get_mut(id) {
             listening.until = listening.until.min(now);
         }
@@ -206,22 +206,22 @@ impl Listeners {
     }
 
     /// Whether the listening of this turn goes on, and if so until when.
-    fn until(&self, id: &AutomationId, turn: u64, now: Steady) -> Option<Steady> {
+    fn until(&self, id: &AutomationId, turn: u64, now: MonotonicTime) -> Option<MonotonicTime> {
         let state = self.state();
         let listening = state.get(id).filter(|listening| listening.turn == turn && listening.goes_on(now));
         listening.map(|listening| listening.until)
     }
 
     fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
-        let (now, ahead) = (clock.steady_now(), clock.ahead());
+        let (now, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let state = self.state();
         let listening = state.get(id)?;
         let captures = listening.captures.iter().filter(|capture| capture.number > after).cloned();
         Some(ListenView {
             automation: id.clone(),
             listening: listening.goes_on(now),
-            since: listening.since.shown(ahead),
-            until: listening.until.shown(ahead),
+            since: listening.since.to_wall(ahead),
+            until: listening.until.to_wall(ahead),
             left: listening.most.saturating_sub(listening.count),
             captures: captures.collect(),
         })
@@ -229,7 +229,7 @@ impl Listeners {
 }
 
 impl Listening {
-    fn goes_on(&self, now: Steady) -> bool {
+    fn goes_on(&self, now: MonotonicTime) -> bool {
         now < self.until && self.count < self.most
     }
 }
@@ -256,7 +256,7 @@ impl Engine {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
         }
-        let since = services.clock.steady_now();
+        let since = services.clock.monotonic_now();
         let until = since.after(time.min(LISTEN_FOR));
         let listeners = &services.listeners;
         let subscribing = listeners.subscribing.lock().await;
@@ -272,7 +272,7 @@ impl Engine {
     /// Listens no longer. What was captured stays until somebody listens again.
     pub fn stop_listening(&self, id: &AutomationId) {
         let services = self.services();
-        services.listeners.end(id, services.clock.steady_now());
+        services.listeners.end(id, services.clock.monotonic_now());
     }
 
     /// How the listening at an address stands, with what came after the capture of this number: at once if something did,
@@ -291,7 +291,7 @@ impl Engine {
             tokio::select! {
                 changed = news.changed() => changed.ok()?,
                 () = &mut over => is_over = true,
-                () = services.clock.sleep_until_steady(Steady::of(view.until, services.clock.ahead())) => {}
+                () = services.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, services.clock.wall_offset())) => {}
                 () = services.closing.cancelled() => return Some(view),
             }
         }
@@ -301,7 +301,7 @@ impl Engine {
     pub(crate) fn is_listening(&self, mounted: &Mounted) -> bool {
         let services = self.services();
         let id = &mounted.deployed.automation.id;
-        mounted.test && services.listeners.is_listening(id, services.clock.steady_now())
+        mounted.test && services.listeners.is_listening(id, services.clock.monotonic_now())
     }
 
     /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
@@ -353,16 +353,16 @@ impl Services {
     async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, turn: u64) {
         let listeners = &self.listeners;
         let mut news = listeners.news.subscribe();
-        while let Some(until) = listeners.until(&id, turn, self.clock.steady_now()) {
+        while let Some(until) = listeners.until(&id, turn, self.clock.monotonic_now()) {
             tokio::select! {
                 changed = news.changed() => if changed.is_err() { return },
-                () = self.clock.sleep_until_steady(until) => {}
+                () = self.clock.sleep_until_monotonic(until) => {}
                 // The next start takes it back.
                 () = self.closing.cancelled() => return,
             }
         }
         let _subscribing = listeners.subscribing.lock().await;
-        if !listeners.is_listening(&id, self.clock.steady_now()) {
+        if !listeners.is_listening(&id, self.clock.monotonic_now()) {
             self.unsubscribe_from_test(&id).await;
         }
     }

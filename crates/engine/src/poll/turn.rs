@@ -74,7 +74,7 @@ impl Services {
         if let Err(error) = self.store.accept(&accept).await {
             self.lost(&error);
         }
-        self.polls.put(automation, standing, self.clock.ahead());
+        self.polls.put(automation, standing, self.clock.wall_offset());
         Some(entry)
     }
 }
@@ -136,8 +136,8 @@ impl Turn {
             keys: sifted.keys,
             entry: Some(entry.clone()),
         };
-        services.accept_found(&deployed, starts, write).await.map_err(|error| error.to_string())?;
-        services.polls.put(&automation.id, standing, services.clock.ahead());
+        services.accept_polled(&deployed, starts, write).await.map_err(|error| error.to_string())?;
+        services.polls.put(&automation.id, standing, services.clock.wall_offset());
         Ok(Some(entry))
     }
 }

@@ -44,7 +44,7 @@ impl Engine {
     /// The polls in force, by Automation.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
-        let ahead = self.services().clock.ahead();
+        let ahead = self.services().clock.wall_offset();
         let state = self.services().polls.state();
         let mut views: Vec<PollView> = state
             .entries
@@ -114,7 +114,7 @@ impl Engine {
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         services.store.accept(&accept).await.inspect_err(|error| services.lost(error))?;
-        services.polls.put(automation, standing, services.clock.ahead());
+        services.polls.put(automation, standing, services.clock.wall_offset());
         Ok(())
     }
 }

@@ -85,7 +85,7 @@ impl Run {
         };
         let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
         let bounded = if takes_time {
-            self.bounded(step, context, self.services.between_boundaries(future)).await
+            self.bounded(step, context, self.services.with_failpoints(future)).await
         } else {
             Ok(future.await)
         };
@@ -152,7 +152,7 @@ impl Run {
             biased;
             result = call => Ok(result),
             exit = self.interruption(context) => {
-                if matches!(exit, Exit::Parked) {
+                if matches!(exit, Exit::ShuttingDown) {
                     tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
                 }
                 Err(exit)

@@ -159,7 +159,7 @@ impl Run {
         tokio::select! {
             biased;
             () = self.cancellation(Some(context)) => Exit::Cancelled,
-            () = self.services.abort.cancelled() => Exit::Parked,
+            () = self.services.abort.cancelled() => Exit::ShuttingDown,
             exit = self.expiry(Some(context)) => exit,
         }
     }

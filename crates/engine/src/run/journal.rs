@@ -26,14 +26,14 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use acceptance::PendingAcceptance;
 use pauses::Pauses;
-pub(crate) use pauses::{Due, Rest, Taken, Times, Wake};
-pub(crate) use restore::CameFrom;
+pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
+pub(crate) use restore::ReplaySource;
 use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
-use transit::Transit;
+use transit::CommitState;
 
-use crate::clock::{Clock, Steady};
-use crate::told::Notice;
+use crate::clock::{Clock, MonotonicTime};
+use crate::told::EngineEvent;
 
 /// The number of pending events or log lines from which they are committed for their own sake.
 const HEAVY: usize = 256;
@@ -46,16 +46,16 @@ pub(crate) struct Journal {
     /// Cancelled when the engine stops.
     closing: CancellationToken,
     clock: Arc<dyn Clock>,
-    notices: broadcast::Sender<Notice>,
+    notices: broadcast::Sender<EngineEvent>,
     /// True if a restart interrupted the execution.
     resumed: bool,
     /// The instant of acceptance.
-    began: Steady,
+    accepted_at: MonotonicTime,
     /// True if the order in which steps ended is kept, since one has an `undo`.
-    ordered: bool,
+    keeps_order: bool,
     /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be tried again.
     /// Otherwise only the scope keeps results, which saves memory in long loops.
-    remembers: bool,
+    keeps_outcomes: bool,
     redactor: Redactor,
     /// True if the execution has read a secret, so that its events have to be redacted.
     reads_secrets: AtomicBool,
@@ -66,7 +66,7 @@ pub(crate) struct Journal {
     state: Mutex<State>,
     /// The write position: one write at a time, in order. It owns the write in flight, so that its result is not lost when the
     /// branch that waits for it is dropped: the next branch waits for it first.
-    transit: tokio::sync::Mutex<Transit>,
+    transit: tokio::sync::Mutex<CommitState>,
 }
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ struct State {
     /// handled.
     lost: HashMap<String, Lost>,
     /// The recorded start of steps that read the clock or the state, and the state that they read.
-    dated: HashMap<String, Dated>,
+    step_starts: HashMap<String, StepStart>,
     /// The order in which steps ended, if it is kept.
     order: HashMap<String, u64>,
     pauses: Pauses,
@@ -110,16 +110,16 @@ struct State {
     cancelling: Option<String>,
     outcome: Option<Outcome>,
     attempt: u32,
-    retry_at: Option<Steady>,
+    retry_at: Option<MonotonicTime>,
     interruptions: u32,
     /// The wall offset when the last event was recorded.
     ahead: SignedDuration,
 }
 
 /// The start of a step, and the state that it read.
-struct Dated {
+struct StepStart {
     at: Timestamp,
-    steady: Steady,
+    steady: MonotonicTime,
     read: Value,
 }
 
@@ -131,12 +131,12 @@ struct Line {
 }
 
 /// The services that a journal needs.
-pub(crate) struct Surroundings {
+pub(crate) struct JournalContext {
     pub(crate) store: Arc<dyn Store>,
     /// Cancelled when the engine stops.
     pub(crate) closing: CancellationToken,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) notices: broadcast::Sender<EngineEvent>,
     pub(crate) redactor: Redactor,
 }
 
@@ -146,25 +146,25 @@ impl Journal {
         id: ExecutionId,
         automation: &Automation,
         (at, ahead): (Timestamp, SignedDuration),
-        around: Surroundings,
+        around: JournalContext,
     ) -> Self {
         Self {
             id,
-            began: Steady::of(at, ahead),
-            remembers: tries_lists_again(automation),
+            accepted_at: MonotonicTime::from_wall(at, ahead),
+            keeps_outcomes: retries_lists(automation),
             automation: automation.id.clone(),
             store: around.store,
             closing: around.closing,
             clock: around.clock,
             notices: around.notices,
             resumed: false,
-            ordered: has_undo(automation),
+            keeps_order: has_undo(automation),
             redactor: around.redactor,
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
             passed: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, ahead, ..State::default() }),
-            transit: tokio::sync::Mutex::new(Transit::after(1)),
+            transit: tokio::sync::Mutex::new(CommitState::after(1)),
         }
     }
 
@@ -174,11 +174,11 @@ impl Journal {
         id: ExecutionId,
         automation: &Automation,
         accepted_at: (Timestamp, SignedDuration),
-        around: Surroundings,
+        around: JournalContext,
         acceptance: PendingAcceptance,
     ) -> Self {
         let mut journal = Self::new(id, automation, accepted_at, around);
-        *journal.transit.get_mut() = Transit::before(acceptance);
+        *journal.transit.get_mut() = CommitState::before(acceptance);
         *journal.unaccepted.get_mut() = true;
         journal
     }
@@ -188,11 +188,11 @@ impl Journal {
     }
 
     /// Discards the outcome of an execution that was not accepted.
-    fn was_refused(&self) {
+    fn discard_outcome(&self) {
         self.state().outcome = None;
     }
 
-    pub(crate) fn resumed(&self) -> bool {
+    pub(crate) fn is_resumed(&self) -> bool {
         self.resumed
     }
 
@@ -202,12 +202,12 @@ impl Journal {
     }
 
     /// The instant of acceptance.
-    pub(crate) fn began(&self) -> Steady {
-        self.began
+    pub(crate) fn accepted_at(&self) -> MonotonicTime {
+        self.accepted_at
     }
 
     /// The wall offset when the last event was recorded.
-    pub(crate) fn ahead(&self) -> SignedDuration {
+    pub(crate) fn wall_offset(&self) -> SignedDuration {
         self.state().ahead
     }
 
@@ -220,7 +220,7 @@ impl Journal {
     }
 
     /// The start of the present or next try of the whole execution, after the first.
-    pub(crate) fn retry_at(&self) -> Option<Steady> {
+    pub(crate) fn retry_at(&self) -> Option<MonotonicTime> {
         self.state().retry_at
     }
 
@@ -234,7 +234,7 @@ impl Journal {
 
     /// The outcome of a step that has ended, if outcomes are kept.
     pub(crate) fn finished(&self, step: &str) -> Option<StepOutcome> {
-        if !self.remembers {
+        if !self.keeps_outcomes {
             return None;
         }
         self.state().finished.get(step).cloned()
@@ -284,42 +284,42 @@ impl Journal {
     }
 
     /// The start of the step, if it was recorded.
-    pub(crate) fn dated(&self, step: &str) -> Option<(Timestamp, Steady)> {
-        self.state().dated.get(step).map(|dated| (dated.at, dated.steady))
+    pub(crate) fn started_at(&self, step: &str) -> Option<(Timestamp, MonotonicTime)> {
+        self.state().step_starts.get(step).map(|start| (start.at, start.steady))
     }
 
     /// The state that the step read, if that was recorded.
     pub(crate) fn state_read(&self, step: &str) -> Option<Value> {
-        self.state().dated.get(step).map(|dated| dated.read.clone()).filter(|state| !state.is_null())
+        self.state().step_starts.get(step).map(|start| start.read.clone()).filter(|state| !state.is_null())
     }
 
     /// Records the start of a step and the state that it read, before any outside effect that depends on them.
-    pub(crate) fn date(&self, step: &str, at: Timestamp, read: Option<&Value>) {
+    pub(crate) fn record_start(&self, step: &str, at: Timestamp, read: Option<&Value>) {
         let mut state = self.state();
-        let known = state.dated.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
+        let known = state.step_starts.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
         if known {
             return;
         }
         let read = read.cloned().unwrap_or_default();
-        let steady = Steady::of(at, self.clock.ahead());
-        state.dated.insert(step.to_owned(), Dated { at, steady, read: read.clone() });
+        let steady = MonotonicTime::from_wall(at, self.clock.wall_offset());
+        state.step_starts.insert(step.to_owned(), StepStart { at, steady, read: read.clone() });
         state.note(Effect::Write);
         state.record(&*self.clock, Event::StepDated { at, step: step.to_owned(), state: read });
     }
 
     /// True if the order in which steps end is kept, since one may have to be undone.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.ordered
+        self.keeps_order
     }
 
     /// The position of the step in the order in which steps ended, if it is kept.
-    pub(crate) fn place(&self, step: &str) -> u64 {
+    pub(crate) fn finish_order(&self, step: &str) -> u64 {
         self.state().order.get(step).copied().unwrap_or(u64::MAX)
     }
 
     /// The error of the step, if its `onError` list has started and not ended.
     pub(crate) fn failing(&self, step: &str) -> Option<ActionError> {
-        if !self.remembers {
+        if !self.keeps_outcomes {
             return None;
         }
         self.state().failing.get(step).cloned()
@@ -329,7 +329,7 @@ impl Journal {
     pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: Effect) {
         let mut state = self.state();
         state.note(effect);
-        state.leave(step);
+        state.forget_attempts(step);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         state.failing.insert(step.to_owned(), error.clone());
@@ -341,18 +341,18 @@ impl Journal {
     pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: Effect) {
         let mut state = self.state();
         state.note(effect);
-        state.leave(step);
+        state.forget_attempts(step);
         if !state.failing.is_empty() {
             state.failing.remove(step);
         }
         state.settle(step, &outcome);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
-        if self.ordered {
+        if self.keeps_order {
             let place = state.order.len() as u64;
             state.order.insert(step.to_owned(), place);
         }
-        if self.remembers {
+        if self.keeps_outcomes {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
         state.record(&*self.clock, Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
@@ -386,7 +386,7 @@ impl Journal {
     /// Ends the pause of a step, if it pauses. The clock is read only then, since that costs as much as a small step.
     fn end_pause(&self, state: &mut State, step: &str) {
         if !state.pauses.is_empty() {
-            state.pauses.end(step, self.clock.steady_now());
+            state.pauses.end(step, self.clock.monotonic_now());
         }
     }
 
@@ -435,15 +435,15 @@ impl Journal {
 
     /// Adds a log line.
     pub(crate) fn log(&self, level: LogLevel, step: Option<&str>, message: &str) {
-        self.leave(level, step, message, false);
+        self.add_line(level, step, message, false);
     }
 
     /// Adds a log line with which a step shows its credentials, as its author and the settings allow.
     pub(crate) fn log_credentials(&self, level: LogLevel, step: Option<&str>, message: &str) {
-        self.leave(level, step, message, true);
+        self.add_line(level, step, message, true);
     }
 
-    fn leave(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
+    fn add_line(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
         let message = if shows_credentials {
             Cow::Borrowed(message)
         } else {
@@ -466,7 +466,7 @@ impl Journal {
     fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
         if self.is_watched() {
             // The last subscriber may have gone meanwhile.
-            let _ = self.notices.send(Notice::ExecutionEvents {
+            let _ = self.notices.send(EngineEvent::ExecutionEvents {
                 id: self.id,
                 automation: self.automation.clone(),
                 status,
@@ -504,7 +504,7 @@ impl State {
     }
 
     /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
-    fn leave(&mut self, step: &str) {
+    fn forget_attempts(&mut self, step: &str) {
         if !self.tries.is_empty() {
             self.tries.remove(step);
         }
@@ -521,7 +521,7 @@ impl State {
     }
 
     fn notice_steps(&mut self, clock: &dyn Clock) {
-        let ahead = clock.ahead();
+        let ahead = clock.wall_offset();
         if ahead != self.ahead {
             let by = ahead.saturating_sub(self.ahead);
             self.ahead = ahead;
@@ -532,7 +532,7 @@ impl State {
 }
 
 /// True if the whole execution, or a step with lists, has retries.
-fn tries_lists_again(automation: &Automation) -> bool {
+fn retries_lists(automation: &Automation) -> bool {
     let mut again = automation.retry.max > 0;
     automation.walk(&mut |step| {
         again |= step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.lists().is_empty()

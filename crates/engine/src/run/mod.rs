@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use activity::Activity;
 pub(crate) use code::{level, to_action_error};
 pub(crate) use evaluate::{address, expression_error};
-pub(crate) use journal::{CameFrom, Journal, PendingAcceptance, Rest, Surroundings, Taken, Wake};
+pub(crate) use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
 pub(crate) use moment::Secret;
 use scope::Scope;
 use step::Context;
@@ -85,9 +85,9 @@ pub(crate) struct Progress {
     /// The committed outcome.
     pub(crate) outcome: Option<Outcome>,
     /// True if this process will not run it to its end.
-    pub(crate) parked: bool,
+    pub(crate) is_left: bool,
     /// True while it is suspended or waits for a slot or a permit.
-    pub(crate) rests: bool,
+    pub(crate) is_parked: bool,
 }
 
 /// The cancellation of an execution, with its reason.
@@ -124,13 +124,13 @@ pub(crate) enum Exit {
     /// The execution was cancelled.
     Cancelled,
     /// The engine stops: the execution goes on at its next start.
-    Parked,
+    ShuttingDown,
     /// Nothing but pauses is left: the execution goes on when one of them ends.
-    Resting,
+    Suspended,
     /// Acceptance failed or found a duplicate: the run is discarded; it had no side effects.
-    Refused,
+    NotAccepted,
     /// The journal cannot be written: the next start reads how far the execution has come.
-    Lost(Arc<store::Error>),
+    StoreFailed(Arc<store::Error>),
 }
 
 /// The result of a run: what becomes of the execution when it leaves memory.
@@ -138,9 +138,9 @@ pub(crate) enum Disposition {
     /// It has ended, and its end is committed.
     Finished,
     /// Nothing but pauses is left; it goes on when one of them ends.
-    Suspended(Rest),
+    Suspended(Suspension),
     /// It was not accepted: the acceptance failed or found a duplicate.
-    Refused,
+    NotAccepted,
     /// The store has failed: the next start of the daemon finds out how far the execution has come.
     StoreFailed,
     /// The daemon is stopping: the execution goes on at its next start.
@@ -182,8 +182,8 @@ impl Run {
         };
         let exit = match result {
             Ok(()) => return Disposition::Finished,
-            Err(Exit::Resting) => {
-                let rest = self.journal.rest(keeps_permit);
+            Err(Exit::Suspended) => {
+                let rest = self.journal.suspend(keeps_permit);
                 match self.journal.commit().await {
                     Ok(()) => return Disposition::Suspended(rest),
                     Err(exit) => exit,
@@ -192,12 +192,12 @@ impl Run {
             Err(exit) => exit,
         };
         let disposition = match exit {
-            Exit::Lost(error) => {
+            Exit::StoreFailed(error) => {
                 self.services.lost(&error);
                 Disposition::StoreFailed
             }
             // The caller is told, and nothing is left of the execution.
-            Exit::Refused => return Disposition::Refused,
+            Exit::NotAccepted => return Disposition::NotAccepted,
             exit => {
                 tracing::debug!(?exit, "execution parked");
                 Disposition::ShuttingDown
@@ -205,7 +205,7 @@ impl Run {
         };
         // Keeps what is recorded. If the store has failed, this fails again without further effect.
         let _ = self.journal.commit().await;
-        self.progressed(|progress| progress.parked = true);
+        self.progressed(|progress| progress.is_left = true);
         disposition
     }
 
@@ -218,7 +218,7 @@ impl Run {
     }
 
     async fn run_to_end(&self) -> Result<(), Exit> {
-        if self.journal.resumed() {
+        if self.journal.is_resumed() {
             self.count_restart().await?;
             if self.journal.outcome().is_some() {
                 return Ok(());
@@ -284,7 +284,7 @@ impl Run {
     /// crashes the process is given up after some tries.
     async fn count_restart(&self) -> Result<(), Exit> {
         let (id, isolation) = (self.journal.id(), &self.services.isolation);
-        if !self.journal.waits_beyond(self.services.clock.steady_now()) {
+        if !self.journal.waits_beyond(self.services.clock.monotonic_now()) {
             let waited = !isolation.is_suspect(id);
             let limit = self.services.settings.limits.interruptions;
             if !waited && self.journal.interruptions() + 1 >= limit {
@@ -298,7 +298,7 @@ impl Run {
                 self.journal.commit().await?;
             }
         }
-        isolation.acquit(id);
+        isolation.clear_suspect(id);
         Ok(())
     }
 
@@ -333,7 +333,9 @@ impl Run {
                 let first = self.journal.cancelling();
                 return Ok(Outcome::Cancelled { reason: first.unwrap_or_else(|| self.cancelled.reason()) });
             }
-            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
+                return Err(exit);
+            }
         };
         let Some(outputs) = &self.deployed.automation.outputs else {
             return Ok(Outcome::Succeeded { result });
@@ -357,7 +359,7 @@ impl Run {
         let now = self.services.clock.now();
         let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
         let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
-        self.journal.retry_execution(event, self.services.clock.steady_now().after(delay));
+        self.journal.retry_execution(event, self.services.clock.monotonic_now().after(delay));
         self.journal.commit().await?;
         self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
@@ -405,7 +407,9 @@ impl Run {
                 format!("the steps of `{what}` took longer than 5 minutes"),
             ),
             Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
-            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
+                return Err(exit);
+            }
         };
         self.journal.log(model::LogLevel::Error, None, &format!("`{what}` failed: {}", error.message));
         Ok(Some(error))
@@ -413,7 +417,7 @@ impl Run {
 
     /// The context of the closing steps.
     fn closing_context(&self) -> Context {
-        Context::closing(self.services.clock.steady_now().after(CLOSING_TIMEOUT))
+        Context::closing(self.services.clock.monotonic_now().after(CLOSING_TIMEOUT))
     }
 
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
@@ -429,8 +433,8 @@ impl Run {
     /// The context of the main steps. The deadline counts from the acceptance, also after a restart.
     fn context(&self) -> Context {
         let began = match self.journal.attempt() {
-            1 => self.journal.began(),
-            _ => self.journal.retry_at().unwrap_or(self.journal.began()),
+            1 => self.journal.accepted_at(),
+            _ => self.journal.retry_at().unwrap_or(self.journal.accepted_at()),
         };
         Context::new(began.after(self.deployed.automation.timeout))
     }
@@ -448,12 +452,12 @@ impl Run {
         let Some(context) = context else { return std::future::pending().await };
         let mut least = std::time::Duration::ZERO;
         loop {
-            let ((at, depth), now) = (self.deadline(context), self.services.clock.steady_now());
+            let ((at, depth), now) = (self.deadline(context), self.services.clock.monotonic_now());
             if now >= at {
                 return Exit::Expired(depth);
             }
             // A pause of another branch may postpone the deadline. With little time left, this must not become a busy loop.
-            self.services.clock.sleep_until_steady(at.max(now.after(least))).await;
+            self.services.clock.sleep_until_monotonic(at.max(now.after(least))).await;
             least = RECHECK_DEADLINE;
         }
     }

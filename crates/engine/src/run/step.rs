@@ -14,7 +14,7 @@ use model::value::Value;
 use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
-use crate::clock::{Clock, Steady};
+use crate::clock::{Clock, MonotonicTime};
 use crate::plan::Reads;
 
 /// Where in the execution a step stands.
@@ -23,9 +23,9 @@ pub(crate) struct Context {
     /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
     turns: Arc<str>,
     /// When the time limit of the whole is up, the time of pauses left out.
-    pub(super) end: Steady,
+    pub(super) end: MonotonicTime,
     /// When the nearest time limit of a step around is up, and the depth at which it was set.
-    pub(super) deadline: Option<(Steady, u32)>,
+    pub(super) deadline: Option<(MonotonicTime, u32)>,
     depth: u32,
     /// Whether the execution's end is behind it, so that a cancellation no longer counts.
     pub(super) closing: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(end: Steady) -> Self {
+    pub(super) fn new(end: MonotonicTime) -> Self {
         Self {
             turns: "".into(),
             end,
@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    pub(super) fn closing(end: Steady) -> Self {
+    pub(super) fn closing(end: MonotonicTime) -> Self {
         Self { closing: true, ..Self::new(end) }
     }
 
@@ -65,10 +65,10 @@ impl Context {
     }
 
     /// One step further in, with that step's own deadline if it is nearer.
-    fn inner(&self, now: Steady, timeout: Option<Duration>) -> Self {
+    fn inner(&self, now: MonotonicTime, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
         let own = timeout.map(|timeout| (now.after(timeout), depth));
-        let nearer = |own: &(Steady, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
+        let nearer = |own: &(MonotonicTime, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
         let deadline = own.filter(nearer).or(self.deadline);
         Self { depth, deadline, ..self.clone() }
     }
@@ -118,20 +118,20 @@ impl Run {
         scope: &mut Scope,
     ) -> Result<Option<Arc<dyn Moment>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
-        let at = self.journal.dated(key).map_or(began, |(at, _)| at);
+        let at = self.journal.started_at(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
             let state = match self.journal.state_read(key) {
                 Some(state) => state,
                 None => self.read_state(&reads.state).await?,
             };
-            self.journal.date(key, at, Some(&state));
+            self.journal.record_start(key, at, Some(&state));
             scope.bind("state", state);
         }
         if !reads.moment {
             return Ok(scope.set_moment(None));
         }
         if reads.clock {
-            self.journal.date(key, at, None);
+            self.journal.record_start(key, at, None);
         }
         let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
         Ok(scope.set_moment(Some(moment)))
@@ -141,7 +141,7 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        began: Steady,
+        began: MonotonicTime,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
@@ -193,14 +193,14 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        mut began: Steady,
+        mut began: MonotonicTime,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Tried, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
             self.pause_before_try(key, next_at, Some(context)).await?;
-            began = self.services.clock.steady_now();
+            began = self.services.clock.monotonic_now();
         }
         if self.journal.was_interrupted(key) && self.effect(step) == Effect::Write && is_call(step) {
             self.journal.attempt_interrupted(key, tries.failed + 1);
@@ -208,8 +208,8 @@ impl Run {
         loop {
             if step.timeout.is_some() && spans_pauses(step) {
                 // A pause inside may outlive this process, the time limit of the try must not begin anew after it.
-                began = self.journal.dated(key).map_or(began, |(_, steady)| steady.min(began));
-                self.journal.date(key, began.shown(self.services.clock.ahead()), None);
+                began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
+                self.journal.record_start(key, began.to_wall(self.services.clock.wall_offset()), None);
             }
             let inner = context.inner(began, step.timeout);
             let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
@@ -239,7 +239,7 @@ impl Run {
             let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
             let at = self.services.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
-            let due = self.services.clock.steady_now().after(delay);
+            let due = self.services.clock.monotonic_now().after(delay);
             self.journal.step_retry(
                 &self.deployed.automation,
                 key,
@@ -249,7 +249,7 @@ impl Run {
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
             self.await_commit(key, &inner, self.journal.commit()).await?;
             self.pause_before_try(key, due, Some(context)).await?;
-            began = self.services.clock.steady_now();
+            began = self.services.clock.monotonic_now();
             tries.failed = failed;
         }
     }
@@ -401,14 +401,14 @@ impl Run {
     }
 
     /// Whether the next step may begin, and that it does so now: a look at the clock costs as much as a small step.
-    fn may_go_on(&self, context: &Context) -> Result<Steady, Exit> {
+    fn may_go_on(&self, context: &Context) -> Result<MonotonicTime, Exit> {
         if self.services.closing.is_cancelled() {
-            return Err(Exit::Parked);
+            return Err(Exit::ShuttingDown);
         }
         if self.cancelled.token.is_cancelled() && !context.closing {
             return Err(Exit::Cancelled);
         }
-        let now = self.services.clock.steady_now();
+        let now = self.services.clock.monotonic_now();
         if now >= context.end || context.deadline.is_some_and(|(at, _)| now >= at) {
             let (at, depth) = self.deadline(context);
             if now >= at {
@@ -448,8 +448,8 @@ impl Run {
     }
 
     /// The time that a try has worked so far, in microseconds: without its waits for commits.
-    fn work_us(&self, began: Steady, context: &Context) -> u64 {
-        let took = self.services.clock.steady_now().since(began);
+    fn work_us(&self, began: MonotonicTime, context: &Context) -> u64 {
+        let took = self.services.clock.monotonic_now().since(began);
         u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(context.commit_wait.us())
     }
 
@@ -501,9 +501,9 @@ impl CommitWait {
         clock: &dyn Clock,
         commit: impl Future<Output = Result<(), Exit>>,
     ) -> Result<Duration, Exit> {
-        let began = clock.steady_now();
+        let began = clock.monotonic_now();
         let result = commit.await;
-        let waited = clock.steady_now().since(began);
+        let waited = clock.monotonic_now().since(began);
         let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
         self.0.fetch_add(us, Ordering::Relaxed);
         result.map(|()| waited)

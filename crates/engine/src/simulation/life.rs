@@ -164,12 +164,12 @@ impl<'a> Life<'a> {
         let engine = Engine::over(services.clone());
         let life = Self { story, idle, services, engine, callers: Arc::default() };
         // What Engine::start does after it has loaded the folder.
-        if life.services.read_back().await.is_ok() {
+        if life.services.recover_unfinished().await.is_ok() {
             if life.story.program.has_schedule {
                 life.services.tracker.spawn(scheduler::run(life.services.clone()));
             }
             life.services.tracker.spawn(life.services.clone().dispatch());
-            life.services.tracker.spawn(life.services.clone().wake_in_time());
+            life.services.tracker.spawn(life.services.clone().run_wake_timers());
         }
         life
     }
@@ -227,7 +227,7 @@ impl<'a> Life<'a> {
         for row in super::judge::rows(&self.story.world) {
             if !row.status.is_terminal() {
                 let number = self.story.world.state().number(row.id);
-                let standing = intake.standing(row.id).unwrap_or_default();
+                let standing = intake.queue_status(row.id).unwrap_or_default();
                 left += &format!(
                     "; execution {number} of `{}` is {:?} with {} events, it has {standing:?}",
                     row.automation, row.status, row.events

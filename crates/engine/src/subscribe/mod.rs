@@ -17,7 +17,7 @@ use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::{Catalog, Deployed, hooked};
-use crate::clock::{Clock, Steady};
+use crate::clock::{Clock, MonotonicTime};
 use crate::engine::Engine;
 use crate::locks::KeyedLocks;
 use crate::reload::Listener;
@@ -50,7 +50,7 @@ pub(crate) struct Subscriptions {
 struct Entry {
     subscription: Subscription,
     /// When it is tried next: what the subscription says of it is what the wall clock showed when that was decided.
-    next: Option<Steady>,
+    next: Option<MonotonicTime>,
     /// Whether the other application is asked at this moment.
     busy: bool,
 }
@@ -106,7 +106,7 @@ impl Timed for Comparison {
     }
 
     async fn act(&mut self) {
-        for subscription in self.services.subscriptions.take_due(self.services.clock.steady_now()) {
+        for subscription in self.services.subscriptions.take_due(self.services.clock.monotonic_now()) {
             let services = self.services.clone();
             self.services.tracker.spawn(async move { services.set_right(subscription).await });
         }
@@ -211,7 +211,7 @@ impl Services {
         if let Err(error) = self.store.put_subscription(subscription.clone()).await {
             return self.lost(&error);
         }
-        self.subscriptions.put(subscription, self.clock.ahead());
+        self.subscriptions.put(subscription, self.clock.wall_offset());
     }
 
     /// Makes a subscription, or takes it back.
@@ -285,8 +285,8 @@ impl Subscriptions {
     /// addresses, but for those that this process has made already.
     fn take_over(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
         // The clock may have been set while nobody looked at it.
-        let furthest = clock.steady_now().after(LONGEST_PAUSE);
-        let ahead = clock.ahead();
+        let furthest = clock.monotonic_now().after(LONGEST_PAUSE);
+        let ahead = clock.wall_offset();
         let mut state = self.state();
         let mut ids = BTreeSet::new();
         for mut subscription in stored {
@@ -297,7 +297,7 @@ impl Subscriptions {
             if subscription.test && !subscription.leaving {
                 (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
             }
-            let next = subscription.next_at.map(|at| Steady::of(at, ahead).min(furthest));
+            let next = subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead).min(furthest));
             state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });
         }
         ids
@@ -312,13 +312,13 @@ impl Subscriptions {
     }
 
     /// When something has to be done next.
-    fn next(&self) -> Option<Steady> {
+    fn next(&self) -> Option<MonotonicTime> {
         let state = self.state();
         let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
         due.min()
     }
 
-    fn take_due(&self, now: Steady) -> Vec<Subscription> {
+    fn take_due(&self, now: MonotonicTime) -> Vec<Subscription> {
         let mut state = self.state();
         let due = |entry: &&mut Entry| !entry.busy && entry.next.is_some_and(|at| at <= now);
         let due = state.values_mut().filter(due).map(|entry| {
@@ -343,7 +343,7 @@ impl Subscriptions {
         // What was decided before stands, however the clock was set since.
         let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
             Some(entry) => entry.next,
-            None => subscription.next_at.map(|at| Steady::of(at, ahead)),
+            None => subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead)),
         };
         state.insert(subscription.id.clone(), Entry { subscription, next, busy });
     }
@@ -353,10 +353,10 @@ impl Engine {
     /// The subscriptions there are, have to be, or have to go, by Automation.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
-        let ahead = self.services().clock.ahead();
+        let ahead = self.services().clock.wall_offset();
         let state = self.services().subscriptions.state();
         let shown = |entry: &Entry| Subscription {
-            next_at: entry.next.map(|at| at.shown(ahead)),
+            next_at: entry.next.map(|at| at.to_wall(ahead)),
             ..entry.subscription.clone()
         };
         let mut all: Vec<Subscription> = state.values().map(shown).collect();

@@ -12,7 +12,7 @@ use trigger::{Rejection, response};
 use crate::catalog::{Catalog, Mounted, hooked};
 use crate::engine::Engine;
 use crate::hooks::check_chain;
-use crate::intake::{Admission, Terms};
+use crate::intake::{AcceptOptions, Acceptance};
 use crate::listen::Aside;
 use crate::told::Start;
 
@@ -70,10 +70,14 @@ impl Engine {
             return Ok(said("filtered"));
         };
         let origin = if mounted.test { Origin::Test } else { Origin::Event };
-        let terms =
-            Terms { key: key.filter(|_| !mounted.test), results: Some(results), fails, ..Terms::default() };
-        let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
-        let Admission { id, accepted, .. } =
+        let options = AcceptOptions {
+            key: key.filter(|_| !mounted.test),
+            results: Some(results),
+            fails,
+            ..AcceptOptions::default()
+        };
+        let accepted = services.accept(&mounted.deployed, Start { payload, origin }, options).await;
+        let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::refused(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == Accepted::New {

@@ -14,7 +14,7 @@ use super::Trouble;
 use super::play::Scene;
 use crate::catalog::{Deployed, Mounted};
 use crate::clock::Clock as _;
-use crate::intake::Terms;
+use crate::intake::AcceptOptions;
 use crate::project_dir::read_project_file;
 
 /// The most bytes of a file that is sent as a body: as many as a webhook may take.
@@ -147,7 +147,8 @@ impl Scene<'_> {
             return Ok(Begun::Accepted);
         };
         let start = crate::Start { payload, origin: Origin::Schedule { instant: at } };
-        match services.accept(self.deployed, start, Terms { fails, ..Terms::default() }).await {
+        match services.accept(self.deployed, start, AcceptOptions { fails, ..AcceptOptions::default() }).await
+        {
             Ok(_) => Ok(Begun::Accepted),
             Err(error) => Ok(Begun::Refused(error.to_string())),
         }
@@ -163,7 +164,11 @@ impl Scene<'_> {
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = services
-            .accept(self.deployed, crate::Start { payload, origin }, Terms { fails, ..Terms::default() })
+            .accept(
+                self.deployed,
+                crate::Start { payload, origin },
+                AcceptOptions { fails, ..AcceptOptions::default() },
+            )
             .await;
         Ok(accepted.map_or_else(|error| Begun::Refused(error.to_string()), |_| Begun::Accepted))
     }

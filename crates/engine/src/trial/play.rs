@@ -157,7 +157,7 @@ impl<'a> Scene<'a> {
             doubles: Some(desk.clone()),
         });
         services.tracker.spawn(services.clone().dispatch());
-        services.tracker.spawn(services.clone().wake_in_time());
+        services.tracker.spawn(services.clone().run_wake_timers());
         let engine = Engine::over(services);
         Ok(Self {
             case,

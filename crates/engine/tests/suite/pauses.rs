@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Answer, Notice, SignalError};
+use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
 use model::value::{Map, Value};
 
@@ -40,7 +40,10 @@ async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(200, "1").await;
     soon(async {
-        while !matches!(notices.recv().await, Ok(Notice::ExecutionEvents { status: Status::Waiting, .. })) {}
+        while !matches!(
+            notices.recv().await,
+            Ok(EngineEvent::ExecutionEvents { status: Status::Waiting, .. })
+        ) {}
     })
     .await;
     crash(engine).await;

@@ -48,7 +48,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use crate::clock::{Clock, ManualClock};
-    use crate::run::{Journal, Surroundings};
+    use crate::run::{Journal, JournalContext};
 
     use super::*;
 
@@ -76,7 +76,7 @@ mod tests {
             already: Already::default(),
         };
         let accept = Accept { executions: vec![new], ..Accept::default() };
-        let around = Surroundings {
+        let around = JournalContext {
             store: store.clone(),
             closing: CancellationToken::new(),
             clock: Arc::new(clock.clone()),
@@ -84,7 +84,7 @@ mod tests {
             redactor: model::redact::Redactor::default(),
         };
         let acceptance = PendingAcceptance::new(accept, automation.clone(), Arc::default());
-        let journal = Journal::to_accept(id, &automation, (at, clock.ahead()), around, acceptance);
+        let journal = Journal::to_accept(id, &automation, (at, clock.wall_offset()), around, acceptance);
         journal.push(Event::Responded { at, response: model::HttpResponse::json(200, &Value::Null) });
         assert!(store.events(id).await.expect("it reads").is_none(), "nothing is written yet");
         journal.commit().await.expect("it is written");

@@ -25,14 +25,14 @@ const LONGEST_DELAY: Duration = Duration::from_secs(5);
 pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
 /// The result of the acceptance of an execution.
-pub(crate) type Verdict = Result<Accepted, Arc<store::Error>>;
+pub(crate) type AcceptResult = Result<Accepted, Arc<store::Error>>;
 
 /// The position of the log in the store, and the write in flight.
-pub(super) struct Transit {
+pub(super) struct CommitState {
     next: u32,
     /// The pending acceptance; `None` once its write has begun.
     acceptance: Option<PendingAcceptance>,
-    verdict: Verdict,
+    verdict: AcceptResult,
     in_flight: Option<InFlightCommit>,
     lost: Option<Arc<store::Error>>,
 }
@@ -100,7 +100,7 @@ impl Journal {
     }
 
     /// The result of the acceptance, which is written now at the latest.
-    pub(crate) async fn verdict(&self) -> Verdict {
+    pub(crate) async fn verdict(&self) -> AcceptResult {
         let mut transit = self.transit.lock().await;
         // A failure is part of the verdict.
         let _ = transit.accept(self).await;
@@ -156,7 +156,7 @@ impl Journal {
     }
 }
 
-impl Transit {
+impl CommitState {
     /// The position of a log with so many stored events.
     pub(super) fn after(events: u32) -> Self {
         let verdict = Ok(Accepted::New);
@@ -227,7 +227,7 @@ impl Transit {
     /// Waits for the write in flight, if there is one.
     pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         if let Some(error) = &self.lost {
-            return Err(Exit::Lost(error.clone()));
+            return Err(Exit::StoreFailed(error.clone()));
         }
         let Some(in_flight) = &mut self.in_flight else { return self.stands() };
         let result = (&mut in_flight.write).await;
@@ -235,7 +235,7 @@ impl Transit {
         match result {
             Ok(Written::Accepted(accepted)) if accepted != Accepted::New => {
                 self.verdict = Ok(accepted);
-                journal.was_refused();
+                journal.discard_outcome();
                 self.stands()
             }
             Ok(written) => {
@@ -254,22 +254,22 @@ impl Transit {
             }
             Err(error) if journal.unaccepted.load(Ordering::Relaxed) => {
                 self.verdict = Err(Arc::new(error));
-                journal.was_refused();
+                journal.discard_outcome();
                 self.stands()
             }
             Err(error) => {
                 let error = Arc::new(error);
                 self.lost = Some(error.clone());
-                Err(Exit::Lost(error))
+                Err(Exit::StoreFailed(error))
             }
         }
     }
 
-    /// Returns [`Exit::Refused`] if the execution was not accepted.
+    /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
     fn stands(&self) -> Result<(), Exit> {
         match self.verdict {
             Ok(Accepted::New) => Ok(()),
-            _ => Err(Exit::Refused),
+            _ => Err(Exit::NotAccepted),
         }
     }
 }
