@@ -18,17 +18,17 @@ pub struct ManualClock {
 
 struct State {
     now: Timestamp,
-    ahead: SignedDuration,
+    wall_offset: SignedDuration,
     /// The sleepers by wall-clock time and by monotonic time; the number orders those of one instant.
     by_wall: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
-    steadily: BTreeMap<(MonotonicTime, u64), oneshot::Sender<()>>,
+    by_monotonic: BTreeMap<(MonotonicTime, u64), oneshot::Sender<()>>,
     count: u64,
     arrivals: tokio::sync::watch::Sender<u64>,
 }
 
 impl State {
     fn monotonic_now(&self) -> MonotonicTime {
-        MonotonicTime::from_wall(self.now, self.ahead)
+        MonotonicTime::from_wall(self.now, self.wall_offset)
     }
 
     /// Wakes the sleepers that are due, in order. A sleeper that was dropped does not receive its message.
@@ -36,15 +36,15 @@ impl State {
         let (now, monotonic_now) = (self.now, self.monotonic_now());
         loop {
             let by_wall = self.by_wall.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= now);
-            let steadily = self.steadily.first_key_value().map(|((at, _), _)| *at);
-            let steadily = steadily.filter(|at| *at <= monotonic_now);
-            let woken = match (by_wall, steadily) {
+            let by_monotonic = self.by_monotonic.first_key_value().map(|((at, _), _)| *at);
+            let by_monotonic = by_monotonic.filter(|at| *at <= monotonic_now);
+            let woken = match (by_wall, by_monotonic) {
                 (None, None) => return,
-                (Some(wall), Some(steady)) if wall <= steady.to_wall(self.ahead) => {
+                (Some(wall), Some(steady)) if wall <= steady.to_wall(self.wall_offset) => {
                     self.by_wall.pop_first().map(|(_, wake)| wake)
                 }
                 (Some(_), None) => self.by_wall.pop_first().map(|(_, wake)| wake),
-                (_, Some(_)) => self.steadily.pop_first().map(|(_, wake)| wake),
+                (_, Some(_)) => self.by_monotonic.pop_first().map(|(_, wake)| wake),
             };
             let _ = woken.map(|wake| wake.send(()));
         }
@@ -58,9 +58,9 @@ impl ManualClock {
         let (arrivals, _) = tokio::sync::watch::channel(0);
         let state = State {
             now,
-            ahead: SignedDuration::ZERO,
+            wall_offset: SignedDuration::ZERO,
             by_wall: BTreeMap::new(),
-            steadily: BTreeMap::new(),
+            by_monotonic: BTreeMap::new(),
             count: 0,
             arrivals,
         };
@@ -84,7 +84,7 @@ impl ManualClock {
     pub fn step(&self, by: SignedDuration) {
         let mut state = self.lock();
         state.now = shifted(state.now, by);
-        state.ahead += by;
+        state.wall_offset += by;
         state.wake();
     }
 
@@ -93,9 +93,9 @@ impl ManualClock {
     pub fn sleeping_until(&self) -> Vec<Timestamp> {
         let state = self.lock();
         let by_wall = state.by_wall.iter().filter(|(_, wake)| !wake.is_closed()).map(|((at, _), _)| *at);
-        let steadily = state.steadily.iter().filter(|(_, wake)| !wake.is_closed());
+        let by_monotonic = state.by_monotonic.iter().filter(|(_, wake)| !wake.is_closed());
         let mut all: Vec<Timestamp> =
-            by_wall.chain(steadily.map(|((at, _), _)| at.to_wall(state.ahead))).collect();
+            by_wall.chain(by_monotonic.map(|((at, _), _)| at.to_wall(state.wall_offset))).collect();
         all.sort_unstable();
         all
     }
@@ -164,12 +164,12 @@ impl Clock for ManualClock {
     fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()> {
         self.sleep(
             |state| at <= state.monotonic_now(),
-            |state, count, wake| drop(state.steadily.insert((at, count), wake)),
+            |state, count, wake| drop(state.by_monotonic.insert((at, count), wake)),
         )
     }
 
     fn wall_offset(&self) -> SignedDuration {
-        self.lock().ahead
+        self.lock().wall_offset
     }
 }
 

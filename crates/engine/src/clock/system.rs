@@ -12,21 +12,21 @@ use super::{Clock, MonotonicTime};
 
 /// The maximum time of one sleep before the clock is read again, to notice that the wall clock was set or that the machine
 /// was asleep.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const MAX_SLEEP: Duration = Duration::from_secs(5);
 /// The difference between the scales, in nanoseconds, above which the wall clock counts as set: more than any drift between
 /// two readings, less than matters to a schedule.
-const A_STEP: i64 = 500_000_000;
+const MIN_STEP: i64 = 500_000_000;
 
 /// The monotonic clock of the system; on Linux the one that also runs while the machine is asleep.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const STEADY: ClockId = ClockId::Boottime;
+const MONOTONIC: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const STEADY: ClockId = ClockId::Monotonic;
+const MONOTONIC: ClockId = ClockId::Monotonic;
 
-/// The wall clock minus [`STEADY`] at the first reading, in nanoseconds.
-static BEGAN: OnceLock<i64> = OnceLock::new();
+/// The wall clock minus [`MONOTONIC`] at the first reading, in nanoseconds.
+static FIRST_READING: OnceLock<i64> = OnceLock::new();
 /// The wall offset in nanoseconds, shared by all clocks of the process.
-static AHEAD: AtomicI64 = AtomicI64::new(0);
+static WALL_OFFSET: AtomicI64 = AtomicI64::new(0);
 
 /// The system's clock.
 #[derive(Debug, Default, Clone, Copy)]
@@ -34,12 +34,12 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let began = began();
-        let (wall, steady) = (wall(), steady() + began);
+        let first_reading = first_reading();
+        let (wall, steady) = (wall(), monotonic() + first_reading);
         let nanoseconds = i64::try_from(wall.as_nanosecond()).unwrap_or(i64::MAX);
-        let ahead = nanoseconds.saturating_sub(steady);
-        if ahead.saturating_sub(AHEAD.load(Ordering::Relaxed)).abs() > A_STEP {
-            note_step(ahead);
+        let offset = nanoseconds.saturating_sub(steady);
+        if offset.saturating_sub(WALL_OFFSET.load(Ordering::Relaxed)).abs() > MIN_STEP {
+            note_step(offset);
         }
         wall
     }
@@ -51,13 +51,15 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                tokio::time::sleep(left.min(MAX_SLEEP)).await;
             }
         })
     }
 
     fn monotonic_now(&self) -> MonotonicTime {
-        MonotonicTime(Timestamp::from_nanosecond(i128::from(steady() + began())).unwrap_or(Timestamp::MAX))
+        MonotonicTime(
+            Timestamp::from_nanosecond(i128::from(monotonic() + first_reading())).unwrap_or(Timestamp::MAX),
+        )
     }
 
     fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()> {
@@ -68,13 +70,13 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                tokio::time::sleep(left.min(MAX_SLEEP)).await;
             }
         })
     }
 
     fn wall_offset(&self) -> SignedDuration {
-        SignedDuration::from_nanos(AHEAD.load(Ordering::Relaxed))
+        SignedDuration::from_nanos(WALL_OFFSET.load(Ordering::Relaxed))
     }
 }
 
@@ -83,29 +85,29 @@ fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-/// The reading of [`STEADY`] in nanoseconds.
-fn steady() -> i64 {
-    let now = rustix::time::clock_gettime(STEADY);
+/// The reading of [`MONOTONIC`] in nanoseconds.
+fn monotonic() -> i64 {
+    let now = rustix::time::clock_gettime(MONOTONIC);
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
 
-fn began() -> i64 {
-    *BEGAN.get_or_init(|| {
+fn first_reading() -> i64 {
+    *FIRST_READING.get_or_init(|| {
         // Both clocks are read as closely together as possible: the reading with the shortest interruption wins.
         let read = || {
-            let (before, wall, after) = (steady(), wall(), steady());
+            let (before, wall, after) = (monotonic(), wall(), monotonic());
             let wall = i64::try_from(wall.as_nanosecond()).unwrap_or(i64::MAX);
             (after - before, wall.saturating_sub(before))
         };
         let readings = std::iter::repeat_with(read).take(5);
-        readings.min_by_key(|(took, _)| *took).map_or(0, |(_, ahead)| ahead)
+        readings.min_by_key(|(took, _)| *took).map_or(0, |(_, offset)| offset)
     })
 }
 
 #[cold]
-fn note_step(ahead: i64) {
-    let before = AHEAD.swap(ahead, Ordering::Relaxed);
-    let by = SignedDuration::from_nanos(ahead.saturating_sub(before));
+fn note_step(offset: i64) {
+    let before = WALL_OFFSET.swap(offset, Ordering::Relaxed);
+    let by = SignedDuration::from_nanos(offset.saturating_sub(before));
     tracing::warn!(
         "the system's clock was set by {by:#}; timeouts and pauses are not affected, schedules follow the clock"
     );

@@ -131,7 +131,7 @@ impl Services {
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
-        let (now, ahead) = (self.clock.now(), self.clock.wall_offset());
+        let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
         let id = options.id.unwrap_or_else(|| self.intake.next_id(now));
         // An execution with an initial error is read back from the store, which has the error.
         let begins = options.fails.is_none() && (permit.is_some() || options.slot == Slot::Shared);
@@ -148,7 +148,7 @@ impl Services {
         let already = initial_events(now, fails);
         let new = NewExecution { id, started, key, sendings, begins, already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let new_run = NewRun { id, accepted_at: (now, ahead), origin, payload, results };
+        let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
         if begins && may_run_unaccepted(&deployed.automation, &new_run.origin) {
             return self.accept_running(permit, deployed, accept, new_run, at_once).await;
         }
@@ -162,7 +162,7 @@ impl Services {
             let run = self.begin(deployed, journal, new_run);
             self.spawn(run, permit);
         } else {
-            self.enqueue(&[id], ahead);
+            self.enqueue(&[id], wall_offset);
         }
         Ok(Acceptance { id, accepted: Accepted::New, progress: None })
     }
@@ -255,7 +255,8 @@ impl Services {
             self.refusals.count(Some(&deployed.automation.id), "busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
-        let (automation, now, ahead) = (&deployed.automation, self.clock.now(), self.clock.wall_offset());
+        let (automation, now, wall_offset) =
+            (&deployed.automation, self.clock.now(), self.clock.wall_offset());
         let new = |(start, fails): (Start, Option<ActionError>)| {
             let started = Event::Started {
                 at: now,
@@ -277,7 +278,7 @@ impl Services {
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         self.accept_durably(&deployed, accept).await?;
-        self.enqueue(&ids, ahead);
+        self.enqueue(&ids, wall_offset);
         Ok(())
     }
 

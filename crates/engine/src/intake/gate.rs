@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::automation::{Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 
-use super::table::{ExecutionState, ExecutionTable, GroupKey, Queued, Suspended};
+use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
 use crate::run::{Disposition, ReplaySource, Run, Suspension};
 use crate::services::Services;
 
@@ -89,7 +89,8 @@ impl RunGuard {
         group.waiting.push_back(id);
         let oldest = group.holders.first().copied();
         let queued = self.queued();
-        self.park(&mut table, ExecutionState::WaitingForPermit { group: key, queued });
+        let wait = PermitWait { group: key, queued };
+        self.park(&mut table, ExecutionState::WaitingForPermit(Box::new(wait)));
         drop(table);
         self.announce();
         if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
@@ -156,16 +157,17 @@ impl RunGuard {
     }
 
     fn suspend(&mut self, rest: Suspension) {
-        let Suspension { wake, ahead: wall_offset, awake, children, keeps_permit } = rest;
+        let Suspension { wake, wall_offset, awake, children, keeps_permit } = rest;
         let (id, services) = (self.run.journal.id(), self.services.clone());
-        let notes = self.run.journal.take_notes();
+        let mut notes = self.run.journal.take_notes();
         let (state, children) = if awake {
-            // What it waits for came while it was being suspended.
-            let since = services.clock.monotonic_now();
-            let queued = Queued { source: ReplaySource::Suspended, wall_offset, since, notes };
+            // The signal that it waits for came while it was being suspended.
+            let mut queued = Queued::new(wall_offset, services.clock.monotonic_now());
+            queued.source = ReplaySource::Suspended;
+            queued.notes = std::mem::take(&mut notes);
             (ExecutionState::Queued(queued), Vec::new())
         } else {
-            (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit, notes }), children)
+            (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit }), children)
         };
         let mut table = services.intake.table();
         self.park(&mut table, state);
@@ -174,6 +176,10 @@ impl RunGuard {
         drop(table);
         services.check_children(id, children);
         self.announce();
+        // Notes that came while it was being suspended.
+        for note in notes {
+            services.tracker.spawn(services.clone().record_suspended(id, note));
+        }
         if is_cancelled {
             services.intake.cancel(&services, id, &self.run.cancelled.reason());
         }

@@ -88,8 +88,7 @@ impl Services {
                     // Only the log tells on which scale the instant is: when it wakes, its timer is set by that.
                     let after = resting.wake_at.map(|at| MonotonicTime::from_wall(at, wall_offset));
                     let wake = Wake { at: resting.wake_at, after };
-                    let (keeps_permit, notes) = (false, Vec::new());
-                    table.suspend(id, Suspended { wake, wall_offset, keeps_permit, notes });
+                    table.suspend(id, Suspended { wake, wall_offset, keeps_permit: false });
                 }
                 count += 1;
             }

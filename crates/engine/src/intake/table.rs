@@ -17,7 +17,7 @@ pub(super) enum ExecutionState {
     /// Waits in the backlog for a slot.
     Queued(Queued),
     /// Waits for a permit of its concurrency group.
-    WaitingForPermit { group: GroupKey, queued: Queued },
+    WaitingForPermit(Box<PermitWait>),
     /// Claimed by one task, which loads it or records a signal for it. No other task may run it.
     Claimed {
         /// True if the execution stays in the backlog meanwhile, so that no later one is dispatched before it.
@@ -68,7 +68,13 @@ impl Queued {
     }
 }
 
-/// An execution of which nothing but pauses is left.
+/// An execution that waits for a permit of a concurrency group.
+pub(super) struct PermitWait {
+    pub(super) group: GroupKey,
+    pub(super) queued: Queued,
+}
+
+/// An execution of which nothing but pauses is left. There may be millions, so it is kept small.
 #[derive(Clone, Debug)]
 pub(super) struct Suspended {
     pub(super) wake: Wake,
@@ -76,14 +82,11 @@ pub(super) struct Suspended {
     pub(super) wall_offset: SignedDuration,
     /// True if it keeps the permit of its concurrency group.
     pub(super) keeps_permit: bool,
-    /// Events that explain the history and are not stored yet.
-    pub(super) notes: Vec<Event>,
 }
 
 impl Suspended {
     pub(super) fn into_queued(self, since: MonotonicTime) -> Queued {
-        let Self { wall_offset, notes, .. } = self;
-        Queued { source: ReplaySource::Suspended, wall_offset, since, notes }
+        Queued { source: ReplaySource::Suspended, ..Queued::new(self.wall_offset, since) }
     }
 }
 
@@ -217,7 +220,7 @@ impl ExecutionTable {
         match self.executions.get(&id) {
             Some(
                 ExecutionState::Queued(_)
-                | ExecutionState::WaitingForPermit { .. }
+                | ExecutionState::WaitingForPermit(_)
                 | ExecutionState::Suspended(_),
             ) => true,
             Some(ExecutionState::Claimed { is_in_backlog, .. }) => *is_in_backlog,
@@ -249,7 +252,8 @@ impl ExecutionTable {
                 let ahead = self.backlog.iter().position(|queued| *queued == id)?;
                 Some(QueueStatus { queued_behind: Some(ahead), ..QueueStatus::default() })
             }
-            ExecutionState::WaitingForPermit { group: key, .. } => {
+            ExecutionState::WaitingForPermit(wait) => {
+                let key = &wait.group;
                 let group = self.groups.get(key)?;
                 let ahead = group.waiting.iter().position(|waiting| *waiting == id)?;
                 let turn = ConcurrencyWait { key: key.key.clone(), holders: group.holders.clone(), ahead };
@@ -346,7 +350,8 @@ impl ExecutionTable {
                 queued.end_wait(DelayReason::Slot, clock);
                 Cancel::Claimed(queued)
             }
-            Some(ExecutionState::WaitingForPermit { group: key, mut queued }) => {
+            Some(ExecutionState::WaitingForPermit(wait)) => {
+                let PermitWait { group: key, mut queued } = *wait;
                 let mut holder = None;
                 if let Some(group) = self.groups.get_mut(&key) {
                     group.waiting.retain(|other| *other != id);
@@ -407,12 +412,11 @@ impl ExecutionTable {
     /// execution does neither.
     pub(super) fn note(&mut self, id: ExecutionId, event: Event) -> Option<Event> {
         match self.executions.get_mut(&id) {
-            Some(ExecutionState::Queued(queued) | ExecutionState::WaitingForPermit { queued, .. }) => {
-                queued.notes.push(event);
-                None
-            }
-            _ => Some(event),
+            Some(ExecutionState::Queued(queued)) => queued.notes.push(event),
+            Some(ExecutionState::WaitingForPermit(wait)) => wait.queued.notes.push(event),
+            _ => return Some(event),
         }
+        None
     }
 
     /// Moves a suspended execution to the backlog. Returns false if it is not suspended; one that is claimed goes there when
@@ -463,7 +467,8 @@ impl ExecutionTable {
             self.groups.remove(key);
         }
         let Some(next) = next else { return };
-        if let Some(ExecutionState::WaitingForPermit { group, mut queued }) = self.take(next) {
+        if let Some(ExecutionState::WaitingForPermit(wait)) = self.take(next) {
+            let PermitWait { group, mut queued } = *wait;
             queued.end_wait(DelayReason::Permit { key: group.key, holder: Some(id) }, clock);
             self.enqueue(next, queued);
         }

@@ -23,7 +23,7 @@ fn queued(clock: &ManualClock) -> Queued {
 
 fn suspended(clock: &ManualClock) -> Suspended {
     let wake = Wake { at: None, after: Some(clock.monotonic_now().after(Duration::from_secs(9))) };
-    Suspended { wake, wall_offset: SignedDuration::ZERO, keeps_permit: false, notes: Vec::new() }
+    Suspended { wake, wall_offset: SignedDuration::ZERO, keeps_permit: false }
 }
 
 #[test]

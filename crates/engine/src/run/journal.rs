@@ -113,7 +113,7 @@ struct State {
     retry_at: Option<MonotonicTime>,
     interruptions: u32,
     /// The wall offset when the last event was recorded.
-    ahead: SignedDuration,
+    wall_offset: SignedDuration,
 }
 
 /// The start of a step, and the state that it read.
@@ -141,16 +141,16 @@ pub(crate) struct JournalContext {
 }
 
 impl Journal {
-    /// The journal of an execution that was accepted at `at`, with the wall offset `ahead`: its *started* event is committed.
+    /// The journal of an execution that was accepted at `at`, with the wall offset `wall_offset`: its *started* event is committed.
     pub(crate) fn new(
         id: ExecutionId,
         automation: &Automation,
-        (at, ahead): (Timestamp, SignedDuration),
+        (at, wall_offset): (Timestamp, SignedDuration),
         around: JournalContext,
     ) -> Self {
         Self {
             id,
-            accepted_at: MonotonicTime::from_wall(at, ahead),
+            accepted_at: MonotonicTime::from_wall(at, wall_offset),
             keeps_outcomes: retries_lists(automation),
             automation: automation.id.clone(),
             store: around.store,
@@ -163,7 +163,7 @@ impl Journal {
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
             passed: AtomicBool::new(false),
-            state: Mutex::new(State { attempt: 1, ahead, ..State::default() }),
+            state: Mutex::new(State { attempt: 1, wall_offset, ..State::default() }),
             transit: tokio::sync::Mutex::new(CommitState::after(1)),
         }
     }
@@ -208,7 +208,7 @@ impl Journal {
 
     /// The wall offset when the last event was recorded.
     pub(crate) fn wall_offset(&self) -> SignedDuration {
-        self.state().ahead
+        self.state().wall_offset
     }
 
     pub(crate) fn interruptions(&self) -> u32 {
@@ -521,10 +521,10 @@ impl State {
     }
 
     fn notice_steps(&mut self, clock: &dyn Clock) {
-        let ahead = clock.wall_offset();
-        if ahead != self.ahead {
-            let by = ahead.saturating_sub(self.ahead);
-            self.ahead = ahead;
+        let wall_offset = clock.wall_offset();
+        if wall_offset != self.wall_offset {
+            let by = wall_offset.saturating_sub(self.wall_offset);
+            self.wall_offset = wall_offset;
             let by_ms = i64::try_from(by.as_millis()).unwrap_or_default();
             self.pending.push(Event::ClockSet { at: clock.now(), by_ms });
         }

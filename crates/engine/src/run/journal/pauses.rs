@@ -98,7 +98,7 @@ pub(crate) struct Suspension {
     /// When it goes on at the latest; never where nothing but a signal makes it go on.
     pub(crate) wake: Wake,
     /// How far the clock was ahead when the last of its events was recorded.
-    pub(crate) ahead: SignedDuration,
+    pub(crate) wall_offset: SignedDuration,
     /// True if it keeps the permit of its concurrency group, or has to be read back after a restart because of its children.
     pub(crate) keeps_permit: bool,
     /// Whether a signal came meanwhile, so that it goes on at once.
@@ -242,7 +242,7 @@ impl State {
         // As the clock will show it, the steps taken in that were seen.
         let shown = |due: Due| match due {
             Due::At(at) => at,
-            Due::After(after) => after.to_wall(self.ahead),
+            Due::After(after) => after.to_wall(self.wall_offset),
         };
         let pauses = self.pauses.open.iter().map(|(step, pause)| Wait {
             step: step.clone(),
@@ -262,7 +262,7 @@ impl State {
         let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
         waits.extend(tries.map(|(step, at)| Wait {
             step: step.clone(),
-            until: Some(at.to_wall(self.ahead)),
+            until: Some(at.to_wall(self.wall_offset)),
             event: None,
             child: None,
         }));
@@ -358,7 +358,7 @@ impl Journal {
         let state = self.state();
         let pauses = &state.pauses;
         // One whose time is over pauses no more, though nobody has looked at it yet because of what runs beside it.
-        let end = pauses.last_end(state.ahead).map_or(now, |last| last.min(now));
+        let end = pauses.last_end(state.wall_offset).map_or(now, |last| last.min(now));
         pauses.total + pauses.since.map(|since| end.since(since)).unwrap_or_default()
     }
 
@@ -383,7 +383,7 @@ impl Journal {
         let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
         state.pauses.tries = tries;
         let keeps_permit = state.pauses.holds;
-        Suspension { wake, ahead: state.ahead, keeps_permit, awake, children }
+        Suspension { wake, wall_offset: state.wall_offset, keeps_permit, awake, children }
     }
 
     /// Notes that a resting execution goes on, so that the store lists it as running.
