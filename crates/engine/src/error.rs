@@ -35,7 +35,7 @@ pub enum Error {
     /// The queue for a slot is full.
     #[error("too many executions are waiting; try again in {} s", .retry_after.as_secs())]
     Busy {
-        /// How long to wait before the next try.
+        /// The delay before the next try.
         retry_after: Duration,
     },
     /// The input is invalid.

@@ -27,7 +27,7 @@ use crate::told::Start;
 /// The `Retry-After` of a rejected start.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the acceptance waits for code at most, if the caller waits for the end of the execution.
+/// The maximum time that an acceptance waits for code, if the caller waits for the end of the execution.
 const CODE_GRACE: Duration = Duration::from_millis(50);
 
 /// The options of an acceptance.
@@ -61,7 +61,7 @@ fn initial_events(at: Timestamp, fails: Option<ActionError>) -> Already {
 pub(crate) struct Acceptance {
     /// The new execution, or the earlier one of the same key or request.
     pub(crate) id: ExecutionId,
-    /// Whether it is new.
+    /// New, or found by its key.
     pub(crate) accepted: Accepted,
     /// Its progress, if it runs already and the caller waits for its end.
     pub(crate) progress: Option<watch::Receiver<Progress>>,

@@ -15,7 +15,7 @@ use crate::Error;
 use crate::catalog::Catalog;
 use crate::services::Services;
 
-/// How long an event is retained.
+/// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;

@@ -16,7 +16,7 @@ use crate::told::EngineEvent;
 
 /// The page size when suspended executions are read at startup.
 const PAGE: u32 = 1000;
-/// How long a caller waits for an execution that is being loaded or suspended, and how often it checks at least.
+/// The maximum time that a caller waits for an execution that is being loaded or suspended, and the interval of its checks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

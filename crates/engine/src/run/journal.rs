@@ -90,7 +90,7 @@ struct State {
     /// The steps whose wait timed out.
     timed_out: HashSet<String>,
     pending: Vec<Event>,
-    /// How many of the pending events are notes, which are committed with other events and never by themselves.
+    /// The number of notes among the pending events. Notes are committed with other events, never by themselves.
     notes: usize,
     /// The writes of the next commit to the state of automations, and the locks that are held until it is done.
     writes: Vec<StateWrite>,
@@ -348,10 +348,7 @@ impl Journal {
         state.settle(step, &outcome);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
-        if self.keeps_order {
-            let place = state.order.len() as u64;
-            state.order.insert(step.to_owned(), place);
-        }
+        state.note_finish_order(step, self.keeps_order);
         if self.keeps_outcomes {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
@@ -491,6 +488,14 @@ impl State {
     fn take_events(&mut self) -> Vec<Event> {
         self.notes = 0;
         std::mem::take(&mut self.pending)
+    }
+
+    /// Notes the position of a step in the order in which steps end, if that is kept.
+    fn note_finish_order(&mut self, step: &str, keeps_order: bool) {
+        if keeps_order {
+            let position = self.order.len() as u64;
+            self.order.insert(step.to_owned(), position);
+        }
     }
 
     /// Counts a recorded result by its effect.

@@ -289,7 +289,7 @@ impl Run {
             let limit = self.services.settings.limits.interruptions;
             if !waited && self.journal.interruptions() + 1 >= limit {
                 let message = format!(
-                    "the daemon died {limit} times while the same step ran in it; the execution is set aside for a person to look at"
+                    "the daemon died {limit} times while the same step ran in it; the execution is stuck; correct the automation and start it again"
                 );
                 let error = ActionError::new(ErrorKind::Interrupted, message);
                 self.finish(Outcome::Stuck { error }).await?;

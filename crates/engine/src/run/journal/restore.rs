@@ -172,10 +172,7 @@ impl Replay<'_> {
                 state.replay_end(step, outcome);
                 state.ended(step, at);
                 state.failing.remove(step);
-                if self.ordered {
-                    let place = state.order.len() as u64;
-                    state.order.insert(step.clone(), place);
-                }
+                state.note_finish_order(step, self.ordered);
                 state.finished.insert(step.clone(), outcome.clone());
                 self.abandon(state, step, at);
             }

@@ -20,7 +20,7 @@ use crate::run::Exit;
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
-/// How long the results of calls that only read may wait for others to be committed with them: longer than a commit takes on
+/// The time that results of calls that only read wait for others to be committed with them: longer than a commit takes on
 /// most disks, and short compared with a restart, after which the calls are made again.
 pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
