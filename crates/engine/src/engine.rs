@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::{Catalog, Forecast, GivenFile, Loader, Look, Reload};
 use ingress::Ingress;
-use runtime::{Clock, Error, Notice, Runtime, Settings, Vault};
+use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::Store;
 use tokio::sync::{broadcast, watch};
 
@@ -66,7 +66,7 @@ impl Engine {
         let runtime = &self.runtime;
         runtime.tracker.spawn(runtime.clone().watch_store());
         if runtime.settings.background {
-            let unfinished = runtime.read_back().await?;
+            let unfinished = runtime.recover_unfinished().await?;
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions go on where they stopped");
             }
@@ -134,7 +134,7 @@ impl Engine {
 
     /// Subscribes to the notices of the engine from now on.
     #[must_use]
-    pub fn subscribe(&self) -> broadcast::Receiver<Notice> {
+    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
         self.runtime.notices.subscribe()
     }
 

@@ -18,14 +18,14 @@ pub use catalog::{
 pub use engine::Engine;
 pub use ingress::{
     Aside, Capture, Ingress, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, PollError, PollView,
-    SavedPayload,
+    RouteMatch, SavedPayload,
 };
 pub use runtime::{
-    Answer, Clock, ConnectionReport, ConnectionState, Error, Health, KeptSecret, KeySource, Limits,
-    ListedSecret, LoginAnswer, LoginBegun, LoginState, ManualClock, Notice, Pause, Pauses, Pending, Pieces,
-    Rotation, Runtime, SecretSource, Settings, SignalError, Standing, Start, StateScope, StateValue, Status,
-    Steady, SystemClock, Tested, Turn, Vault, exposed_secret_files, is_secret_set, read_definition,
-    secret_files,
+    Answer, Clock, ConcurrencyWait, ConnectionReport, ConnectionState, EngineEvent, Error, Health,
+    KeptSecret, KeySource, Limits, ListedSecret, LoginAnswer, LoginBegun, LoginState, ManualClock,
+    MonotonicTime, Pause, Pauses, Pending, Pieces, QueueStatus, Rotation, Runtime, SecretSource, Settings,
+    SignalError, Start, StateScope, StateValue, Status, SystemClock, Tested, Vault, exposed_secret_files,
+    is_secret_set, read_definition, secret_files,
 };
 pub use testing;
 pub use validate::{Checked, check_project, check_stranger, check_text};

@@ -25,19 +25,19 @@ const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 
 /// Clears away until the engine stops.
 pub(crate) async fn run(runtime: Arc<Runtime>) {
-    let mut due = runtime.clock.steady_now();
+    let mut due = runtime.clock.monotonic_now();
     let mut stuck = false;
     loop {
-        if runtime.clock.steady_now() >= due {
+        if runtime.clock.monotonic_now() >= due {
             clear(&runtime).await;
-            due = runtime.clock.steady_now().after(PRUNE_EVERY);
+            due = runtime.clock.monotonic_now().after(PRUNE_EVERY);
         }
         stuck = !make_room(&runtime, stuck).await;
         tokio::select! {
             biased;
             () = runtime.closing.cancelled() => return,
             () = runtime.room_wanted.notified() => {}
-            () = runtime.clock.sleep_until_steady(due) => {}
+            () = runtime.clock.sleep_until_monotonic(due) => {}
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use catalog::{FileKind, Look};
-use runtime::{Clock, Steady};
+use runtime::{Clock, MonotonicTime};
 
 /// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
 const SETTLED: Duration = Duration::from_millis(5);
@@ -63,7 +63,7 @@ struct Pending {
     /// Whether it is not known where.
     anywhere: bool,
     /// The first and the last sign.
-    since: Option<(Steady, Steady)>,
+    since: Option<(MonotonicTime, MonotonicTime)>,
 }
 
 impl Seen {
@@ -74,7 +74,7 @@ impl Seen {
 
     /// Takes an event of the watcher, on a thread of the watcher's.
     fn take(&self, event: notify::Result<Event>) {
-        let now = self.clock.steady_now();
+        let now = self.clock.monotonic_now();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let relevant = match event {
             Ok(event) => self.note(&mut pending, &event),
@@ -138,7 +138,7 @@ impl Seen {
             };
             tokio::select! {
                 biased;
-                () = self.clock.sleep_until_steady(due) => {}
+                () = self.clock.sleep_until_monotonic(due) => {}
                 () = told => continue,
             }
             let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
@@ -153,7 +153,7 @@ impl Seen {
 
 impl Pending {
     /// When it is looked at, unless something happens before.
-    fn due(&self) -> Option<Steady> {
+    fn due(&self) -> Option<MonotonicTime> {
         let (first, last) = self.since?;
         let settled = !self.anywhere && self.paths.values().all(|whole| *whole);
         Some(last.after(if settled { SETTLED } else { QUIET }).min(first.after(PATIENCE)))

@@ -5,6 +5,7 @@ mod challenge;
 mod code;
 mod credentials;
 mod desk;
+mod route;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,30 +30,21 @@ use trigger::webhook::{Received, Request};
 
 pub(crate) use credentials::dropped as without_credentials;
 pub(crate) use desk::Desk;
+pub use route::RouteMatch;
 pub(crate) use runtime::check_chain;
 
 use crate::ingress::Ingress;
 use crate::listen::Aside;
-use catalog::Mounted;
+use catalog::{Catalog, Mounted};
 use runtime::Error;
 use runtime::Start;
-use runtime::{Admission, Terms};
+use runtime::{AcceptOptions, Acceptance};
 
 impl Ingress {
-    /// The most bytes of a body that the address takes; `None` where no Automation answers there.
+    /// Looks up the token of a request, once for all that is done with it.
     #[must_use]
-    pub fn body_limit(&self, token: &str) -> Option<usize> {
-        let catalog = self.runtime.catalog.load();
-        let mounted = catalog.mounted(token)?;
-        match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(webhook) if mounted.test || mounted.deployed.automation.enabled => {
-                Some(webhook.max_body)
-            }
-            Trigger::Event(_) if mounted.test || mounted.deployed.automation.enabled => {
-                Some(Automation::DEFAULT_MAX_BODY)
-            }
-            _ => None,
-        }
+    pub fn route(&self, token: &str) -> RouteMatch {
+        RouteMatch::new(self.runtime.catalog.load_full(), token)
     }
 
     /// Where the bodies of large requests are put while they arrive.
@@ -61,42 +53,28 @@ impl Ingress {
         self.runtime.store.files()
     }
 
-    /// Whether a large body that was sent to the address has to be in memory to be read, by its headers and how it begins.
-    #[must_use]
-    pub fn reads_whole(&self, token: &str, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
-        let catalog = self.runtime.catalog.load();
-        let Some(mounted) = catalog.mounted(token) else { return false };
-        match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
-            // What a connector takes of an event is a document.
-            _ => true,
-        }
+    /// Answers a request on the address with this token, as [`Ingress::receive_on`] does.
+    pub async fn receive(self: &Arc<Self>, token: &str, request: Request) -> HttpResponse {
+        self.receive_on(&self.route(token), request).await
     }
 
-    /// The Automation that answers at the address, for logs: the token itself is a secret.
-    #[must_use]
-    pub fn mounted_at(&self, token: &str) -> Option<AutomationId> {
-        let catalog = self.runtime.catalog.load();
-        catalog.mounted(token).map(|mounted| mounted.deployed.automation.id.clone())
-    }
-
-    /// Answers a request on the address with this token, in the order: token, enabled, challenge, probe, chain, rate,
+    /// Answers a request on a route, in the order: token, enabled, challenge, probe, chain, rate,
     /// signature, size, parsing, condition, what was sent before, durable acceptance, answer. An answer that names an
     /// execution is given only once that execution is committed.
-    pub async fn receive(self: &Arc<Self>, token: &str, request: Request) -> HttpResponse {
-        let mounted = self.runtime.catalog.load().mounted(token).cloned();
-        let result = match &mounted {
+    pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
+        let RouteMatch { catalog, mounted } = route;
+        let result = match mounted {
             None => Err(Rejection::unknown_trigger()),
-            Some(mounted) => self.receive_at(mounted, request).await,
+            Some(mounted) => self.receive_at(catalog, mounted, request).await,
         };
         let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
         let result = match is_accepted && self.runtime.fails_at(Boundary::BeforeAck).await {
-            true => Err(Rejection::unavailable("a failpoint lets it fail", RETRY_AFTER)),
+            true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
         result.unwrap_or_else(|rejection| {
             self.count_refused(mounted.as_ref(), rejection.code);
-            if let Some(mounted) = &mounted {
+            if let Some(mounted) = mounted {
                 let automation = &mounted.deployed.automation.id;
                 tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
             }
@@ -106,12 +84,13 @@ impl Ingress {
 
     pub async fn receive_at(
         self: &Arc<Self>,
+        catalog: &Catalog,
         mounted: &Mounted,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
         if matches!(automation.trigger, Trigger::Event(_)) {
-            return self.receive_event(mounted, request).await;
+            return self.receive_event(catalog, mounted, request).await;
         }
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
         if !mounted.test && !automation.enabled {
@@ -165,7 +144,7 @@ impl Ingress {
         Ok(decided.and_then(|decided| code::answer_of_code(webhook, decided, &id)))
     }
 
-    /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Engine::verify`] does.
+    /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Ingress::verify`] does.
     async fn read(
         self: &Arc<Self>,
         mounted: &Mounted,
@@ -249,16 +228,21 @@ impl Ingress {
         let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
         let received = credentials::hidden(webhook, received, &self.runtime.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
-        let terms =
-            Terms { id: Some(id), at_once, sendings, results: Some(received.results), ..Terms::default() };
-        let accepted = self.runtime.accept(&mounted.deployed, start, terms).await;
+        let options = AcceptOptions {
+            id: Some(id),
+            at_once,
+            sendings,
+            results: Some(received.results),
+            ..AcceptOptions::default()
+        };
+        let accepted = self.runtime.accept(&mounted.deployed, start, options).await;
         drop(turn);
         match accepted.map_err(|error| refused(&error, at_once))? {
-            Admission { id, accepted: Accepted::New, progress } => match answer {
+            Acceptance { id, accepted: Accepted::New, progress } => match answer {
                 Some(answer) => Ok(answer),
-                None => Ok(self.answer_of(webhook, id, progress).await),
+                None => Ok(self.first_answer(webhook, id, progress).await),
             },
-            Admission { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
+            Acceptance { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
         }
     }
 
@@ -295,10 +279,9 @@ impl Ingress {
         }
     }
 
-    /// Counts a request that was refused before it came to [`Engine::receive`].
-    pub fn note_refused(&self, token: Option<&str>, reason: &'static str) {
-        let catalog = self.runtime.catalog.load();
-        self.count_refused(token.and_then(|token| catalog.mounted(token)), reason);
+    /// Counts a request that was refused before it came to [`Ingress::receive`].
+    pub fn note_refused(&self, route: Option<&RouteMatch>, reason: &'static str) {
+        self.count_refused(route.and_then(|route| route.mounted.as_ref()), reason);
     }
 
     /// The starts of an Automation that were refused or passed over since the daemon began, by reason.

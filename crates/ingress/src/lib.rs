@@ -10,7 +10,7 @@ mod poll;
 mod scheduler;
 mod subscribe;
 
-pub use hooks::Condition;
+pub use hooks::{Condition, RouteMatch};
 pub use ingress::Ingress;
 pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use poll::{PollError, PollView};

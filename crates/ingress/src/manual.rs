@@ -3,7 +3,7 @@
 use model::automation::AutomationId;
 use model::execution::ExecutionId;
 use model::payload::Payload;
-use runtime::{Error, Start, Terms, check_inputs};
+use runtime::{AcceptOptions, Error, Start, check_inputs};
 
 use crate::ingress::Ingress;
 
@@ -19,7 +19,7 @@ impl Ingress {
         if let Payload::Manual { inputs } = &start.payload {
             check_inputs(&deployed.automation, inputs)?;
         }
-        let mut terms = Terms::default();
+        let mut terms = AcceptOptions::default();
         if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
             let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
             let id = runtime.intake.next_id(runtime.clock.now());

@@ -15,9 +15,9 @@ use store::{Accept, Watermark};
 use crate::changes::Listener;
 use crate::ingress::Ingress;
 use catalog::{Catalog, Deployed};
+use runtime::AcceptOptions;
 use runtime::Error;
 use runtime::Start;
-use runtime::Terms;
 use runtime::{Due, Timed};
 
 /// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
@@ -272,8 +272,13 @@ impl Tick {
             let Some(fails) = ingress.condition_on(automation, &payload).await.start() else { continue };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
-            let terms = Terms { key, watermark: Some(watermark(*instant)), fails, ..Terms::default() };
-            let accepted = ingress.runtime.accept(&self.deployed, start, terms).await;
+            let options = AcceptOptions {
+                key,
+                watermark: Some(watermark(*instant)),
+                fails,
+                ..AcceptOptions::default()
+            };
+            let accepted = ingress.runtime.accept(&self.deployed, start, options).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
                 // Nothing of it is stored, so it is still due.
                 return Some(Left { automation: automation.id.clone(), done: reached });

@@ -1,4 +1,4 @@
-//! What the engine is told and what it tells, in plain values.
+//! The plain values of the engine's API: starts, events, and views of its state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,108 +10,108 @@ use model::execution::{Event, ExecutionId, LogLine, Origin, WaitReason};
 use model::payload::Payload;
 use serde::Serialize;
 
-/// What started an execution, and with what.
+/// The start of an execution: its payload and its origin.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// With what.
+    /// The data that it starts with.
     pub payload: Payload,
-    /// By whom or what.
+    /// The kind of start.
     pub origin: Origin,
 }
 
-/// Something that happened, for whoever watches.
+/// An event that the engine publishes to its subscribers.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Notice {
-    /// Another snapshot is in force.
+pub enum EngineEvent {
+    /// Another catalog snapshot is in force.
     CatalogChanged {
-        /// Which.
+        /// The number of the snapshot.
         generation: u64,
     },
-    /// An execution went on.
+    /// An execution made progress.
     ExecutionEvents {
-        /// Which.
+        /// The execution.
         id: ExecutionId,
-        /// Of which Automation.
+        /// Its automation.
         automation: AutomationId,
-        /// Where it stands now.
+        /// Its status after these events.
         status: model::Status,
-        /// What happened, in order. Step starts are told at once, everything else once it is committed; a step
-        /// start may come twice. Empty, with no lines either, where nobody watched yet when the commit began: then
-        /// what happened is in the store alone.
+        /// Its new events, in order. Step starts are published at once, and may come twice; all other events are
+        /// published when they are committed. Empty, as `logs` is, if there was no subscriber when the commit began: then
+        /// the events are in the store only.
         events: Arc<Vec<Event>>,
-        /// What it logged.
+        /// Its new log lines.
         logs: Arc<Vec<LogLine>>,
     },
 }
 
-/// What an execution waits for.
+/// The waits of an execution: for a slot, for a concurrency permit, and of its steps.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
-    /// How many are before it in the queue for a slot, where it is in there.
+pub struct QueueStatus {
+    /// The number of executions before it in the queue for a slot; `None` if it is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_behind: Option<usize>,
-    /// Who has the places of its concurrency key, where it waits for one.
+    /// The concurrency group in which it waits for a permit; `None` if it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn: Option<Turn>,
-    /// The steps that pause.
+    pub turn: Option<ConcurrencyWait>,
+    /// The waiting steps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<Pending>,
 }
 
-/// The places of a concurrency key.
+/// The wait for a permit of a concurrency group.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Turn {
-    /// The key; empty where all executions of the Automation have the same.
+pub struct ConcurrencyWait {
+    /// The concurrency key; empty if the automation has none.
     pub key: String,
-    /// Who has a place, the one that had it first before the others.
+    /// The executions that hold a permit, in the order in which they got it.
     pub holders: Vec<ExecutionId>,
-    /// How many are before it.
+    /// The number of executions that wait before it.
     pub ahead: usize,
 }
 
-/// How the engine is doing.
+/// The state of the engine.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Executions whose steps run.
+    /// The number of executions that run.
     pub in_flight: usize,
-    /// Executions of which nothing but pauses is left.
+    /// The number of suspended executions.
     pub resting: usize,
-    /// Executions accepted and not begun.
+    /// The number of executions that wait for a slot.
     pub queued: usize,
-    /// Whether starts are accepted.
+    /// True if starts are accepted.
     pub accepting: bool,
-    /// The snapshot in force.
+    /// The number of the catalog snapshot in force.
     pub generation: u64,
-    /// Starts that were refused or passed over, by reason.
+    /// The number of starts that were rejected or skipped, by reason.
     pub refused: BTreeMap<String, u64>,
     /// When the engine started.
     pub started_at: Timestamp,
 }
 
-/// A step that pauses.
+/// A waiting step, with what is needed to answer it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pending {
-    /// Of which execution.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Of which Automation.
+    /// The automation.
     pub automation: AutomationId,
-    /// What people call the Automation.
+    /// The display name of the automation.
     pub automation_name: String,
-    /// Which step, with its loop turns.
+    /// The step with its loop turns.
     pub step: String,
-    /// Since when.
+    /// When the wait began.
     pub since: Timestamp,
-    /// Until when at the latest, where that is known.
+    /// When the wait ends at the latest; `None` if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// For what.
+    /// The reason of the wait.
     pub on: WaitReason,
-    /// What else a person is asked to fill in.
+    /// The form fields that a person fills in with the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub form: Vec<InputSpec>,
 }

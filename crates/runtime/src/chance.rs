@@ -1,25 +1,26 @@
-//! What is left to chance.
+//! Random bytes from the operating system.
 
-/// Random bytes.
+/// Returns random bytes of the system.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     fill(&mut bytes);
     bytes
 }
 
-/// Random bytes of the system, drawn many at a time: a call of it costs as much as a small step.
-pub(crate) struct Drawn {
-    bytes: [u8; Self::MANY],
+/// A pool of random bytes, filled many at a time, because one system call costs as much as a small step.
+pub(crate) struct RandomPool {
+    bytes: [u8; Self::SIZE],
+    /// The number of bytes that have been handed out.
     taken: usize,
 }
 
-impl Drawn {
-    const MANY: usize = 640;
+impl RandomPool {
+    const SIZE: usize = 640;
 
-    /// The next ones. Nobody gets them again.
+    /// Takes bytes out of the pool; each byte is used once.
     pub(crate) fn next<const N: usize>(&mut self) -> [u8; N] {
-        const { assert!(N <= Self::MANY, "more than are drawn at one time") };
-        if self.taken + N > Self::MANY {
+        const { assert!(N <= Self::SIZE, "more than the pool holds") };
+        if self.taken + N > Self::SIZE {
             fill(&mut self.bytes);
             self.taken = 0;
         }
@@ -30,15 +31,15 @@ impl Drawn {
     }
 }
 
-impl Default for Drawn {
+impl Default for RandomPool {
     fn default() -> Self {
-        Self { bytes: [0; Self::MANY], taken: Self::MANY }
+        Self { bytes: [0; Self::SIZE], taken: Self::SIZE }
     }
 }
 
 fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_err() {
-        // The system's source of randomness never fails once it is seeded; an id stays unique by its time.
+        // The system's source does not fail once it is seeded; without it, ids still differ by their time.
         tracing::error!("the system gives no random bytes");
     }
 }
@@ -50,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_is_given_out_once() {
-        let mut drawn = Drawn::default();
+    fn each_random_byte_is_used_once() {
+        let mut drawn = RandomPool::default();
         let given: HashSet<[u8; 10]> = (0..1_000).map(|_| drawn.next()).collect();
         assert_eq!(given.len(), 1_000);
     }

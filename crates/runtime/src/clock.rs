@@ -1,8 +1,8 @@
-//! Time, injected: the system's clock, or one that a test moves by hand.
+//! The injected clock: the system's, or one that a test moves by hand.
 //!
-//! There are two scales. The *wall clock* is what people read and what calendars go by; somebody may set it at any
-//! moment, forward or back. The *steady* scale is the wall clock without the steps by which it was set since the process
-//! began: whatever lasts a certain time (a time limit, a pause, the delay before another try) goes by that one.
+//! There are two time scales. The *wall clock* serves calendars and what people read; it may be set forward or back at any
+//! moment. The *monotonic* scale is the wall clock without the steps by which it was set since the process began; it serves
+//! durations: timeouts, pauses, the delay before a retry. The *wall offset* is the difference between the two.
 
 mod manual;
 mod system;
@@ -17,45 +17,45 @@ pub use system::SystemClock;
 
 /// The clock of an engine.
 pub trait Clock: Send + Sync + 'static {
-    /// Now, as the wall clock shows it.
+    /// The current time of the wall clock.
     fn now(&self) -> Timestamp;
 
-    /// Comes back once the wall clock shows `at`, be it because it was set.
+    /// Completes when the wall clock shows `at` or later, also if it has been set.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()>;
 
-    /// Now, on the steady scale.
-    fn steady_now(&self) -> Steady;
+    /// The current monotonic time.
+    fn monotonic_now(&self) -> MonotonicTime;
 
-    /// Comes back once `at` has been reached on the steady scale.
-    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()>;
+    /// Completes at a monotonic time.
+    fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()>;
 
-    /// How far the wall clock is ahead of the steady scale: the sum of the steps that were seen, zero without any.
-    fn ahead(&self) -> SignedDuration;
+    /// The wall offset: the sum of the steps of the wall clock that were noticed since the process began.
+    fn wall_offset(&self) -> SignedDuration;
 
-    /// Comes back after this time, whatever becomes of the wall clock meanwhile.
+    /// Completes after this time, even if the wall clock is set meanwhile.
     fn sleep_for(&self, time: Duration) -> BoxFuture<'static, ()> {
-        self.sleep_until_steady(self.steady_now().after(time))
+        self.sleep_until_monotonic(self.monotonic_now().after(time))
     }
 }
 
-/// An instant on the steady scale.
+/// An instant on the monotonic scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Steady(Timestamp);
+pub struct MonotonicTime(Timestamp);
 
-impl Steady {
-    /// Later than any instant that comes.
+impl MonotonicTime {
+    /// Later than any other instant.
     pub const NEVER: Self = Self(Timestamp::MAX);
 
-    /// The instant at which the wall clock shows `at`, while it is so far ahead.
+    /// The instant at which the wall clock shows `at`, with this wall offset.
     #[must_use]
-    pub fn of(at: Timestamp, ahead: SignedDuration) -> Self {
-        Self(shifted(at, -ahead))
+    pub fn from_wall(at: Timestamp, wall_offset: SignedDuration) -> Self {
+        Self(shifted(at, -wall_offset))
     }
 
-    /// What the wall clock shows at this instant, while it is so far ahead.
+    /// The time that the wall clock shows at this instant, with this wall offset.
     #[must_use]
-    pub fn shown(self, ahead: SignedDuration) -> Timestamp {
-        shifted(self.0, ahead)
+    pub fn to_wall(self, wall_offset: SignedDuration) -> Timestamp {
+        shifted(self.0, wall_offset)
     }
 
     /// The instant so much later.
@@ -64,14 +64,14 @@ impl Steady {
         Self(self.0.checked_add(time).unwrap_or(Timestamp::MAX))
     }
 
-    /// How long this instant is after an earlier one; nothing where it is before it.
+    /// The time since an earlier instant; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::try_from(earlier.0.duration_until(self.0)).unwrap_or_default()
     }
 }
 
-/// An instant moved by so much, as far as there are instants.
+/// Moves an instant, within the range of timestamps.
 fn shifted(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.checked_add(by).unwrap_or(if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }

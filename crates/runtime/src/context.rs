@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::api::Notice;
+use crate::api::EngineEvent;
 use crate::chance::random;
 use crate::clock::Clock;
 use crate::connections::Connections;
@@ -52,7 +52,7 @@ pub struct Runtime {
     /// Who writes a value of the state, one at a time.
     pub(crate) state_locks: KeyedLocks,
     pub catalog: ArcSwap<Catalog>,
-    pub notices: broadcast::Sender<Notice>,
+    pub notices: broadcast::Sender<EngineEvent>,
     pub intake: Intake,
     pub evaluator: Evaluator,
     /// The room for large values of executions.
@@ -146,7 +146,7 @@ impl Runtime {
             state_locks: KeyedLocks::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            intake: Intake::new(settings.limits.in_flight, clock.ahead()),
+            intake: Intake::new(settings.limits.in_flight, clock.wall_offset()),
             evaluator: Evaluator::new(),
             memory: Memory::new(settings.limits.memory / 2),
             isolation,
@@ -215,7 +215,7 @@ impl Runtime {
         self.catalog.store(catalog);
         self.refusals.forget(&reload.removed);
         self.generation.send_replace(reload.generation);
-        let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
+        let _ = self.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
     }
 
     /// The snapshot in force.

@@ -6,7 +6,7 @@ use model::execution::{Event, ExecutionId, Outcome, Signal};
 use model::value::Value;
 
 use crate::Error;
-use crate::api::{Standing, Status};
+use crate::api::{QueueStatus, Status};
 use crate::context::Runtime;
 use crate::secrets::ListedSecret;
 use crate::vault::{KeptSecret, Rotation};
@@ -24,10 +24,10 @@ impl Runtime {
             if let Some(mut progress) = self.intake.watch(id) {
                 let ended = tokio::select! {
                     biased;
-                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.parked) => {
+                    ended = progress.wait_for(|progress| progress.outcome.is_some() || progress.is_left) => {
                         ended.map(|progress| progress.outcome.clone())
                     }
-                    () = self.left_behind(id) => Ok(None),
+                    () = self.wait_until_left(id) => Ok(None),
                 };
                 match ended {
                     Ok(Some(outcome)) => return Ok(outcome),
@@ -40,7 +40,7 @@ impl Runtime {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
                 _ if !self.accepting() => return Err(Error::Closing),
                 // It is on its way into memory, or to rest.
-                _ => self.after_a_move(moved).await,
+                _ => self.next_move(moved).await,
             }
         }
     }
@@ -63,10 +63,10 @@ impl Runtime {
     ///
     /// # Errors
     /// There is no such execution, or the store failed.
-    pub async fn standing(&self, id: ExecutionId) -> Result<Standing, Error> {
+    pub async fn standing(&self, id: ExecutionId) -> Result<QueueStatus, Error> {
         // One that something came for waits for a slot, and may pause in other steps meanwhile.
-        let standing = self.intake.standing(id).unwrap_or_default();
-        Ok(Standing { pauses: self.pending(id).await?, ..standing })
+        let standing = self.intake.queue_status(id).unwrap_or_default();
+        Ok(QueueStatus { pauses: self.pending(id).await?, ..standing })
     }
 
     /// Takes an event to every execution that waits for one of its name, and gives how many there were.
@@ -135,6 +135,6 @@ impl Runtime {
     /// Starts the tasks that dispatch executions and wake suspended ones. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
         self.tracker.spawn(self.clone().dispatch());
-        self.tracker.spawn(self.clone().wake_in_time());
+        self.tracker.spawn(self.clone().run_wake_timers());
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, in words for whoever asked.
+//! The errors of the engine, with messages for people.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ pub enum Error {
     /// There is no such connection.
     #[error("there is no connection `{name}`{}", did_you_mean(.nearest.as_deref()))]
     NoSuchConnection {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The nearest one there is.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// The Automation is switched off.
+    /// The automation is disabled.
     #[error("automation `{0}` is disabled; set `enabled: true` in its file")]
     Disabled(AutomationId),
-    /// There is no such execution.
+    /// No execution has this id.
     #[error("there is no execution `{0}`")]
     NoSuchExecution(ExecutionId),
-    /// More is waiting than may.
+    /// The queue for a slot is full.
     #[error("too many executions are waiting; try again in {} s", .retry_after.as_secs())]
     Busy {
-        /// When to try again.
+        /// The delay before the next try.
         retry_after: Duration,
     },
-    /// What was given cannot start the Automation.
+    /// The input is invalid.
     #[error("{0}")]
     Input(String),
     /// The sealed secrets, or the key that seals them, cannot be used.
@@ -45,12 +45,12 @@ pub enum Error {
     /// Reading or writing a file failed.
     #[error("cannot read `{path}`: {source}")]
     Io {
-        /// Which file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The connectors that come with Cogwork, or the client for calls, cannot be set up.
+    /// The built-in connectors or the HTTP client cannot be set up.
     #[error("the connectors cannot be set up: {0}")]
     Connectors(String),
 }

@@ -1,8 +1,8 @@
 //! Evaluates expressions without holding a thread of the runtime.
 //!
 //! An evaluation begins where it is called, under an inline [`Budget`] of about a millisecond, which is enough for nearly
-//! all. One that needs more begins again on a blocking thread under a whole budget, so many at one time that a processor is
-//! left for the others. Evaluations are pure, so beginning again changes nothing. Dropping the future stops the thread.
+//! all. One that needs more starts again on a blocking thread under a full budget. The number of such threads leaves one
+//! processor free. Evaluations are pure, so starting again changes nothing. Dropping the future stops the thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,24 +26,24 @@ impl Evaluator {
         Self { permits: Semaphore::new(processors.saturating_sub(1).max(1)) }
     }
 
-    /// The value of a template over `scope`. In an address, values are encoded by their position.
+    /// Evaluates a template over `scope`. In a URL (`is_address`), values are encoded by their position.
     pub async fn template(
         &self,
         template: &Template,
         is_address: bool,
         scope: &Value,
     ) -> Result<Value, EvaluationError> {
-        let way = if is_address { crate::run::address } else { Template::evaluate_at };
-        match inline(None, |budget| way(template, scope, None, budget)) {
+        let evaluate = if is_address { crate::run::address } else { Template::evaluate_at };
+        match inline(None, |budget| evaluate(template, scope, None, budget)) {
             Inline::Done(value, _) => value,
             Inline::TooShort => {
                 let (template, scope) = (template.clone(), scope.clone());
-                self.long(move |budget| way(&template, &scope, None, budget)).await
+                self.long(move |budget| evaluate(&template, &scope, None, budget)).await
             }
         }
     }
 
-    /// The truth of a condition over `scope`.
+    /// Evaluates a condition over `scope`.
     pub async fn holds(&self, condition: &Expression, scope: &Value) -> Result<bool, EvaluationError> {
         let short = |budget: &Budget| condition.holds(scope, budget);
         match inline(None, short) {
@@ -55,7 +55,7 @@ impl Evaluator {
         }
     }
 
-    /// The result of `work` on a blocking thread, under a whole budget.
+    /// Runs `work` on a blocking thread, under a full budget.
     pub async fn long<T: Send + 'static>(&self, work: impl FnOnce(&Budget) -> T + Send + 'static) -> T {
         let Ok(_permit) = self.permits.acquire().await else {
             // The semaphore is never closed.
@@ -69,7 +69,7 @@ impl Evaluator {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shutting down: nobody waits for the value.
+                // The runtime is shutting down, and the value is not needed.
                 Err(_) => std::future::pending().await,
             },
         }
@@ -78,14 +78,14 @@ impl Evaluator {
 
 /// The end of an evaluation under an inline budget.
 pub enum Inline<T> {
-    /// Its result, and the units of work that it took.
+    /// The result, and the units of work that it took.
     Done(T, u64),
-    /// The budget was too short: it has to begin again under a whole one.
+    /// The budget was too small; the evaluation has to start again under a full one.
     TooShort,
 }
 
-/// Runs `work` under an inline budget. Where that is too short, the UUIDs that it drew of `moment` are given back, so that
-/// a second evaluation draws the same.
+/// Runs `work` under an inline budget. If that is too small, the UUIDs that `work` took from `moment` are given back, so
+/// that the second evaluation takes the same ones.
 pub fn inline<T>(moment: Option<&Arc<dyn Moment>>, work: impl FnOnce(&Budget) -> T) -> Inline<T> {
     let drawn = moment.map(|moment| moment.drawn());
     let budget = Budget::inline();
@@ -99,7 +99,7 @@ pub fn inline<T>(moment: Option<&Arc<dyn Moment>>, work: impl FnOnce(&Budget) ->
     Inline::TooShort
 }
 
-/// The result of `work` where nothing can be awaited: under an inline budget, or where that is too short [in place](in_place).
+/// Runs `work` in synchronous code: under an inline budget or, if that is too small, [in place](in_place).
 pub(crate) fn blocking<T>(work: impl Fn(&Budget) -> T) -> T {
     if let Inline::Done(result, _) = inline(None, &work) {
         return result;
@@ -107,8 +107,7 @@ pub(crate) fn blocking<T>(work: impl Fn(&Budget) -> T) -> T {
     in_place(work)
 }
 
-/// The result of `work` under a whole budget, on this thread. The runtime moves its other tasks away from it, where it has
-/// more than one.
+/// Runs `work` on this thread, under a full budget. A multi-threaded runtime moves the other tasks of the thread away.
 pub(crate) fn in_place<T>(work: impl FnOnce(&Budget) -> T) -> T {
     let whole = || work(&Budget::default());
     match tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
@@ -117,7 +116,7 @@ pub(crate) fn in_place<T>(work: impl FnOnce(&Budget) -> T) -> T {
     }
 }
 
-/// Sets the stop flag of an evaluation when its caller waits no more.
+/// Sets the stop flag of an evaluation when its caller stops waiting.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

@@ -1,4 +1,4 @@
-//! Where a test lets something go wrong around effects and answers.
+//! Failpoints: faults that a test injects around effects and answers.
 
 use model::action::{ActionError, ErrorKind};
 use model::failpoint::{Boundary, Mishap};
@@ -7,7 +7,7 @@ use model::value::Value;
 use crate::context::Runtime;
 
 impl Runtime {
-    /// Reaches a boundary. True where what is under way is to fail.
+    /// Reaches a failpoint, aborts or delays as configured there, and returns true if the operation is to fail.
     pub async fn fails_at(&self, boundary: Boundary) -> bool {
         match self.settings.mishaps.at(boundary) {
             None => false,
@@ -20,12 +20,12 @@ impl Runtime {
         }
     }
 
-    /// A call with an effect, between the boundaries around it.
-    pub(crate) async fn between_boundaries(
+    /// Runs a call with an effect between the failpoints before and after it.
+    pub(crate) async fn with_failpoints(
         &self,
         call: impl Future<Output = Result<Value, ActionError>>,
     ) -> Result<Value, ActionError> {
-        let failed = || ActionError::new(ErrorKind::Network, "a failpoint lets it fail");
+        let failed = || ActionError::new(ErrorKind::Network, "a failpoint made it fail");
         if self.fails_at(Boundary::BeforeEffect).await {
             return Err(failed());
         }

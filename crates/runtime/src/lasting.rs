@@ -1,4 +1,4 @@
-//! Work that is carried to its end although whoever waits for it may go away.
+//! Futures that run to completion even if their caller stops waiting.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,28 +7,28 @@ use futures_util::future::BoxFuture;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// A future that goes on as a task of its own where it is dropped before its end. While somebody waits for it, it needs
-/// no task: it runs in that of whoever waits.
-pub struct Lasting<T: Send + 'static> {
+/// A future that continues as a task of its own if it is dropped before it completes. Until then it runs in the task of its
+/// caller and needs none.
+pub struct SpawnOnDrop<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     tracker: TaskTracker,
-    /// Whoever waits for the tracker waits for this as well.
+    /// Keeps the tracker from completing before this future.
     _token: TaskTrackerToken,
 }
 
-/// Carries `work` to its end among the tasks of `tracker`.
-pub fn lasting<T: Send + 'static>(
+/// Runs `work` to completion, as one of the tasks of `tracker`.
+pub fn spawn_on_drop<T: Send + 'static>(
     tracker: &TaskTracker,
     work: impl Future<Output = T> + Send + 'static,
-) -> Lasting<T> {
-    Lasting { work: Some(Box::pin(work)), tracker: tracker.clone(), _token: tracker.token() }
+) -> SpawnOnDrop<T> {
+    SpawnOnDrop { work: Some(Box::pin(work)), tracker: tracker.clone(), _token: tracker.token() }
 }
 
-impl<T: Send + 'static> Future for Lasting<T> {
+impl<T: Send + 'static> Future for SpawnOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        // Taken out meanwhile: what panics is not polled again.
+        // Taken out during the poll, so that a future that panicked is not polled again.
         let Some(mut work) = self.work.take() else { return Poll::Pending };
         let polled = work.as_mut().poll(context);
         if polled.is_pending() {
@@ -38,10 +38,10 @@ impl<T: Send + 'static> Future for Lasting<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Lasting<T> {
+impl<T: Send + 'static> Drop for SpawnOnDrop<T> {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
-        // Without a runtime the process ends.
+        // Without a runtime the process is exiting.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             self.tracker.spawn_on(work, &runtime);
         }
@@ -55,10 +55,10 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_dropped_before_its_end_goes_on_and_is_waited_for() {
+    async fn a_future_dropped_before_its_end_goes_on_and_the_tracker_waits_for_it() {
         let tracker = TaskTracker::new();
         let ((go, gone), (done, seen)) = (oneshot::channel::<()>(), oneshot::channel());
-        let mut work = lasting(&tracker, async move {
+        let mut work = spawn_on_drop(&tracker, async move {
             let _ = gone.await;
             done.send(7)
         });
@@ -72,9 +72,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_ended_leaves_nothing() {
+    async fn a_completed_future_leaves_no_task() {
         let tracker = TaskTracker::new();
-        assert_eq!(lasting(&tracker, async { 7 }).await, 7);
+        assert_eq!(spawn_on_drop(&tracker, async { 7 }).await, 7);
         assert!(tracker.is_empty());
     }
 }

@@ -30,10 +30,10 @@ mod timer;
 mod vault;
 mod waits;
 
-pub use api::{Notice, Pending, Standing, Start, Status, Turn};
+pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use chain::check as check_chain;
 pub use chance::random;
-pub use clock::{Clock, ManualClock, Steady, SystemClock};
+pub use clock::{Clock, ManualClock, MonotonicTime, SystemClock};
 pub use connections::{
     ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
 };
@@ -43,11 +43,11 @@ pub use doubles::{Asked, Called, Doubles};
 pub use error::Error;
 pub use evaluator::{Evaluator, Inline, inline};
 pub use inputs::{check_given, check_inputs, is_address};
-pub use intake::{Admission, Answer, Intake, SignalError, Terms, read_definition};
+pub use intake::{AcceptOptions, Acceptance, Answer, Intake, SignalError, read_definition};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]
 pub use isolation::RecordMemory;
-pub use lasting::{Lasting, lasting};
+pub use lasting::{SpawnOnDrop, spawn_on_drop};
 pub use locks::KeyedLocks;
 pub use native::{StateScope, StateValue};
 pub use refusals::Refusals;

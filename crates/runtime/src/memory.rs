@@ -1,5 +1,5 @@
-//! The memory of large values, over all executions: an execution takes its share of it before an evaluation that may make
-//! a large value, and gives it back when the value is gone. One that finds no room waits.
+//! Bounds the memory of large values over all executions. An execution reserves a share before an evaluation that may make
+//! a large value, and releases it when the value is gone. An execution that finds no room waits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,35 +8,35 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The bytes of one permit of the semaphore.
 const UNIT: usize = 1 << 10;
 
-/// The room for large values.
+/// The memory for the large values of all executions.
 pub struct Memory {
     room: Arc<Semaphore>,
     units: u32,
-    /// The right to go on without room. One execution at a time has it, so that executions that hold a share and wait for
-    /// more of it do not wait for one another forever.
+    /// The right to exceed the memory, reservation by one execution at a time. It prevents a deadlock of executions that each hold
+    /// a share and wait for more.
     overdraft: Arc<Semaphore>,
 }
 
-/// The part of the room that an execution holds.
+/// The part of the memory that an execution has reserved.
 #[derive(Default)]
 pub(crate) struct Share {
-    held: Mutex<Held>,
+    reservation: Mutex<Reservation>,
 }
 
 #[derive(Default)]
-struct Held {
+struct Reservation {
     room: Option<OwnedSemaphorePermit>,
     overdraft: Option<OwnedSemaphorePermit>,
 }
 
 impl Memory {
-    /// Room for so many bytes.
+    /// Creates a budget of so many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let units = units(bytes).max(1);
         Self { room: Arc::new(Semaphore::new(units as usize)), units, overdraft: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Grows or shrinks `share` to so many bytes. Growth waits for room, or for the right to go on without it.
+    /// Grows or shrinks `share` to so many bytes. Growth waits for room, or for the right to exceed the memory.
     pub(crate) async fn resize(&self, share: &Share, bytes: usize) {
         let wanted = units(bytes).min(self.units);
         let missing = wanted.saturating_sub(share.shrink_to(wanted));
@@ -54,7 +54,7 @@ impl Memory {
         }
     }
 
-    /// Grows or shrinks `share` without waiting: where there is no room, it stays smaller.
+    /// Grows or shrinks `share` without waiting. If there is no room, the share stays smaller.
     pub(crate) fn resize_at_once(&self, share: &Share, bytes: usize) {
         let wanted = units(bytes).min(self.units);
         let missing = wanted.saturating_sub(share.shrink_to(wanted));
@@ -65,14 +65,14 @@ impl Memory {
 }
 
 impl Share {
-    /// Gives back what is more than `units`, and gives the units held.
+    /// Releases the permits above `units` and returns the number that remains.
     fn shrink_to(&self, units: u32) -> u32 {
-        let mut held = self.held();
+        let mut reservation = self.reservation();
         if units == 0 {
-            *held = Held::default();
+            *reservation = Reservation::default();
             return 0;
         }
-        let Some(room) = &mut held.room else { return 0 };
+        let Some(room) = &mut reservation.room else { return 0 };
         let count = u32::try_from(room.num_permits()).unwrap_or(u32::MAX);
         if count > units {
             drop(room.split((count - units) as usize));
@@ -81,8 +81,8 @@ impl Share {
     }
 
     fn add(&self, more: Option<OwnedSemaphorePermit>) {
-        let mut held = self.held();
-        match (&mut held.room, more) {
+        let mut reservation = self.reservation();
+        match (&mut reservation.room, more) {
             (Some(room), Some(more)) => room.merge(more),
             (room @ None, more) => *room = more,
             (Some(_), None) => {}
@@ -90,15 +90,15 @@ impl Share {
     }
 
     fn overdraw(&self, right: Option<OwnedSemaphorePermit>) {
-        self.held().overdraft = right;
+        self.reservation().overdraft = right;
     }
 
     fn is_overdrawn(&self) -> bool {
-        self.held().overdraft.is_some()
+        self.reservation().overdraft.is_some()
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reservation(&self) -> std::sync::MutexGuard<'_, Reservation> {
+        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a person can set of an engine.
+//! The settings of an engine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,55 +14,55 @@ use crate::vault::KeySource;
 pub struct Settings {
     /// The project folder, with `automations/`, `connections/` and `connectors/`.
     pub dir: PathBuf,
-    /// Where data lives: the database, tokens.
+    /// The data folder: the database, tokens, the crash record.
     pub data_dir: PathBuf,
-    /// The folder of secrets, one file each.
+    /// The folder of secrets, one file per secret.
     pub secrets_dir: PathBuf,
-    /// Where the keys are that seal the secrets of the store.
+    /// The source of the keys that seal the secrets of the store.
     pub keys: KeySource,
-    /// What hides the secrets that were read, in the history here and in the log of the process.
+    /// The redactor of the secrets that were read, for the history of executions and the log of the process.
     pub redactor: Redactor,
-    /// The folder that `files.*` reads and writes in; without it there are no files.
+    /// The folder in which `files.*` reads and writes; `None` disables these actions.
     pub files_dir: Option<PathBuf>,
-    /// The base of the hook addresses that people are shown, such as `http://127.0.0.1:7070`.
+    /// The base of the webhook URLs that people are shown, such as `http://127.0.0.1:7070`.
     pub public_url: Option<String>,
-    /// Hosts and networks that outgoing calls may reach though they are private.
+    /// Private hosts and networks that outgoing calls may reach.
     pub outbound_allow: Vec<String>,
-    /// Our own listeners: outgoing calls never go there.
+    /// The addresses of the daemon's own listeners, which outgoing calls never reach.
     pub own_addresses: Vec<SocketAddr>,
-    /// Whether a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
+    /// True if a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
     pub allow_credential_debug: bool,
-    /// How long finished executions are kept, unless their Automation says otherwise; `None`: nothing is deleted.
+    /// The default retention of finished executions, which an automation may override; `None` keeps them forever.
     pub retention: Option<Retention>,
-    /// What nothing may exceed.
+    /// Limits on work, memory and counts.
     pub limits: Limits,
-    /// What goes wrong around effects and answers, in a test of the whole.
+    /// Faults that are injected around effects and answers, for fault tests.
     pub mishaps: Mishaps,
-    /// Whether the folder is watched.
+    /// True if the project folder is watched for changes.
     pub watch: bool,
-    /// Whether it does a daemon's work besides what it is asked for: executions that another process left go on,
-    /// schedules fire, old executions are cleared away. Off for a command that runs one execution and ends.
+    /// True if the engine does a daemon's background work: recover unfinished executions, fire schedules, poll, delete old
+    /// executions. False for a command that runs one execution and exits.
     pub background: bool,
 }
 
-/// What nothing may exceed (interfaces, "Limits").
+/// Limits on work, memory and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Executions whose steps run at one time.
+    /// Maximum number of executions that run at one time: the slots.
     pub in_flight: usize,
-    /// Executions accepted and not begun; beyond it a request is answered 503.
+    /// Maximum number of executions that wait for a slot; beyond it a request is answered with 503.
     pub queue: usize,
-    /// Bytes of one step's result, as JSON.
+    /// Maximum size of a step's result as JSON, in bytes.
     pub result_bytes: usize,
-    /// Bytes of the large bodies and values of all requests and executions together: half for bodies, half for values.
+    /// Memory for the large bodies and values of all requests and executions, in bytes: half for bodies, half for values.
     pub memory: usize,
-    /// Turns of one loop.
+    /// Maximum number of turns of one loop.
     pub loop_turns: usize,
-    /// How often a crash may interrupt the same step before the execution is set aside as stuck.
+    /// Number of crashes during the same step after which the execution becomes `stuck`.
     pub interruptions: u32,
-    /// How much code runs at one time; as many as there are processors where nothing is said.
+    /// Maximum number of code runs at one time; `None` for one per processor.
     pub code_workers: Option<usize>,
-    /// Bytes of memory of one run of code.
+    /// Memory of one code run, in bytes.
     pub code_memory: usize,
 }
 
@@ -82,7 +82,7 @@ impl Default for Limits {
 }
 
 impl Settings {
-    /// The defaults over this project folder.
+    /// The default settings of a project folder.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();

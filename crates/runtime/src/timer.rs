@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, Steady};
+use crate::clock::{Clock, MonotonicTime};
 
 /// What acts at instants.
 pub trait Timed: Send {
@@ -31,7 +31,7 @@ pub enum Due {
     /// When the wall clock shows this: it is on a calendar.
     Shown(Timestamp),
     /// When this is reached on the steady scale: it comes after a certain time.
-    Passed(Steady),
+    Passed(MonotonicTime),
 }
 
 /// What a timer goes by.
@@ -71,7 +71,7 @@ impl Timer {
 
 async fn reached(clock: &dyn Clock, next: Option<Due>) {
     match next {
-        Some(Due::Passed(at)) => until_steady(clock, Some(at)).await,
+        Some(Due::Passed(at)) => until_monotonic(clock, Some(at)).await,
         Some(Due::Shown(at)) => until(clock, Some(at)).await,
         None => until(clock, None).await,
     }
@@ -86,9 +86,9 @@ pub(crate) async fn until(clock: &dyn Clock, next: Option<Timestamp>) {
 }
 
 /// The same on the steady scale.
-pub(crate) async fn until_steady(clock: &dyn Clock, next: Option<Steady>) {
+pub(crate) async fn until_monotonic(clock: &dyn Clock, next: Option<MonotonicTime>) {
     match next {
-        Some(at) => clock.sleep_until_steady(at).await,
+        Some(at) => clock.sleep_until_monotonic(at).await,
         None => std::future::pending().await,
     }
 }

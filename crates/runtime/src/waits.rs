@@ -1,4 +1,4 @@
-//! What executions wait for, in short, as lists show it: read from the store alone, without their events.
+//! The waiting steps of an execution in short form, for lists: read from the store without the events.
 
 use std::sync::Arc;
 
@@ -11,39 +11,39 @@ use store::{ExecutionRow, Wait};
 use crate::Error;
 use crate::context::Runtime;
 
-/// The most pauses of one execution that are told.
+/// The maximum number of waiting steps that a list shows of one execution.
 const SHOWN: usize = 5;
 
-/// The pauses of an execution.
+/// The waiting steps of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pauses {
-    /// How many there are.
+    /// Their total number.
     pub count: usize,
     /// The first five.
     pub first: Vec<Pause>,
 }
 
-/// A step that pauses.
+/// A waiting step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
-    /// Which step, with its loop turns; empty for the whole execution, which waits for its next try.
+    /// The step with its loop turns; empty if the whole execution waits for its next try.
     pub step: String,
-    /// For what: `time`, `event`, `approval`, `call` or `retry`.
+    /// The kind of the wait: `time`, `event`, `approval`, `call` or `retry`.
     pub kind: &'static str,
-    /// Until when at the latest, where that is known.
+    /// When the wait ends at the latest; `None` if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// The name of the event.
+    /// The name of the event, for kind `event`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// The execution whose end it waits for.
+    /// The called execution, for kind `call`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
 }
 
 impl Pauses {
-    /// What the store says of an execution, put into words with the definition that it runs on.
+    /// Describes the waits that the store lists, by the definition that the execution runs on.
     #[must_use]
     pub fn new(automation: Option<&Automation>, waits: Vec<Wait>) -> Self {
         let count = waits.len();
@@ -63,9 +63,9 @@ impl Pause {
     }
 }
 
-/// The kind of a wait that only its step tells.
+/// The kind of a wait, derived from the verb of its step.
 fn kind(automation: Option<&Automation>, step: &str) -> &'static str {
-    // What a loop keeps for one of its turns is the pause before it: `poll[2]#delay`.
+    // An entry such as `poll[2]#delay` is the pause before one turn of a loop.
     if step.contains('#') {
         return "time";
     }
@@ -84,18 +84,18 @@ fn kind(automation: Option<&Automation>, step: &str) -> &'static str {
 }
 
 impl Runtime {
-    /// What an execution in the store's list waits for, in short.
+    /// The waiting steps of an execution in short form.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn pauses(&self, row: &ExecutionRow) -> Result<Pauses, Error> {
         let waits = self.store.waits(row.id).await?;
-        // A definition that this version does not load leaves the kinds a little vague, and nothing else.
+        // Without the definition some kinds are unknown and shown as `retry`.
         let deployed = self.deployed(&row.automation, row.definition).await.ok();
         Ok(Pauses::new(deployed.as_ref().map(|deployed| deployed.automation.as_ref()), waits))
     }
 
-    /// The Automation that an execution runs on, or ran; none where this version does not load its definition.
+    /// The automation of an execution, in the version that it runs on; `None` if this version cannot load the definition.
     pub async fn automation_of(&self, row: &ExecutionRow) -> Option<Arc<Automation>> {
         let deployed = self.deployed(&row.automation, row.definition).await.ok();
         deployed.map(|deployed| deployed.automation.clone())

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::Engine;
+use engine::{Engine, RouteMatch};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -47,8 +47,10 @@ impl Respond for Hooks {
         }
         match route(head.uri.path()) {
             Ok(Route::Trigger { token, fragment }) if self.triggers => {
-                let answer = self.trigger(&head, token, fragment, body).await;
-                self.note(&head.method, token, answer.status());
+                // One look-up and one snapshot of the catalog for the whole request.
+                let target = self.engine.ingress().route(token);
+                let answer = self.trigger(&head, &target, fragment, body).await;
+                note(&head.method, &target, answer.status());
                 answer
             }
             Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body).await,
@@ -72,35 +74,26 @@ impl Hooks {
         !self.closing.is_cancelled() && self.engine.runtime().status().accepting
     }
 
-    /// A line of the access log. The token is a secret, so it names the Automation behind it.
-    fn note(&self, method: &Method, token: &str, status: StatusCode) {
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            let automation =
-                self.engine.ingress().mounted_at(token).map(|id| id.to_string()).unwrap_or_default();
-            tracing::debug!(automation, %method, status = status.as_u16(), "answered a request");
-        }
-    }
-
     async fn trigger(
         &self,
         head: &http::request::Parts,
-        token: &str,
+        target: &RouteMatch,
         fragment: &str,
         body: Incoming,
     ) -> Answer {
-        let Some(limit) = self.engine.ingress().body_limit(token) else {
+        let Some(limit) = target.body_limit() else {
             return answer(
-                self.engine.ingress().receive(token, request(head, fragment, Data::default())).await,
+                self.engine.ingress().receive_on(target, request(head, fragment, Data::default())).await,
             );
         };
-        match self.body(head, token, body, limit).await {
+        match self.body(head, target, body, limit).await {
             // The bytes count against the budget until the answer is there, not only while they arrive.
             Ok(held) => {
-                answer(self.engine.ingress().receive(token, request(head, fragment, held.data())).await)
+                answer(self.engine.ingress().receive_on(target, request(head, fragment, held.data())).await)
             }
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
-                self.engine.ingress().note_refused(Some(token), refusal.code);
+                self.engine.ingress().note_refused(Some(target), refusal.code);
                 refusal.into_response()
             }
         }
@@ -110,14 +103,12 @@ impl Hooks {
     async fn body(
         &self,
         head: &http::request::Parts,
-        token: &str,
+        target: &RouteMatch,
         body: Incoming,
         limit: usize,
     ) -> Result<Held, Refusal> {
         let held = net::arrive(body, limit, &self.budget, &self.deadlines).await?;
-        if !held.is_on_disk()
-            || !self.engine.ingress().reads_whole(token, &headers(&head.headers), &held.start())
-        {
+        if !held.is_on_disk() || !target.reads_whole(&headers(&head.headers), &held.start()) {
             return Ok(held);
         }
         if held.data().len() > MOST_PARSED {
@@ -145,6 +136,14 @@ impl Hooks {
             Ok(held) => self.resume.take(head, &asking, &held.bytes()).await,
             Err(refusal) => refusal.into_response(),
         }
+    }
+}
+
+/// Writes a line of the access log. The token is a secret, so the line names the automation behind it.
+fn note(method: &Method, target: &RouteMatch, status: StatusCode) {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        let automation = target.automation().map(ToString::to_string).unwrap_or_default();
+        tracing::debug!(automation, %method, status = status.as_u16(), "answered a request");
     }
 }
 

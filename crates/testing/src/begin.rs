@@ -14,8 +14,8 @@ use crate::Trouble;
 use crate::play::Scene;
 use catalog::read_project_file;
 use catalog::{Deployed, Mounted};
+use runtime::AcceptOptions;
 use runtime::Clock as _;
-use runtime::Terms;
 
 /// The most bytes of a file that is sent as a body: as many as a webhook may take.
 const MOST_BODY: u64 = 512 << 20;
@@ -75,7 +75,8 @@ impl Scene<'_> {
             test: !self.deployed.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
-        let answer = self.ingress.receive_at(&mounted, request).await;
+        let catalog = self.runtime.catalog();
+        let answer = self.ingress.receive_at(&catalog, &mounted, request).await;
         Ok(Begun::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
     }
 
@@ -146,7 +147,8 @@ impl Scene<'_> {
             return Ok(Begun::Accepted);
         };
         let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
-        match runtime.accept(self.deployed, start, Terms { fails, ..Terms::default() }).await {
+        match runtime.accept(self.deployed, start, AcceptOptions { fails, ..AcceptOptions::default() }).await
+        {
             Ok(_) => Ok(Begun::Accepted),
             Err(error) => Ok(Begun::Refused(error.to_string())),
         }
@@ -162,7 +164,11 @@ impl Scene<'_> {
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = runtime
-            .accept(self.deployed, runtime::Start { payload, origin }, Terms { fails, ..Terms::default() })
+            .accept(
+                self.deployed,
+                runtime::Start { payload, origin },
+                AcceptOptions { fails, ..AcceptOptions::default() },
+            )
             .await;
         Ok(accepted.map_or_else(|error| Begun::Refused(error.to_string()), |_| Begun::Accepted))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, ManualClock, Notice, Settings, Start};
+use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
 use jiff::Timestamp;
 use model::value::Map;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
@@ -216,9 +216,9 @@ fn succeeded(outcome: Outcome) -> Value {
     }
 }
 
-async fn next_execution(notices: &mut Receiver<Notice>) -> ExecutionId {
+async fn next_execution(notices: &mut Receiver<EngineEvent>) -> ExecutionId {
     loop {
-        if let Notice::ExecutionEvents { id, .. } = notices.recv().await.unwrap() {
+        if let EngineEvent::ExecutionEvents { id, .. } = notices.recv().await.unwrap() {
             return id;
         }
     }

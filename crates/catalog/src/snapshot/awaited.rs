@@ -16,7 +16,7 @@ pub struct AwaitedEvents {
 
 impl AwaitedEvents {
     /// The names in all automations in force.
-    pub(super) fn of(catalog: &Catalog) -> Self {
+    pub(super) fn new(catalog: &Catalog) -> Self {
         let mut awaited = Self::default();
         for deployed in catalog.automations() {
             awaited.add(&deployed.automation);

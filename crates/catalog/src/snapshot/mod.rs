@@ -127,7 +127,7 @@ impl Catalog {
     /// The events that automations in force wait for.
     #[must_use]
     pub fn awaited_events(&self) -> &AwaitedEvents {
-        self.awaited.get_or_init(|| Arc::new(AwaitedEvents::of(self)))
+        self.awaited.get_or_init(|| Arc::new(AwaitedEvents::new(self)))
     }
 
     /// A snapshot in which nothing is in force.

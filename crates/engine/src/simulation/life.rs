@@ -161,7 +161,7 @@ impl<'a> Life<'a> {
         engine.put_in_force(now.catalog.clone(), &now.reload);
         let life = Self { story, idle, runtime, engine, callers: Arc::default() };
         // What Engine::start does after it has loaded the folder.
-        if life.runtime.read_back().await.is_ok() {
+        if life.runtime.recover_unfinished().await.is_ok() {
             if life.story.program.has_schedule {
                 life.engine.ingress().start_schedules();
             }
@@ -223,7 +223,7 @@ impl<'a> Life<'a> {
         for row in super::judge::rows(&self.story.world) {
             if !row.status.is_terminal() {
                 let number = self.story.world.state().number(row.id);
-                let standing = intake.standing(row.id).unwrap_or_default();
+                let standing = intake.queue_status(row.id).unwrap_or_default();
                 left += &format!(
                     "; execution {number} of `{}` is {:?} with {} events, it has {standing:?}",
                     row.automation, row.status, row.events

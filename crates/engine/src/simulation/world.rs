@@ -402,6 +402,8 @@ fn word(event: &Event) -> String {
         Event::Failing { .. } => ("failing", ""),
         Event::Cancelling { .. } => ("cancelling", ""),
         Event::ClockSet { .. } => ("clockSet", ""),
+        Event::Waited { reason, .. } => ("waited", reason.word()),
+        Event::Answered { .. } => ("answered", ""),
         Event::Retried { .. } => ("retried", ""),
         Event::Finished { outcome, .. } => ("finished", outcome.status().word()),
     };

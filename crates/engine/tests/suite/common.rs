@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use engine::{Engine, ManualClock, Notice, Settings, Start};
+use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
@@ -272,7 +272,7 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
     let id = start_with(engine, inputs).await;
     soon(async {
         loop {
-            if let Notice::ExecutionEvents { id: of, status: Status::Waiting, .. } =
+            if let EngineEvent::ExecutionEvents { id: of, status: Status::Waiting, .. } =
                 notices.recv().await.expect("notices come")
                 && of == id
             {

@@ -391,7 +391,7 @@ async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
                     break;
                 }
                 // Whatever is not in the store yet is told.
-                while !matches!(notices.recv().await, Ok(engine::Notice::ExecutionEvents { .. })) {}
+                while !matches!(notices.recv().await, Ok(engine::EngineEvent::ExecutionEvents { .. })) {}
             }
         })
         .await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Answer, Notice, SignalError};
+use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
 use model::value::{Map, Value};
 
@@ -40,7 +40,10 @@ async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(200, "1").await;
     soon(async {
-        while !matches!(notices.recv().await, Ok(Notice::ExecutionEvents { status: Status::Waiting, .. })) {}
+        while !matches!(
+            notices.recv().await,
+            Ok(EngineEvent::ExecutionEvents { status: Status::Waiting, .. })
+        ) {}
     })
     .await;
     crash(engine).await;
@@ -194,7 +197,7 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
         by: Some("a test".to_owned()),
     };
     for (option, form, expected) in [
-        ("sned", r#"{"copies": 1}"#, "`sned` is none of the answers: send, keep"),
+        ("sned", r#"{"copies": 1}"#, "`sned` is not an option; choose one of: send, keep"),
         ("send", "{}", "input `copies` is required (whole number)"),
         ("send", r#"{"copies": "many"}"#, "input `copies`:"),
         ("send", r#"{"copies": 1, "copeis": 1}"#, "the form has no input `copeis`; did you mean `copies`?"),

@@ -152,10 +152,11 @@ async fn watching() -> (Project, engine::Engine) {
 /// Lets time pass in steps of `wait`, whenever somebody waits so long, until a reload has taken something.
 async fn reloaded(
     project: &Project,
-    notices: &mut tokio::sync::broadcast::Receiver<engine::Notice>,
+    notices: &mut tokio::sync::broadcast::Receiver<engine::EngineEvent>,
     wait: Duration,
 ) {
-    let taken = async { while !matches!(notices.recv().await, Ok(engine::Notice::CatalogChanged { .. })) {} };
+    let taken =
+        async { while !matches!(notices.recv().await, Ok(engine::EngineEvent::CatalogChanged { .. })) {} };
     let time = async {
         loop {
             project.clock.somebody_sleeps_until(project.clock.now() + wait).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Error, Notice, StateScope};
+use engine::{EngineEvent, Error, StateScope};
 use model::Status;
 use model::value::Value;
 
@@ -91,7 +91,8 @@ steps:
     let mut pauses = async |count: usize| {
         let mut seen = 0;
         while seen < count {
-            let Notice::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come") else {
+            let EngineEvent::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come")
+            else {
                 continue;
             };
             seen += events.iter().filter(|event| matches!(event, model::Event::Waiting { .. })).count();

@@ -11,6 +11,24 @@ use runtime::Error;
 use runtime::Progress;
 
 impl Ingress {
+    /// The answer to the start that made the execution. A timeout is recorded in its log, which cannot tell it otherwise.
+    pub(super) async fn first_answer(
+        &self,
+        webhook: &WebhookTrigger,
+        id: ExecutionId,
+        progress: Option<watch::Receiver<Progress>>,
+    ) -> HttpResponse {
+        if webhook.mode == WebhookMode::Async {
+            return response::asynchronous(webhook, &id);
+        }
+        let decided = self.decided(webhook, id, progress).await;
+        decided.unwrap_or_else(|| {
+            let timed_out = response::timed_out(&id);
+            self.runtime.record_answer(id, timed_out.status);
+            timed_out
+        })
+    }
+
     /// The answer to a start that was accepted, or to what was sent before and is not started again, where the code of the
     /// trigger decided none. `progress` is how far it has come, where that is known.
     pub(super) async fn answer_of(
@@ -21,24 +39,27 @@ impl Ingress {
     ) -> HttpResponse {
         match webhook.mode {
             WebhookMode::Async => response::asynchronous(webhook, &id),
-            WebhookMode::Sync => self.decided(webhook, id, progress).await,
+            WebhookMode::Sync => {
+                self.decided(webhook, id, progress).await.unwrap_or_else(|| response::timed_out(&id))
+            }
         }
     }
 
-    /// Waits for the end of an execution, or for its `respond`, up to the limit. It may have ended long ago.
+    /// Waits for the end of an execution, or for its `respond`, up to the limit: `None` if the time is up or the engine stops.
+    /// The execution may have ended long ago.
     async fn decided(
         &self,
         webhook: &WebhookTrigger,
         id: ExecutionId,
         mut progress: Option<watch::Receiver<Progress>>,
-    ) -> HttpResponse {
+    ) -> Option<HttpResponse> {
         if let Some(decided) = progress.as_mut().and_then(|progress| in_progress(&progress.borrow(), &id)) {
-            return decided;
+            return Some(decided);
         }
         tokio::select! {
             biased;
             decided = self.decided_at_last(id, progress) => decided,
-            () = self.runtime.clock.sleep_for(webhook.timeout) => response::timed_out(&id),
+            () = self.runtime.clock.sleep_for(webhook.timeout) => None,
         }
     }
 
@@ -46,7 +67,7 @@ impl Ingress {
         &self,
         id: ExecutionId,
         mut begun: Option<watch::Receiver<Progress>>,
-    ) -> HttpResponse {
+    ) -> Option<HttpResponse> {
         loop {
             let moved = self.runtime.intake.moved();
             tokio::pin!(moved);
@@ -58,25 +79,25 @@ impl Ingress {
                     && let Ok((Some(response), _)) = self.left(id).await
                 {
                     // It has answered and gone to rest before anybody waited.
-                    return response;
+                    return Some(response);
                 }
                 let there = progress.wait_for(|progress| {
-                    progress.response.is_some() || progress.outcome.is_some() || progress.parked
+                    progress.response.is_some() || progress.outcome.is_some() || progress.is_left
                 });
                 if let Some(decided) = there.await.ok().and_then(|progress| in_progress(&progress, &id)) {
-                    return decided;
+                    return Some(decided);
                 }
             }
             // It was quicker than whoever waits for it: what it left is in the store.
             match self.left(id).await {
-                Ok((Some(response), _)) => return response,
-                Ok((None, Some(outcome))) => return of_outcome(outcome, &id),
+                Ok((Some(response), _)) => return Some(response),
+                Ok((None, Some(outcome))) => return Some(of_outcome(outcome, &id)),
                 // What was sent is remembered for longer than what became of it.
-                Err(Error::NoSuchExecution(_)) => return response::started(&id),
-                Err(_) => return response::timed_out(&id),
-                Ok((None, None)) if self.runtime.closing.is_cancelled() => return response::timed_out(&id),
+                Err(Error::NoSuchExecution(_)) => return Some(response::started(&id)),
+                Err(_) => return None,
+                Ok((None, None)) if self.runtime.closing.is_cancelled() => return None,
                 // It is on its way into memory.
-                Ok((None, None)) => self.runtime.after_a_move(moved).await,
+                Ok((None, None)) => self.runtime.next_move(moved).await,
             }
         }
     }

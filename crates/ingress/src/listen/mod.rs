@@ -18,7 +18,7 @@ use crate::hooks::without_credentials;
 use crate::ingress::Ingress;
 use catalog::{Mounted, hooked};
 use runtime::Error;
-use runtime::{Clock, Steady};
+use runtime::{Clock, MonotonicTime};
 
 pub use saved::{PayloadError, SavedPayload};
 
@@ -46,8 +46,8 @@ pub(crate) struct Listeners {
 struct Listening {
     /// Tells it from earlier ones at the same address.
     turn: u64,
-    since: Steady,
-    until: Steady,
+    since: MonotonicTime,
+    until: MonotonicTime,
     most: u32,
     /// How many requests were captured that could have started something.
     count: u32,
@@ -134,12 +134,12 @@ impl Listeners {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_listening(&self, id: &AutomationId, now: Steady) -> bool {
+    fn is_listening(&self, id: &AutomationId, now: MonotonicTime) -> bool {
         self.state().get(id).is_some_and(|listening| listening.goes_on(now))
     }
 
     /// Begins a listening in place of the one before at the same address, and gives its turn.
-    fn begin(&self, id: &AutomationId, now: Steady, until: Steady, most: u32) -> u64 {
+    fn begin(&self, id: &AutomationId, now: MonotonicTime, until: MonotonicTime, most: u32) -> u64 {
         let mut state = self.state();
         let turn = state.remove(id).map_or(0, |before| before.turn + 1);
         while state.len() >= MOST_LISTENINGS {
@@ -167,7 +167,7 @@ impl Listeners {
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
-        let now = clock.steady_now();
+        let now = clock.monotonic_now();
         let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(now)) else {
             return false;
         };
@@ -197,7 +197,7 @@ impl Listeners {
         self.news.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn end(&self, id: &AutomationId, now: Steady) {
+    fn end(&self, id: &AutomationId, now: MonotonicTime) {
         if let Some(listening) = self.state().get_mut(id) {
             listening.until = listening.until.min(now);
         }
@@ -205,22 +205,22 @@ impl Listeners {
     }
 
     /// Whether the listening of this turn goes on, and if so until when.
-    fn until(&self, id: &AutomationId, turn: u64, now: Steady) -> Option<Steady> {
+    fn until(&self, id: &AutomationId, turn: u64, now: MonotonicTime) -> Option<MonotonicTime> {
         let state = self.state();
         let listening = state.get(id).filter(|listening| listening.turn == turn && listening.goes_on(now));
         listening.map(|listening| listening.until)
     }
 
     fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
-        let (now, ahead) = (clock.steady_now(), clock.ahead());
+        let (now, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let state = self.state();
         let listening = state.get(id)?;
         let captures = listening.captures.iter().filter(|capture| capture.number > after).cloned();
         Some(ListenView {
             automation: id.clone(),
             listening: listening.goes_on(now),
-            since: listening.since.shown(ahead),
-            until: listening.until.shown(ahead),
+            since: listening.since.to_wall(ahead),
+            until: listening.until.to_wall(ahead),
             left: listening.most.saturating_sub(listening.count),
             captures: captures.collect(),
         })
@@ -228,7 +228,7 @@ impl Listeners {
 }
 
 impl Listening {
-    fn goes_on(&self, now: Steady) -> bool {
+    fn goes_on(&self, now: MonotonicTime) -> bool {
         now < self.until && self.count < self.most
     }
 }
@@ -259,7 +259,7 @@ impl Ingress {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
         }
-        let since = self.runtime.clock.steady_now();
+        let since = self.runtime.clock.monotonic_now();
         let until = since.after(time.min(LISTEN_FOR));
         let listeners = &self.listeners;
         let subscribing = listeners.subscribing.lock().await;
@@ -274,7 +274,7 @@ impl Ingress {
 
     /// Listens no longer. What was captured stays until somebody listens again.
     pub fn stop_listening(&self, id: &AutomationId) {
-        self.listeners.end(id, self.runtime.clock.steady_now());
+        self.listeners.end(id, self.runtime.clock.monotonic_now());
     }
 
     /// How the listening at an address stands, with what came after the capture of this number: at once if something did,
@@ -292,7 +292,7 @@ impl Ingress {
             tokio::select! {
                 changed = news.changed() => changed.ok()?,
                 () = &mut over => is_over = true,
-                () = self.runtime.clock.sleep_until_steady(Steady::of(view.until, self.runtime.clock.ahead())) => {}
+                () = self.runtime.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.runtime.clock.wall_offset())) => {}
                 () = self.runtime.closing.cancelled() => return Some(view),
             }
         }
@@ -301,7 +301,7 @@ impl Ingress {
     /// Whether somebody listens at the address.
     pub(crate) fn is_listening(&self, mounted: &Mounted) -> bool {
         let id = &mounted.deployed.automation.id;
-        mounted.test && self.listeners.is_listening(id, self.runtime.clock.steady_now())
+        mounted.test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
     }
 
     /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
@@ -352,16 +352,16 @@ impl Ingress {
     async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, turn: u64) {
         let listeners = &self.listeners;
         let mut news = listeners.news.subscribe();
-        while let Some(until) = listeners.until(&id, turn, self.runtime.clock.steady_now()) {
+        while let Some(until) = listeners.until(&id, turn, self.runtime.clock.monotonic_now()) {
             tokio::select! {
                 changed = news.changed() => if changed.is_err() { return },
-                () = self.runtime.clock.sleep_until_steady(until) => {}
+                () = self.runtime.clock.sleep_until_monotonic(until) => {}
                 // The next start takes it back.
                 () = self.runtime.closing.cancelled() => return,
             }
         }
         let _subscribing = listeners.subscribing.lock().await;
-        if !listeners.is_listening(&id, self.runtime.clock.steady_now()) {
+        if !listeners.is_listening(&id, self.runtime.clock.monotonic_now()) {
             self.unsubscribe_from_test(&id).await;
         }
     }

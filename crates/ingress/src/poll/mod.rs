@@ -22,7 +22,7 @@ use crate::ingress::Ingress;
 use catalog::written;
 use catalog::{Catalog, Deployed};
 use runtime::KeyedLocks;
-use runtime::{Clock, Steady};
+use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
 
 pub use view::{PollError, PollView};
@@ -43,7 +43,7 @@ pub(crate) struct Polls {
 #[derive(Default)]
 struct State {
     entries: HashMap<AutomationId, Entry>,
-    order: BTreeSet<(Steady, AutomationId)>,
+    order: BTreeSet<(MonotonicTime, AutomationId)>,
     /// What the store knows of polls that are not in force.
     stored: HashMap<AutomationId, PollStanding>,
 }
@@ -52,8 +52,8 @@ struct Entry {
     every: Duration,
     standing: PollStanding,
     /// When it was last polled without an error, and when it is next: what the standing says of both is what the wall clock showed.
-    asked: Option<Steady>,
-    next: Steady,
+    asked: Option<MonotonicTime>,
+    next: MonotonicTime,
     /// Whether it is polled at this moment: then it is not in the order.
     busy: bool,
 }
@@ -162,7 +162,7 @@ impl Timed for Round {
     }
 
     async fn act(&mut self) {
-        for id in self.0.polls.take_due(self.0.runtime.clock.steady_now()) {
+        for id in self.0.polls.take_due(self.0.runtime.clock.monotonic_now()) {
             let ingress = self.0.clone();
             self.0.runtime.tracker.spawn(async move { ingress.poll_when_free(id).await });
         }
@@ -188,7 +188,7 @@ impl Polls {
 
     /// Takes over the polls of these Automations from a snapshot. One that asks the same as before goes on where it stood.
     fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, clock: &dyn Clock) {
-        let ahead = clock.ahead();
+        let ahead = clock.wall_offset();
         let mut state = self.state();
         for id in ids {
             let before = state.entries.remove(&id);
@@ -198,8 +198,8 @@ impl Polls {
             let busy = before.as_ref().is_some_and(|entry| entry.busy);
             let before = before.map(|entry| (entry.standing, entry.asked, entry.next)).or_else(|| {
                 let standing = state.stored.remove(&id)?;
-                let asked = standing.polled_at.map(|at| Steady::of(at, ahead));
-                let next = Steady::of(standing.next_at, ahead);
+                let asked = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
+                let next = MonotonicTime::from_wall(standing.next_at, ahead);
                 Some((standing, asked, next))
             });
             let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
@@ -212,9 +212,9 @@ impl Polls {
             let (source, every) = (question.source(), question.every());
             let before = before.filter(|(standing, ..)| standing.source == source);
             let (standing, asked, mut next) =
-                before.unwrap_or_else(|| (afresh(source, clock.now()), None, clock.steady_now()));
+                before.unwrap_or_else(|| (afresh(source, clock.now()), None, clock.monotonic_now()));
             // The clock may have been set while nobody looked at it: nothing is further off than it can have been meant.
-            next = next.min(clock.steady_now().after(every.max(turn::LONGEST_BACKOFF)));
+            next = next.min(clock.monotonic_now().after(every.max(turn::LONGEST_BACKOFF)));
             if standing.failures == 0
                 && let Some(asked) = asked
             {
@@ -229,7 +229,7 @@ impl Polls {
     }
 
     /// Takes everything that is due out of the order.
-    fn take_due(&self, now: Steady) -> Vec<AutomationId> {
+    fn take_due(&self, now: MonotonicTime) -> Vec<AutomationId> {
         let mut state = self.state();
         let mut due = Vec::new();
         while state.order.first().is_some_and(|(at, _)| *at <= now)
@@ -268,9 +268,10 @@ impl Polls {
         else {
             return;
         };
-        let (before, next, busy) = (entry.next, Steady::of(standing.next_at, ahead), entry.busy);
+        let (before, next, busy) =
+            (entry.next, MonotonicTime::from_wall(standing.next_at, ahead), entry.busy);
         if standing.failures == 0 {
-            entry.asked = standing.polled_at.map(|at| Steady::of(at, ahead));
+            entry.asked = standing.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
         }
         (entry.next, entry.standing) = (next, standing);
         if !busy {
@@ -283,8 +284,8 @@ impl Polls {
 }
 
 /// Where a poll stands, with its next instant as the wall clock will show it.
-fn shown(standing: PollStanding, next: Steady, ahead: SignedDuration) -> PollStanding {
-    PollStanding { next_at: next.shown(ahead), ..standing }
+fn shown(standing: PollStanding, next: MonotonicTime, ahead: SignedDuration) -> PollStanding {
+    PollStanding { next_at: next.to_wall(ahead), ..standing }
 }
 
 /// Where a poll stands that was never made.

@@ -74,7 +74,7 @@ impl Ingress {
         if let Err(error) = self.runtime.store.accept(&accept).await {
             self.runtime.lost(&error);
         }
-        self.polls.put(automation, standing, self.runtime.clock.ahead());
+        self.polls.put(automation, standing, self.runtime.clock.wall_offset());
         Some(entry)
     }
 }
@@ -137,8 +137,8 @@ impl Turn {
             keys: sifted.keys,
             entry: Some(entry.clone()),
         };
-        ingress.runtime.accept_found(&deployed, starts, write).await.map_err(|error| error.to_string())?;
-        ingress.polls.put(&automation.id, standing, ingress.runtime.clock.ahead());
+        ingress.runtime.accept_polled(&deployed, starts, write).await.map_err(|error| error.to_string())?;
+        ingress.polls.put(&automation.id, standing, ingress.runtime.clock.wall_offset());
         Ok(Some(entry))
     }
 }

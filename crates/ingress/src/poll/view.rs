@@ -46,7 +46,7 @@ impl Ingress {
     /// The polls in force, by Automation.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
-        let ahead = self.runtime.clock.ahead();
+        let ahead = self.runtime.clock.wall_offset();
         let state = self.polls.state();
         let mut views: Vec<PollView> = state
             .entries
@@ -114,7 +114,7 @@ impl Ingress {
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         self.runtime.store.accept(&accept).await.inspect_err(|error| self.runtime.lost(error))?;
-        self.polls.put(automation, standing, self.runtime.clock.ahead());
+        self.polls.put(automation, standing, self.runtime.clock.wall_offset());
         Ok(())
     }
 }

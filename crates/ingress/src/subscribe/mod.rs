@@ -21,7 +21,7 @@ use crate::ingress::Ingress;
 use catalog::written;
 use catalog::{Catalog, Deployed, hooked};
 use runtime::KeyedLocks;
-use runtime::{Clock, Steady};
+use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
 
 /// How many subscriptions are made or taken back at one time.
@@ -49,7 +49,7 @@ pub(crate) struct Subscriptions {
 struct Entry {
     subscription: Subscription,
     /// When it is tried next: what the subscription says of it is what the wall clock showed when that was decided.
-    next: Option<Steady>,
+    next: Option<MonotonicTime>,
     /// Whether the other application is asked at this moment.
     busy: bool,
 }
@@ -105,7 +105,7 @@ impl Timed for Comparison {
     }
 
     async fn act(&mut self) {
-        for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.steady_now()) {
+        for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.monotonic_now()) {
             let ingress = self.ingress.clone();
             self.ingress.runtime.tracker.spawn(async move { ingress.set_right(subscription).await });
         }
@@ -210,7 +210,7 @@ impl Ingress {
         if let Err(error) = self.runtime.store.put_subscription(subscription.clone()).await {
             return self.runtime.lost(&error);
         }
-        self.subscriptions.put(subscription, self.runtime.clock.ahead());
+        self.subscriptions.put(subscription, self.runtime.clock.wall_offset());
     }
 
     /// Makes a subscription, or takes it back.
@@ -284,8 +284,8 @@ impl Subscriptions {
     /// addresses, but for those that this process has made already.
     fn take_over(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
         // The clock may have been set while nobody looked at it.
-        let furthest = clock.steady_now().after(LONGEST_PAUSE);
-        let ahead = clock.ahead();
+        let furthest = clock.monotonic_now().after(LONGEST_PAUSE);
+        let ahead = clock.wall_offset();
         let mut state = self.state();
         let mut ids = BTreeSet::new();
         for mut subscription in stored {
@@ -296,7 +296,7 @@ impl Subscriptions {
             if subscription.test && !subscription.leaving {
                 (subscription.leaving, subscription.next_at) = (true, Some(subscription.since));
             }
-            let next = subscription.next_at.map(|at| Steady::of(at, ahead).min(furthest));
+            let next = subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead).min(furthest));
             state.insert(subscription.id.clone(), Entry { subscription, next, busy: false });
         }
         ids
@@ -311,13 +311,13 @@ impl Subscriptions {
     }
 
     /// When something has to be done next.
-    fn next(&self) -> Option<Steady> {
+    fn next(&self) -> Option<MonotonicTime> {
         let state = self.state();
         let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
         due.min()
     }
 
-    fn take_due(&self, now: Steady) -> Vec<Subscription> {
+    fn take_due(&self, now: MonotonicTime) -> Vec<Subscription> {
         let mut state = self.state();
         let due = |entry: &&mut Entry| !entry.busy && entry.next.is_some_and(|at| at <= now);
         let due = state.values_mut().filter(due).map(|entry| {
@@ -342,7 +342,7 @@ impl Subscriptions {
         // What was decided before stands, however the clock was set since.
         let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
             Some(entry) => entry.next,
-            None => subscription.next_at.map(|at| Steady::of(at, ahead)),
+            None => subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead)),
         };
         state.insert(subscription.id.clone(), Entry { subscription, next, busy });
     }
@@ -352,10 +352,10 @@ impl Ingress {
     /// The subscriptions there are, have to be, or have to go, by Automation.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
-        let ahead = self.runtime.clock.ahead();
+        let ahead = self.runtime.clock.wall_offset();
         let state = self.subscriptions.state();
         let shown = |entry: &Entry| Subscription {
-            next_at: entry.next.map(|at| at.shown(ahead)),
+            next_at: entry.next.map(|at| at.to_wall(ahead)),
             ..entry.subscription.clone()
         };
         let mut all: Vec<Subscription> = state.values().map(shown).collect();

@@ -12,20 +12,20 @@ use trigger::{Rejection, response};
 use crate::hooks::check_chain;
 use crate::ingress::Ingress;
 use crate::listen::Aside;
-use catalog::{Mounted, hooked};
+use catalog::{Catalog, Mounted, hooked};
 use runtime::Start;
-use runtime::{Admission, Terms};
+use runtime::{AcceptOptions, Acceptance};
 
 impl Ingress {
     /// Answers a request on the address of an Automation that an event starts.
     pub(crate) async fn receive_event(
         &self,
+        catalog: &Catalog,
         mounted: &Mounted,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
-        let catalog = self.runtime.catalog.load_full();
-        let Some((_, hook)) = hooked(&mounted.deployed, &catalog) else {
+        let Some((_, hook)) = hooked(&mounted.deployed, catalog) else {
             return Err(Rejection::not_a_webhook());
         };
         if !mounted.test && !automation.enabled {
@@ -69,10 +69,14 @@ impl Ingress {
             return Ok(said("filtered"));
         };
         let origin = if mounted.test { Origin::Test } else { Origin::Event };
-        let terms =
-            Terms { key: key.filter(|_| !mounted.test), results: Some(results), fails, ..Terms::default() };
-        let accepted = self.runtime.accept(&mounted.deployed, Start { payload, origin }, terms).await;
-        let Admission { id, accepted, .. } =
+        let options = AcceptOptions {
+            key: key.filter(|_| !mounted.test),
+            results: Some(results),
+            fails,
+            ..AcceptOptions::default()
+        };
+        let accepted = self.runtime.accept(&mounted.deployed, Start { payload, origin }, options).await;
+        let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::refused(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == Accepted::New {

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::oneshot;
 
-use super::{Clock, Steady, shifted};
+use super::{Clock, MonotonicTime, shifted};
 
 /// A clock that stands still until it is moved.
 #[derive(Clone)]
@@ -18,33 +18,33 @@ pub struct ManualClock {
 
 struct State {
     now: Timestamp,
-    ahead: SignedDuration,
-    /// Who sleeps until the wall clock shows an instant, and who does on the steady scale.
+    wall_offset: SignedDuration,
+    /// The sleepers by wall-clock time and by monotonic time; the number orders those of one instant.
     by_wall: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
-    steadily: BTreeMap<(Steady, u64), oneshot::Sender<()>>,
+    by_monotonic: BTreeMap<(MonotonicTime, u64), oneshot::Sender<()>>,
     count: u64,
     arrivals: tokio::sync::watch::Sender<u64>,
 }
 
 impl State {
-    fn steady_now(&self) -> Steady {
-        Steady::of(self.now, self.ahead)
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime::from_wall(self.now, self.wall_offset)
     }
 
-    /// Wakes whoever waited for an instant up to now, in order. Nobody listens any more where the sleeper was dropped.
+    /// Wakes the sleepers that are due, in order. A sleeper that was dropped does not receive its message.
     fn wake(&mut self) {
-        let (now, steady_now) = (self.now, self.steady_now());
+        let (now, monotonic_now) = (self.now, self.monotonic_now());
         loop {
             let by_wall = self.by_wall.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= now);
-            let steadily = self.steadily.first_key_value().map(|((at, _), _)| *at);
-            let steadily = steadily.filter(|at| *at <= steady_now);
-            let woken = match (by_wall, steadily) {
+            let by_monotonic = self.by_monotonic.first_key_value().map(|((at, _), _)| *at);
+            let by_monotonic = by_monotonic.filter(|at| *at <= monotonic_now);
+            let woken = match (by_wall, by_monotonic) {
                 (None, None) => return,
-                (Some(wall), Some(steady)) if wall <= steady.shown(self.ahead) => {
+                (Some(wall), Some(steady)) if wall <= steady.to_wall(self.wall_offset) => {
                     self.by_wall.pop_first().map(|(_, wake)| wake)
                 }
                 (Some(_), None) => self.by_wall.pop_first().map(|(_, wake)| wake),
-                (_, Some(_)) => self.steadily.pop_first().map(|(_, wake)| wake),
+                (_, Some(_)) => self.by_monotonic.pop_first().map(|(_, wake)| wake),
             };
             let _ = woken.map(|wake| wake.send(()));
         }
@@ -58,56 +58,56 @@ impl ManualClock {
         let (arrivals, _) = tokio::sync::watch::channel(0);
         let state = State {
             now,
-            ahead: SignedDuration::ZERO,
+            wall_offset: SignedDuration::ZERO,
             by_wall: BTreeMap::new(),
-            steadily: BTreeMap::new(),
+            by_monotonic: BTreeMap::new(),
             count: 0,
             arrivals,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Lets time pass, and wakes whoever waited for an instant up to then, in order.
+    /// Advances the clock, and wakes the sleepers that are due, in order.
     pub fn advance(&self, by: Duration) {
         let now = self.lock().now;
         self.advance_to(now.checked_add(by).unwrap_or(Timestamp::MAX));
     }
 
-    /// Lets time pass until the clock shows an instant, as [`ManualClock::advance`] does; never back.
+    /// Advances the clock to an instant, as [`ManualClock::advance`] does; never back.
     pub fn advance_to(&self, at: Timestamp) {
         let mut state = self.lock();
         state.now = state.now.max(at);
         state.wake();
     }
 
-    /// Sets the wall clock forward or back, as somebody who sets it does: no time passes.
+    /// Sets the wall clock forward or back; no time passes on the monotonic scale.
     pub fn step(&self, by: SignedDuration) {
         let mut state = self.lock();
         state.now = shifted(state.now, by);
-        state.ahead += by;
+        state.wall_offset += by;
         state.wake();
     }
 
-    /// The instants that somebody sleeps for, as the wall clock will show them, earliest first.
+    /// The instants at which sleepers wake, as the wall clock will show them, earliest first.
     #[must_use]
     pub fn sleeping_until(&self) -> Vec<Timestamp> {
         let state = self.lock();
         let by_wall = state.by_wall.iter().filter(|(_, wake)| !wake.is_closed()).map(|((at, _), _)| *at);
-        let steadily = state.steadily.iter().filter(|(_, wake)| !wake.is_closed());
+        let by_monotonic = state.by_monotonic.iter().filter(|(_, wake)| !wake.is_closed());
         let mut all: Vec<Timestamp> =
-            by_wall.chain(steadily.map(|((at, _), _)| at.shown(state.ahead))).collect();
+            by_wall.chain(by_monotonic.map(|((at, _), _)| at.to_wall(state.wall_offset))).collect();
         all.sort_unstable();
         all
     }
 
-    /// How often somebody went to sleep, so how often somebody was awake.
+    /// The number of sleeps that have begun.
     #[must_use]
     pub fn sleeps(&self) -> u64 {
         self.lock().count
     }
 
-    /// Comes back once somebody sleeps for `at` or later than `at` but not for ever: for tests that must move the
-    /// clock only when the other side waits for it.
+    /// Completes when something sleeps until exactly `at`, for tests that advance the clock only when the other side waits
+    /// for it.
     pub async fn somebody_sleeps_until(&self, at: Timestamp) {
         let mut arrivals = self.lock().arrivals.subscribe();
         loop {
@@ -124,7 +124,7 @@ impl ManualClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a sleeper where it belongs, unless its instant has come.
+    /// Registers a sleeper with `put`, unless its instant has come.
     fn sleep(
         &self,
         is_due: impl Fn(&State) -> bool,
@@ -157,19 +157,19 @@ impl Clock for ManualClock {
         )
     }
 
-    fn steady_now(&self) -> Steady {
-        self.lock().steady_now()
+    fn monotonic_now(&self) -> MonotonicTime {
+        self.lock().monotonic_now()
     }
 
-    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()> {
+    fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()> {
         self.sleep(
-            |state| at <= state.steady_now(),
-            |state, count, wake| drop(state.steadily.insert((at, count), wake)),
+            |state| at <= state.monotonic_now(),
+            |state, count, wake| drop(state.by_monotonic.insert((at, count), wake)),
         )
     }
 
-    fn ahead(&self) -> SignedDuration {
-        self.lock().ahead
+    fn wall_offset(&self) -> SignedDuration {
+        self.lock().wall_offset
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     #[test]
-    fn a_step_moves_the_wall_and_not_what_lasts() {
+    fn setting_the_wall_clock_does_not_move_durations() {
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let hour = SignedDuration::from_hours(1);
         let mut wall = clock.sleep_until(Timestamp::UNIX_EPOCH + hour);
@@ -187,7 +187,7 @@ mod tests {
         clock.step(hour);
         assert_eq!((&mut wall).now_or_never(), Some(()), "the clock shows its instant");
         assert_eq!((&mut steady).now_or_never(), None);
-        assert_eq!((clock.now(), clock.ahead()), (Timestamp::UNIX_EPOCH + hour, hour));
+        assert_eq!((clock.now(), clock.wall_offset()), (Timestamp::UNIX_EPOCH + hour, hour));
         clock.step(-hour - hour);
         clock.advance(Duration::from_secs(59));
         assert_eq!((&mut steady).now_or_never(), None);

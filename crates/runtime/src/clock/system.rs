@@ -8,25 +8,25 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use rustix::time::ClockId;
 
-use super::{Clock, Steady};
+use super::{Clock, MonotonicTime};
 
-/// The longest that one sleep lasts before the clock is looked at again, so that a step of the wall clock, or a sleep of
-/// the whole machine, is noticed.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// What the two scales may come apart by before it counts as a step: more than any drift between two looks, less than what
-/// matters to a schedule.
-const A_STEP: i64 = 500_000_000;
+/// The maximum time of one sleep before the clock is read again, to notice that the wall clock was set or that the machine
+/// was asleep.
+const MAX_SLEEP: Duration = Duration::from_secs(5);
+/// The difference between the scales, in nanoseconds, above which the wall clock counts as set: more than any drift between
+/// two readings, less than matters to a schedule.
+const MIN_STEP: i64 = 500_000_000;
 
-/// The clock that no one sets. Where the system has one that goes on while the machine sleeps, it is that.
+/// The monotonic clock of the system; on Linux the one that also runs while the machine is asleep.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const STEADY: ClockId = ClockId::Boottime;
+const MONOTONIC: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-const STEADY: ClockId = ClockId::Monotonic;
+const MONOTONIC: ClockId = ClockId::Monotonic;
 
-/// What the wall clock was ahead of [`STEADY`] when the process first looked, in nanoseconds.
-static BEGAN: OnceLock<i64> = OnceLock::new();
-/// By how much it was set since, in nanoseconds. Those of one process agree on it, whoever saw a step first.
-static AHEAD: AtomicI64 = AtomicI64::new(0);
+/// The wall clock minus [`MONOTONIC`] at the first reading, in nanoseconds.
+static FIRST_READING: OnceLock<i64> = OnceLock::new();
+/// The wall offset in nanoseconds, shared by all clocks of the process.
+static WALL_OFFSET: AtomicI64 = AtomicI64::new(0);
 
 /// The system's clock.
 #[derive(Debug, Default, Clone, Copy)]
@@ -34,12 +34,12 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let began = began();
-        let (wall, steady) = (wall(), steady() + began);
+        let first_reading = first_reading();
+        let (wall, steady) = (wall(), monotonic() + first_reading);
         let nanoseconds = i64::try_from(wall.as_nanosecond()).unwrap_or(i64::MAX);
-        let ahead = nanoseconds.saturating_sub(steady);
-        if ahead.saturating_sub(AHEAD.load(Ordering::Relaxed)).abs() > A_STEP {
-            noticed(ahead);
+        let offset = nanoseconds.saturating_sub(steady);
+        if offset.saturating_sub(WALL_OFFSET.load(Ordering::Relaxed)).abs() > MIN_STEP {
+            note_step(offset);
         }
         wall
     }
@@ -51,30 +51,32 @@ impl Clock for SystemClock {
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                tokio::time::sleep(left.min(MAX_SLEEP)).await;
             }
         })
     }
 
-    fn steady_now(&self) -> Steady {
-        Steady(Timestamp::from_nanosecond(i128::from(steady() + began())).unwrap_or(Timestamp::MAX))
+    fn monotonic_now(&self) -> MonotonicTime {
+        MonotonicTime(
+            Timestamp::from_nanosecond(i128::from(monotonic() + first_reading())).unwrap_or(Timestamp::MAX),
+        )
     }
 
-    fn sleep_until_steady(&self, at: Steady) -> BoxFuture<'static, ()> {
+    fn sleep_until_monotonic(&self, at: MonotonicTime) -> BoxFuture<'static, ()> {
         let clock = *self;
         Box::pin(async move {
             loop {
-                let left = at.since(clock.steady_now());
+                let left = at.since(clock.monotonic_now());
                 if left.is_zero() {
                     return;
                 }
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                tokio::time::sleep(left.min(MAX_SLEEP)).await;
             }
         })
     }
 
-    fn ahead(&self) -> SignedDuration {
-        SignedDuration::from_nanos(AHEAD.load(Ordering::Relaxed))
+    fn wall_offset(&self) -> SignedDuration {
+        SignedDuration::from_nanos(WALL_OFFSET.load(Ordering::Relaxed))
     }
 }
 
@@ -83,31 +85,31 @@ fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-/// Nanoseconds on the clock that no one sets.
-fn steady() -> i64 {
-    let now = rustix::time::clock_gettime(STEADY);
+/// The reading of [`MONOTONIC`] in nanoseconds.
+fn monotonic() -> i64 {
+    let now = rustix::time::clock_gettime(MONOTONIC);
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
 
-fn began() -> i64 {
-    *BEGAN.get_or_init(|| {
-        // Both at one time, as near as that goes: whoever is interrupted between the two looks again.
-        let look = || {
-            let (before, wall, after) = (steady(), wall(), steady());
+fn first_reading() -> i64 {
+    *FIRST_READING.get_or_init(|| {
+        // Both clocks are read as closely together as possible: the reading with the shortest interruption wins.
+        let read = || {
+            let (before, wall, after) = (monotonic(), wall(), monotonic());
             let wall = i64::try_from(wall.as_nanosecond()).unwrap_or(i64::MAX);
             (after - before, wall.saturating_sub(before))
         };
-        let looks = std::iter::repeat_with(look).take(5);
-        looks.min_by_key(|(took, _)| *took).map_or(0, |(_, ahead)| ahead)
+        let readings = std::iter::repeat_with(read).take(5);
+        readings.min_by_key(|(took, _)| *took).map_or(0, |(_, offset)| offset)
     })
 }
 
 #[cold]
-fn noticed(ahead: i64) {
-    let before = AHEAD.swap(ahead, Ordering::Relaxed);
-    let by = SignedDuration::from_nanos(ahead.saturating_sub(before));
+fn note_step(offset: i64) {
+    let before = WALL_OFFSET.swap(offset, Ordering::Relaxed);
+    let by = SignedDuration::from_nanos(offset.saturating_sub(before));
     tracing::warn!(
-        "the system's clock was set by {by:#}; what lasts a certain time goes on as before, schedules follow the clock"
+        "the system's clock was set by {by:#}; timeouts and pauses are not affected, schedules follow the clock"
     );
 }
 
@@ -116,16 +118,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_step_both_scales_say_the_same() {
+    fn without_a_step_both_scales_agree() {
         let clock = SystemClock;
-        let (wall, steady) = (clock.now(), clock.steady_now());
-        let apart = wall.duration_until(steady.shown(clock.ahead())).abs();
+        let (wall, steady) = (clock.now(), clock.monotonic_now());
+        let apart = wall.duration_until(steady.to_wall(clock.wall_offset())).abs();
         assert!(apart < SignedDuration::from_millis(400), "{apart}");
-        assert_eq!(clock.ahead(), SignedDuration::ZERO);
+        assert_eq!(clock.wall_offset(), SignedDuration::ZERO);
     }
 
     #[tokio::test]
-    async fn what_lasts_no_time_is_over_at_once() {
+    async fn a_sleep_of_no_time_completes_at_once() {
         SystemClock.sleep_for(Duration::ZERO).await;
         SystemClock.sleep_until(SystemClock.now()).await;
     }

@@ -1,10 +1,9 @@
-//! The way in: a start becomes durable, and then runs or waits.
+//! Acceptance: a start becomes durable, and then runs or waits.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
 use model::automation::Automation;
@@ -15,114 +14,114 @@ use store::{Accept, Accepted, Already, NewExecution, PollWrite, Room, Sending, W
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 
-use super::Queued;
-use super::gate::Place;
+use super::gate::RunGuard;
+use super::table::Queued;
 use crate::Error;
 use crate::api::Start;
 use crate::context::Runtime;
-use crate::lasting::lasting;
+use crate::lasting::spawn_on_drop;
 use crate::memory::Share;
-use crate::run::{Activity, Cancellation, Journal, Progress, Run, Surroundings};
+use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use catalog::Deployed;
 
-/// When a refused caller may try again.
+/// The `Retry-After` of a rejected start.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the acceptance of an execution waits for code at the most, where somebody waits for the end of all of it.
-const FOR_CODE: Duration = Duration::from_millis(50);
+/// The maximum time that an acceptance waits for code, if the caller waits for the end of the execution.
+const CODE_GRACE: Duration = Duration::from_millis(50);
 
-/// What is asked to be accepted, beside the start itself.
+/// The options of an acceptance.
 #[derive(Default)]
-pub struct Terms {
-    /// The id, where it is given already.
+pub struct AcceptOptions {
+    /// The id of the execution; `None` to create one.
     pub id: Option<ExecutionId>,
-    /// A key that makes it unique for its Automation.
+    /// A key that is unique in its automation.
     pub key: Option<String>,
-    /// The names of what was sent.
+    /// The deduplication keys of the request.
     pub sendings: Vec<Sending>,
-    /// The instant up to which its schedule is dealt with, with it.
+    /// The watermark of the schedule, committed with the execution.
     pub watermark: Option<Watermark>,
-    /// Whether it must begin at once or not at all.
+    /// True if the execution must start at once or be rejected.
     pub at_once: bool,
-    /// In whose slot it runs.
+    /// The slot in which it runs.
     pub slot: Slot,
-    /// What steps read of the payload, where whoever asks has read it already.
+    /// `trigger.results`, if the caller has parsed the payload already.
     pub results: Option<Value>,
-    /// The error with which the execution begins: none of its main steps runs, only `onError` and `finally`.
+    /// An initial error: only `onError` and `finally` run, none of the main steps.
     pub fails: Option<ActionError>,
 }
 
-/// The events that an execution begins with behind its start.
-fn first_events(at: Timestamp, fails: Option<ActionError>) -> Already {
+/// The events that are stored with the start of an execution.
+fn initial_events(at: Timestamp, fails: Option<ActionError>) -> Already {
     let events = fails.map(|error| Event::Failing { at, error }).into_iter().collect();
     Already { events, ..Already::default() }
 }
 
-/// What became of a start.
-pub struct Admission {
-    /// The execution: this one, or the one that was started by the same before.
+/// The result of a start.
+pub struct Acceptance {
+    /// The new execution, or the earlier one of the same key or request.
     pub id: ExecutionId,
-    /// Which of them it is.
+    /// New, or found by its key.
     pub accepted: Accepted,
-    /// How far it has come, where it has begun and somebody waits for its end.
+    /// Its progress, if it runs already and the caller waits for its end.
     pub progress: Option<watch::Receiver<Progress>>,
 }
 
-/// What an execution begins with.
-struct Admitted {
+/// An execution that is being accepted.
+struct NewRun {
     id: ExecutionId,
-    /// When it was accepted, and how far the clock was ahead.
+    /// The instant of acceptance and the wall offset at that instant.
     accepted_at: (Timestamp, SignedDuration),
     origin: Origin,
     payload: Arc<Payload>,
     results: Option<Value>,
 }
 
-/// Whether an execution may begin before it is accepted. One that has to wait for its turn among others may not, nor one
-/// of a schedule, which is counted from its acceptance on.
-fn begins_unaccepted(automation: &Automation, origin: &Origin) -> bool {
+/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not,
+/// nor one of a schedule, which is counted from its acceptance on.
+fn may_run_unaccepted(automation: &Automation, origin: &Origin) -> bool {
     automation.concurrency.is_none() && !matches!(origin, Origin::Schedule { .. })
 }
 
-/// In whose slot an execution runs.
+/// The slot in which an execution runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slot {
-    /// In one of its own, for which it may have to wait.
+    /// A slot of its own, for which it may have to wait.
     #[default]
     Own,
-    /// In that of the execution that waits for its end.
+    /// The slot of the calling execution, which waits for its end.
     Shared,
 }
 
-/// Takes what the code of a trigger logged into the execution's log.
-pub(super) fn log_decided(journal: &Journal, payload: &Payload) {
+/// Adds the log lines of the trigger's code to the log of the execution.
+pub(super) fn log_trigger_code(journal: &Journal, payload: &Payload) {
     for line in payload.decided().iter().flat_map(|decided| &decided.logs) {
         journal.log(line.level, None, &line.message);
     }
 }
 
 impl Runtime {
-    /// Makes a start durable and sees to it that it runs.
+    /// Accepts a start durably and runs it.
     pub async fn accept(
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
         start: Start,
-        terms: Terms,
-    ) -> Result<Admission, Error> {
+        options: AcceptOptions,
+    ) -> Result<Acceptance, Error> {
         if !self.accepting() {
             return Err(Error::Closing);
         }
-        let permit = match terms.slot {
-            Slot::Own => self.admit(terms.at_once).inspect_err(|_| {
-                // What a webhook is answered is counted by its code.
+        let permit = match options.slot {
+            Slot::Own => self.admit(options.at_once).inspect_err(|_| {
+                // Rejected webhook requests are counted by their error code.
                 if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
                     self.refusals.count(Some(&deployed.automation.id), "busy");
                 }
             })?,
             Slot::Shared => None,
         };
-        // Whoever asks may go away while the commit is under way, and what is committed runs.
-        lasting(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, terms)).await
+        // The caller may stop waiting during the commit; an execution that is committed runs.
+        spawn_on_drop(&self.tracker, self.clone().accept_with(permit, deployed.clone(), start, options)).await
     }
 
     async fn accept_with(
@@ -130,12 +129,12 @@ impl Runtime {
         permit: Option<OwnedSemaphorePermit>,
         deployed: Arc<Deployed>,
         start: Start,
-        terms: Terms,
-    ) -> Result<Admission, Error> {
-        let (now, ahead) = (self.clock.now(), self.clock.ahead());
-        let id = terms.id.unwrap_or_else(|| self.intake.next_id(now));
-        // One that fails at its begin is read back from the store, where its error is.
-        let begins = terms.fails.is_none() && (permit.is_some() || terms.slot == Slot::Shared);
+        options: AcceptOptions,
+    ) -> Result<Acceptance, Error> {
+        let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
+        let id = options.id.unwrap_or_else(|| self.intake.next_id(now));
+        // An execution with an initial error is read back from the store, which has the error.
+        let begins = options.fails.is_none() && (permit.is_some() || options.slot == Slot::Shared);
         let Start { payload, origin } = start;
         let payload = Arc::new(payload);
         let started = Event::Started {
@@ -145,113 +144,95 @@ impl Runtime {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let Terms { key, sendings, watermark, at_once, results, fails, .. } = terms;
-        let already = first_events(now, fails);
+        let AcceptOptions { key, sendings, watermark, at_once, results, fails, .. } = options;
+        let already = initial_events(now, fails);
         let new = NewExecution { id, started, key, sendings, begins, already };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let admitted = Admitted { id, accepted_at: (now, ahead), origin, payload, results };
-        if begins && begins_unaccepted(&deployed.automation, &admitted.origin) {
-            return self.accept_begun(permit, deployed, accept, admitted, at_once).await;
+        let new_run = NewRun { id, accepted_at: (now, wall_offset), origin, payload, results };
+        if begins && may_run_unaccepted(&deployed.automation, &new_run.origin) {
+            return self.accept_running(permit, deployed, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployed, accept).await?.into_iter().next();
         if let Some(taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first))) = accepted {
-            return Ok(Admission { id: first, accepted: taken, progress: None });
+            return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
-        self.intake.count_scheduled(&deployed.automation.id, &admitted.origin);
+        self.intake.table().count_scheduled(&deployed.automation.id, &new_run.origin);
         if begins {
-            let journal = Journal::new(id, &deployed.automation, admitted.accepted_at, self.surroundings());
-            let run = self.begin(deployed, journal, admitted);
+            let journal = Journal::new(id, &deployed.automation, new_run.accepted_at, self.journal_context());
+            let run = self.begin(deployed, journal, new_run);
             self.spawn(run, permit);
         } else {
-            self.intake.enqueue(Queued::new(id, ahead));
+            self.enqueue(&[id], wall_offset);
         }
-        Ok(Admission { id, accepted: Accepted::New, progress: None })
+        Ok(Acceptance { id, accepted: Accepted::New, progress: None })
     }
 
-    /// Begins an execution before it is accepted. What it does at first changes nothing outside, and one commit is
-    /// enough for its start and all that: at the latest when it is about to do something that can be noticed, or has to
-    /// wait for anything, it is accepted. Where whoever asks waits for the end, code may take some time before that.
-    async fn accept_begun(
+    /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
+    /// commit. It is stored at the latest before a step with an outside effect, or when it waits for something. If the caller
+    /// waits for the end of the execution, code may run for up to [`CODE_GRACE`] before that.
+    async fn accept_running(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
         deployed: Arc<Deployed>,
         accept: Accept,
-        admitted: Admitted,
+        new_run: NewRun,
         at_once: bool,
-    ) -> Result<Admission, Error> {
-        let id = admitted.id;
-        let (services, definition) = (self.clone(), deployed.clone());
-        let accepting = Box::new(move |already| {
-            let accepting =
-                async move { services.accept_with_what_happened(&definition, accept, already).await };
-            accepting.boxed()
-        });
-        let (automation, surroundings) = (&deployed.automation, self.surroundings());
-        let journal = Journal::to_accept(id, automation, admitted.accepted_at, surroundings, accepting);
-        let run = self.begin(deployed, journal, admitted);
+    ) -> Result<Acceptance, Error> {
+        let id = new_run.id;
+        let definitions = self.intake.definitions.clone();
+        let acceptance = PendingAcceptance::new(accept, deployed.automation.clone(), definitions);
+        let (automation, context) = (&deployed.automation, self.journal_context());
+        let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
+        let guard = self.begin(deployed, journal, new_run);
+        let run = guard.run().clone();
         let progress = at_once.then(|| run.progress.subscribe());
-        let mut carried = Box::pin(self.carry(run.clone(), permit));
+        let mut driven = Box::pin(self.drive(guard, permit));
         let verdict = tokio::select! {
             biased;
-            () = &mut carried => None,
+            () = &mut driven => None,
             verdict = async {
                 if at_once && run.activity.computes() {
-                    self.clock.sleep_for(FOR_CODE).await;
+                    self.clock.sleep_for(CODE_GRACE).await;
                 }
                 run.journal.verdict().await
             } => Some(verdict),
         };
         let verdict = match verdict {
             Some(verdict) => {
-                self.tracker.spawn(carried);
+                self.tracker.spawn(driven);
                 verdict
             }
             None => run.journal.verdict().await,
         };
-        match verdict.map_err(Arc::unwrap_or_clone)? {
-            Accepted::New => Ok(Admission { id, accepted: Accepted::New, progress }),
+        let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
+        match accepted {
+            Accepted::New => Ok(Acceptance { id, accepted: Accepted::New, progress }),
             taken @ (Accepted::Duplicate(first) | Accepted::Mismatch(first)) => {
-                Ok(Admission { id: first, accepted: taken, progress: None })
+                Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
         }
     }
 
-    async fn accept_with_what_happened(
-        &self,
-        deployed: &Deployed,
-        mut accept: Accept,
-        already: Already,
-    ) -> Result<Accepted, store::Error> {
-        if let [new] = accept.executions.as_mut_slice() {
-            new.already = already;
-        }
-        let accepted = self.accept_durably(deployed, accept).await?;
-        Ok(accepted.into_iter().next().unwrap_or(Accepted::New))
-    }
-
-    /// Commits what is accepted. The definition goes first, unless it is known to be there already.
+    /// Commits executions and their definition.
     async fn accept_durably(
         &self,
         deployed: &Deployed,
         accept: Accept,
     ) -> Result<Vec<Accepted>, store::Error> {
-        self.store_definition(deployed).await?;
-        let mut accepted = self.store.accept(&accept).await;
-        if matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
-            // It was cleared away since it was last put.
-            self.forget_stored_definitions();
-            self.store_definition(deployed).await?;
-            accepted = self.store.accept(&accept).await;
-        }
+        let definitions = &self.intake.definitions;
+        self.after_write(definitions.accept(&*self.store, &deployed.automation, &accept).await)
+    }
+
+    /// Notes how the store took an acceptance: that it has little room left, or has failed.
+    fn after_write<T>(&self, result: Result<T, store::Error>) -> Result<T, store::Error> {
         if self.store.room() != Room::Enough {
             self.room_wanted.notify_one();
         }
-        accepted.inspect_err(|error| self.lost(error))
+        result.inspect_err(|error| self.lost(error))
     }
 
-    /// Makes what a poll found durable together with the executions that it starts, each with the error that it begins with,
-    /// and sees to it that they run.
-    pub async fn accept_found(
+    /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
+    pub async fn accept_polled(
         self: &Arc<Self>,
         deployed: &Arc<Deployed>,
         starts: Vec<(Start, Option<ActionError>)>,
@@ -260,8 +241,8 @@ impl Runtime {
         if !self.accepting() {
             return Err(Error::Closing);
         }
-        // As in `accept`: what is committed runs.
-        lasting(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
+        // As in `accept`, executions that are committed run.
+        spawn_on_drop(&self.tracker, self.clone().accept_all(deployed.clone(), starts, poll)).await
     }
 
     async fn accept_all(
@@ -274,7 +255,8 @@ impl Runtime {
             self.refusals.count(Some(&deployed.automation.id), "busy");
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
-        let (automation, now, ahead) = (&deployed.automation, self.clock.now(), self.clock.ahead());
+        let (automation, now, wall_offset) =
+            (&deployed.automation, self.clock.now(), self.clock.wall_offset());
         let new = |(start, fails): (Start, Option<ActionError>)| {
             let started = Event::Started {
                 at: now,
@@ -289,53 +271,49 @@ impl Runtime {
                 key: None,
                 sendings: Vec::new(),
                 begins: false,
-                already: first_events(now, fails),
+                already: initial_events(now, fails),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         self.accept_durably(&deployed, accept).await?;
-        for id in ids {
-            self.intake.enqueue(Queued::new(id, ahead));
-        }
+        self.enqueue(&ids, wall_offset);
         Ok(())
     }
 
-    /// A slot if one is free and nobody waits for it; an error if no more may wait.
+    /// Appends accepted executions to the backlog.
+    fn enqueue(&self, ids: &[ExecutionId], wall_offset: SignedDuration) {
+        let queued = Queued::new(wall_offset, self.clock.monotonic_now());
+        let mut table = self.intake.table();
+        for id in ids {
+            table.enqueue(*id, queued.clone());
+        }
+        drop(table);
+        self.intake.wake.notify_one();
+    }
+
+    /// Acquires a slot if one is free and the backlog is empty.
+    ///
+    /// # Errors
+    /// Returns [`Error::Busy`] if the execution would have to wait and may not.
     fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        let state = self.intake.state();
-        let free = state.backlog.is_empty();
-        let full = state.backlog.len() >= self.settings.limits.queue;
-        drop(state);
-        let permit = if free { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
+        let queued = self.intake.queued();
+        let full = queued >= self.settings.limits.queue;
+        let permit = if queued == 0 { self.intake.slots.clone().try_acquire_owned().ok() } else { None };
         if permit.is_none() && (full || at_once) {
             return Err(Error::Busy { retry_after: RETRY_AFTER });
         }
         Ok(permit)
     }
 
-    async fn store_definition(&self, deployed: &Deployed) -> Result<(), store::Error> {
-        let automation = &deployed.automation;
-        let hash = automation.definition;
-        if self.intake.state().stored.contains(&hash) {
-            return Ok(());
-        }
-        self.store
-            .put_definition(super::definition::pack(automation))
-            .await
-            .inspect_err(|error| self.lost(error))?;
-        self.intake.state().stored.insert(hash);
-        Ok(())
-    }
-
     /// Forgets which definitions are stored, since some may have been pruned.
     pub fn forget_stored_definitions(&self) {
-        self.intake.state().stored.clear();
+        self.intake.definitions.forget();
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
+    pub(crate) fn journal_context(&self) -> JournalContext {
+        JournalContext {
             store: self.store.clone(),
             closing: self.closing.clone(),
             clock: self.clock.clone(),
@@ -344,26 +322,27 @@ impl Runtime {
         }
     }
 
-    pub(super) fn live(self: &Arc<Self>, live: Live) -> Arc<Run> {
-        let id = live.journal.id();
-        let mut state = self.intake.state();
-        let end = state.out_of_hand(id);
-        let progress = state.awaited.remove(&id).unwrap_or_else(|| watch::channel(Progress::default()).0);
-        progress.send_if_modified(|progress| std::mem::take(&mut progress.rests));
-        if let Some(response) = live.journal.response() {
+    /// Registers an execution that runs from now on.
+    pub(super) fn register(self: &Arc<Self>, parts: RunParts) -> RunGuard {
+        let id = parts.journal.id();
+        let response = parts.journal.response();
+        let observation =
+            parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
+        let mut table = self.intake.table();
+        let progress = table.progress(id);
+        progress.send_if_modified(|progress| std::mem::take(&mut progress.is_parked));
+        if let Some(response) = response {
             // Decided before it was read back.
             progress.send_if_modified(|progress| progress.response.replace(response).is_none());
         }
-        let observation =
-            live.journal.resumed().then(|| self.isolation.observe(id, live.journal.interruptions()));
         let run = Arc::new(Run {
-            deployed: live.deployed,
+            deployed: parts.deployed,
             services: self.clone(),
-            journal: live.journal,
-            payload: live.payload,
-            results: live.results,
-            started_at: live.started_at,
-            origin: live.origin,
+            journal: parts.journal,
+            payload: parts.payload,
+            results: parts.results,
+            started_at: parts.started_at,
+            origin: parts.origin,
             undos: Mutex::default(),
             progress,
             cancelled: Cancellation::default(),
@@ -372,55 +351,55 @@ impl Runtime {
             memory: Share::default(),
             observation,
         });
-        if let Some(reason) = end {
+        let (pending_cancel, is_behind_recovered) = table.register(id, run.clone());
+        if let Some(reason) = pending_cancel {
             run.cancelled.cancel(&reason);
         }
-        state.live.insert(id, run.clone());
-        drop(state);
+        drop(table);
         self.intake.moved.notify_waiters();
-        run
+        RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
-    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, admitted: Admitted) -> Arc<Run> {
-        let Admitted { accepted_at: (started_at, _), origin, payload, results, .. } = admitted;
-        log_decided(&journal, &payload);
-        self.live(Live { deployed, journal, payload, started_at, origin, results })
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, new_run: NewRun) -> RunGuard {
+        let NewRun { accepted_at: (started_at, _), origin, payload, results, .. } = new_run;
+        log_trigger_code(&journal, &payload);
+        self.register(RunParts { deployed, journal, payload, started_at, origin, results })
     }
 
-    pub(super) fn spawn(self: &Arc<Self>, run: Arc<Run>, permit: Option<OwnedSemaphorePermit>) {
-        self.tracker.spawn(self.carry(run, permit));
+    pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
+        self.tracker.spawn(self.drive(guard, slot));
     }
 
-    /// Carries an execution on in a slot. Its place among others is taken at once, and not when this is first polled.
-    fn carry(
+    /// Drives an execution in a slot. It asks for its permit at once, and not when the future is first polled.
+    fn drive(
         self: &Arc<Self>,
-        run: Arc<Run>,
-        permit: Option<OwnedSemaphorePermit>,
+        mut guard: RunGuard,
+        slot: Option<OwnedSemaphorePermit>,
     ) -> impl Future<Output = ()> + Send + use<> {
+        let run = guard.run().clone();
         let automation = &run.deployed.automation.id;
-        // For those who look closely: what is logged above that level names the execution itself.
+        // At debug level only: a line above that level names the execution itself.
         let span = tracing::debug_span!("execution", id = %run.journal.id(), %automation);
-        // Here and not in the task: who comes first has the place.
-        let mut place = Place::new(self.clone(), run.clone());
-        let enters = place.enter();
+        // Permits go in the order of registration.
+        let has_permit = guard.acquire_permit();
         async move {
-            let carried = async move {
-                if enters {
-                    place.carry_on().await;
+            let driven = async move {
+                if has_permit {
+                    let disposition = guard.drive().await;
+                    // The slot is free before callers that wait for the execution are woken.
+                    drop(slot);
+                    guard.end(disposition);
                 }
-                // The slot is free before anybody who waits for it is woken.
-                drop(permit);
-                drop(place);
             };
             let has_passed = || run.journal.has_passed();
-            run.services.isolation.run(run.observation.as_ref(), has_passed, carried).await;
+            run.services.isolation.run(run.observation.as_ref(), has_passed, driven).await;
         }
         .instrument(span)
     }
 }
 
-/// What a live execution is made of.
-pub(super) struct Live {
+/// The parts of a run.
+pub(super) struct RunParts {
     pub(super) deployed: Arc<Deployed>,
     pub(super) journal: Journal,
     pub(super) payload: Arc<Payload>,

@@ -1,17 +1,18 @@
-//! How a definition is kept for the executions that run on it: the text of its file, with the files of code that it names.
+//! The stored form of definitions: the text of the automation's file, with the code files that it names.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::automation::Automation;
+use model::automation::{Automation, DefinitionHash};
 use model::diagnostic::Source;
 use model::load::Loaded;
 use serde::{Deserialize, Serialize};
-use store::Definition;
+use store::{Accept, Accepted, Definition, Store};
 
-/// What no file of YAML can begin with.
+/// The first character of a packed definition, with which no YAML file begins.
 const MARK: char = '\0';
 
-/// A file with the code that it names.
+/// An automation's file with its code files.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     text: String,
@@ -24,7 +25,7 @@ struct CodeFile {
     text: String,
 }
 
-/// The definition of an Automation, to be kept.
+/// Packs an automation for the store.
 pub(super) fn pack(automation: &Automation) -> Definition {
     let own = automation.source.text();
     let text = if automation.code_files.is_empty() {
@@ -45,7 +46,7 @@ pub(super) fn pack(automation: &Automation) -> Definition {
     }
 }
 
-/// The Automation of a definition that was kept.
+/// Loads the automation of a stored definition.
 pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
     let packed = kept.text.strip_prefix(MARK).and_then(|packed| serde_json::from_str(packed).ok());
     let Packed { text, code } = packed.unwrap_or(Packed { text: kept.text, code: Vec::new() });
@@ -60,7 +61,50 @@ pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
     })
 }
 
-/// The Automation of a definition that a store has kept; none where this version does not load it.
+/// The definitions that the store is known to have, so that each is written once before its first execution.
+#[derive(Debug, Default)]
+pub(crate) struct StoredDefinitions(Mutex<HashSet<DefinitionHash>>);
+
+impl StoredDefinitions {
+    /// Writes executions of an automation. The definition goes first, unless the store is known to have it.
+    pub(crate) async fn accept(
+        &self,
+        store: &dyn Store,
+        automation: &Automation,
+        accept: &Accept,
+    ) -> Result<Vec<Accepted>, store::Error> {
+        self.put(store, automation).await?;
+        let accepted = store.accept(accept).await;
+        if !matches!(accepted, Err(store::Error::NoSuchDefinition(_))) {
+            return accepted;
+        }
+        // It has been pruned since it was written.
+        self.forget();
+        self.put(store, automation).await?;
+        store.accept(accept).await
+    }
+
+    async fn put(&self, store: &dyn Store, automation: &Automation) -> Result<(), store::Error> {
+        let hash = automation.definition;
+        if self.known().contains(&hash) {
+            return Ok(());
+        }
+        store.put_definition(pack(automation)).await?;
+        self.known().insert(hash);
+        Ok(())
+    }
+
+    /// Forgets which definitions are stored, since some may have been pruned.
+    pub(crate) fn forget(&self) {
+        self.known().clear();
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<DefinitionHash>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Loads the automation of a stored definition; `None` if this version of Cogwork cannot load it.
 #[must_use]
 pub fn read_definition(kept: Definition) -> Option<Automation> {
     unpack(kept).value
@@ -71,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_has_the_code_it_was_made_with() {
+    fn a_stored_definition_has_its_code_files() {
         let text = "trigger: {manual: {}}\nsteps:\n  - code: {file: ./a.js}\n";
         let loaded = model::load::automation(Arc::new(Source::new("automations/x.yaml", text)), "x");
         let plain = loaded.value.expect("it loads");

@@ -1,121 +1,106 @@
-//! An execution's place among others: behind the gate of its concurrency key, and given back however it ends.
+//! The end of a run: an execution leaves memory with a disposition, and gives up the permit of its concurrency group.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use model::automation::{AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
+use model::automation::{Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 
-use super::Queued;
+use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
 use crate::context::Runtime;
-use crate::run::{Carried, Rest, Run};
+use crate::run::{Disposition, ReplaySource, Run, Suspension};
 
-/// The executions of one concurrency key. Derived from live executions, so a slot cannot leak.
-#[derive(Default)]
-pub(super) struct Gate {
-    pub(super) holders: Vec<ExecutionId>,
-    pub(super) waiting: VecDeque<Queued>,
-}
-
-impl Gate {
-    /// Whether an execution waits for its turn here.
-    pub(super) fn has_waiting(&self, id: ExecutionId) -> bool {
-        self.waiting.iter().any(|waiting| waiting.id == id)
-    }
-}
-
-/// Sees to it that an execution's place is given back however its task ends.
-pub(super) struct Place {
+/// An execution that this process runs, from its registration in the [table](ExecutionTable) to its end there.
+///
+/// Each run ends in [`RunGuard::end`] or in [`RunGuard::acquire_permit`]. A guard that is dropped before that belongs to a
+/// run that panicked or whose task was aborted: the execution leaves memory, and the next start of the daemon runs it again.
+pub(super) struct RunGuard {
     services: Arc<Runtime>,
     run: Arc<Run>,
-    gated: Option<(AutomationId, String)>,
-    /// It has not ended, but waits: for its turn among others of its key, or at rest.
-    waits: Option<Waits>,
-    /// It goes on in another process.
-    is_left: bool,
-    /// It was to end when it was carried on.
-    knows_its_end: bool,
+    /// The group whose permit the execution holds.
+    permit: Option<GroupKey>,
+    /// True if executions recovered from before the restart ask for their permits before this one.
+    is_behind_recovered: bool,
+    /// True if the execution was cancelled before it was driven, so that the run has seen it.
+    was_cancelled: bool,
+    /// True once the execution has left the state `Running`.
+    has_ended: bool,
 }
 
-/// What an execution waits for that is not in memory.
-enum Waits {
-    /// Behind all that waits for a slot.
-    Slot,
-    Turn,
-    Rest(Rest),
-}
-
-impl Place {
-    pub(super) fn new(services: Arc<Runtime>, run: Arc<Run>) -> Self {
-        Self { services, run, gated: None, waits: None, is_left: false, knows_its_end: false }
+impl RunGuard {
+    pub(super) fn new(services: Arc<Runtime>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
+        Self { services, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
     }
 
-    /// Carries the execution on to its end, or to where nothing but pauses is left of it.
-    pub(super) async fn carry_on(&mut self) {
-        self.knows_its_end = self.run.cancelled.token.is_cancelled();
-        match self.run.execute(self.gated.is_some()).await {
-            Carried::Ended => {}
-            Carried::Rests(rest) => self.waits = Some(Waits::Rest(rest)),
-            Carried::Left => self.is_left = true,
-        }
+    pub(super) fn run(&self) -> &Arc<Run> {
+        &self.run
     }
 
-    /// Takes a place at the gate of its concurrency key, if it has one. False if it has to wait.
-    pub(super) fn enter(&mut self) -> bool {
-        let (id, automation) = (self.run.journal.id(), &self.run.deployed.automation.id);
-        let comes_late = self.services.intake.state().comes_late(automation, id);
+    /// Runs the execution until it ends, is suspended, or this process can do no more for it.
+    pub(super) async fn drive(&mut self) -> Disposition {
+        self.was_cancelled = self.is_cancelled();
+        self.run.execute(self.permit.is_some()).await
+    }
+
+    /// Acquires a permit of the execution's concurrency group, if its automation limits concurrency. Returns false if the
+    /// execution has to wait: then it has left memory.
+    pub(super) fn acquire_permit(&mut self) -> bool {
         let Some(Concurrency { limit, key, policy }) = self.concurrency() else { return true };
-        if comes_late && !self.run.cancelled.token.is_cancelled() {
-            // One of those that were accepted before the process began may have had the place.
-            self.waits = Some(Waits::Slot);
-            return false;
+        let (id, services) = (self.run.journal.id(), self.services.clone());
+        if self.is_behind_recovered {
+            let mut table = services.intake.table();
+            if !self.is_cancelled() {
+                // An execution that was accepted before this process began may have held the permit.
+                let queued = self.queued();
+                self.park(&mut table, ExecutionState::Queued(queued));
+                drop(table);
+                self.announce();
+                return false;
+            }
         }
         let key = match key.map(|template| self.run.concurrency_key(&template)) {
             None => String::new(),
             Some(Ok(key)) => key,
-            // Evaluated again where the failure is recorded.
+            // The run evaluates it again and records the failure.
             Some(Err(_)) => return true,
         };
-        let name = (self.run.deployed.automation.id.clone(), key);
-        let mut state = self.services.intake.state();
-        let gate = state.gates.entry(name.clone()).or_default();
-        if gate.holders.contains(&id) {
-            // It has kept its place while it rested, or was given one.
-            self.gated = Some(name);
+        let key = GroupKey { automation: self.run.deployed.automation.id.clone(), key };
+        let mut table = services.intake.table();
+        let group = table.groups.entry(key.clone()).or_default();
+        if group.holders.contains(&id) {
+            // It has kept its permit while it was suspended, or was given one while it waited.
+            self.permit = Some(key);
             return true;
         }
-        if gate.holders.len() >= limit as usize {
-            if self.run.cancelled.token.is_cancelled() {
-                // It only ends, and has no place that another could get of it.
-                return true;
-            }
-            match policy {
-                ConcurrencyPolicy::Skip => {
-                    drop(state);
-                    self.run
-                        .cancelled
-                        .cancel("skipped: as many executions as `concurrency.limit` allows were running");
-                    return true;
-                }
-                ConcurrencyPolicy::Queue | ConcurrencyPolicy::CancelRunning => {
-                    gate.waiting.push_back(Queued::new(id, self.run.journal.ahead()));
-                    let oldest = gate.holders.first().copied();
-                    drop(state);
-                    if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
-                        let reason = "cancelled for a newer execution, as `concurrency.policy` says";
-                        self.services.intake.cancel(&self.services, oldest, reason);
-                    }
-                    self.waits = Some(Waits::Turn);
-                    return false;
-                }
-            }
+        if group.holders.len() < limit as usize {
+            group.holders.push(id);
+            self.permit = Some(key);
+            return true;
         }
-        gate.holders.push(id);
-        self.gated = Some(name);
-        true
+        if self.is_cancelled() {
+            // It only ends, and needs no permit for that.
+            return true;
+        }
+        if policy == ConcurrencyPolicy::Skip {
+            drop(table);
+            let reason = "skipped: as many executions as `concurrency.limit` allows were running";
+            self.run.cancelled.cancel(reason);
+            return true;
+        }
+        group.waiting.push_back(id);
+        let oldest = group.holders.first().copied();
+        let queued = self.queued();
+        let wait = PermitWait { group: key, queued };
+        self.park(&mut table, ExecutionState::WaitingForPermit(Box::new(wait)));
+        drop(table);
+        self.announce();
+        if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
+            let reason = "cancelled for a newer execution, as `concurrency.policy` says";
+            services.intake.cancel(&services, oldest, reason);
+        }
+        false
     }
 
-    /// The Automation's own rule, or the one that `overlap: queue` of its schedule makes.
+    /// The automation's own limit, or the one that `overlap: queue` of its schedule implies.
     fn concurrency(&self) -> Option<Concurrency> {
         let automation = &self.run.deployed.automation;
         if let Some(own) = &automation.concurrency {
@@ -126,107 +111,103 @@ impl Place {
         let scheduled = matches!(self.run.origin, Origin::Schedule { .. });
         (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
     }
-}
 
-impl super::Intake {
-    /// Gives back the place of an execution that cannot be read back, or has ended meanwhile.
-    pub(super) fn give_up_place(&self, id: ExecutionId) {
-        let mut state = self.state();
-        state.out_of_hand(id);
-        for before in state.before.values_mut() {
-            before.remove(&id);
-        }
-        let held = state.gates.iter().find(|(_, gate)| gate.holders.contains(&id));
-        if let Some(name) = held.map(|(name, _)| name.clone()) {
-            state.leave_gate(&name, id);
-            drop(state);
-            self.wake.notify_one();
+    /// Ends the run. The execution leaves memory.
+    pub(super) fn end(mut self, disposition: Disposition) {
+        match disposition {
+            Disposition::Finished => self.finish(),
+            Disposition::Suspended(rest) => self.suspend(rest),
+            // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
+            Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
+                self.has_ended = true;
+                self.services.intake.table().remove(self.run.journal.id());
+                self.services.intake.moved.notify_waiters();
+            }
         }
     }
-}
 
-impl super::State {
-    /// An execution comes to the gate of its Automation. True where others of another process have not come yet that
-    /// were accepted before it.
-    fn comes_late(&mut self, automation: &AutomationId, id: ExecutionId) -> bool {
-        let Some(before) = self.before.get_mut(automation) else { return false };
-        let is_one_of_them = before.remove(&id);
-        if before.is_empty() {
-            self.before.remove(automation);
-            return false;
-        }
-        !is_one_of_them
+    fn is_cancelled(&self) -> bool {
+        self.run.cancelled.token.is_cancelled()
     }
 
-    /// Gives the place of an execution to the next one that waits for it.
-    fn leave_gate(&mut self, name: &(AutomationId, String), id: ExecutionId) {
-        let Some(gate) = self.gates.get_mut(name) else { return };
-        gate.holders.retain(|holder| *holder != id);
-        let next = gate.waiting.pop_front();
-        // The place is the next one's from now on, whoever comes before it is read back.
-        gate.holders.extend(next.map(|next| next.id));
-        if gate.holders.is_empty() && gate.waiting.is_empty() {
-            self.gates.remove(name);
-        }
-        self.backlog.extend(next);
+    /// The execution as it is read back when its wait is over, with the notes that were not committed.
+    fn queued(&self) -> Queued {
+        let journal = &self.run.journal;
+        let mut queued = Queued::new(journal.wall_offset(), self.services.clock.monotonic_now());
+        queued.notes = journal.take_notes();
+        queued
     }
-}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let id = self.run.journal.id();
-        let intake = &self.services.intake;
-        let mut state = intake.state();
-        if state.live.get(&id).is_some_and(|live| Arc::ptr_eq(live, &self.run)) {
-            // Where it waits, its turn may have come again before.
-            state.live.remove(&id);
+    /// Moves the execution out of memory. Callers that wait for it go on waiting for its next run.
+    fn park(&mut self, table: &mut ExecutionTable, state: ExecutionState) {
+        self.has_ended = true;
+        let is_watched = self.run.progress.receiver_count() > 0;
+        if is_watched {
+            self.run.progressed(|progress| progress.is_parked = true);
         }
-        if let Some(waits) = self.waits.take() {
-            if self.run.progress.receiver_count() > 0 {
-                // Whoever waits for it goes on waiting, on the channel that it will have when it goes on.
-                self.run.progressed(|progress| progress.rests = true);
-                state.awaited.insert(id, self.run.progress.clone());
-            }
-            // With what goes before, so that whoever looks for it finds it in one place or the other.
-            let mut children = Vec::new();
-            match waits {
-                Waits::Slot => state.backlog.push_back(Queued::new(id, self.run.journal.ahead())),
-                Waits::Turn => {}
-                Waits::Rest(rest) => children = state.rests(id, rest),
-            }
-            drop(state);
-            intake.wake.notify_one();
-            intake.rest.notify_one();
-            self.services.look_at_children(id, children);
-            intake.moved.notify_waiters();
-            if self.run.cancelled.token.is_cancelled() && !self.knows_its_end {
-                // Somebody ended it on its way there. One that knew it rests in its closing steps.
-                intake.cancel(&self.services, id, &self.run.cancelled.reason());
-            }
-            return;
+        let watchers = is_watched.then(|| self.run.progress.clone());
+        table.park(self.run.journal.id(), state, watchers);
+    }
+
+    /// Tells the tasks that dispatch, wake and wait for executions of a new state.
+    fn announce(&self) {
+        self.services.intake.wake.notify_one();
+        self.services.intake.rest.notify_one();
+        self.services.intake.moved.notify_waiters();
+    }
+
+    fn suspend(&mut self, rest: Suspension) {
+        let Suspension { wake, wall_offset, awake, children, keeps_permit } = rest;
+        let (id, services) = (self.run.journal.id(), self.services.clone());
+        let mut notes = self.run.journal.take_notes();
+        let (state, children) = if awake {
+            // The signal that it waits for came while it was being suspended.
+            let mut queued = Queued::new(wall_offset, services.clock.monotonic_now());
+            queued.source = ReplaySource::Suspended;
+            queued.notes = std::mem::take(&mut notes);
+            (ExecutionState::Queued(queued), Vec::new())
+        } else {
+            (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit }), children)
+        };
+        let mut table = services.intake.table();
+        self.park(&mut table, state);
+        // Cancelled while suspending: cancel again, unless the run has already seen it and waits in its closing steps.
+        let is_cancelled = self.is_cancelled() && !self.was_cancelled;
+        drop(table);
+        services.check_children(id, children);
+        self.announce();
+        // Notes that came while it was being suspended.
+        for note in notes {
+            services.tracker.spawn(services.clone().record_suspended(id, note));
         }
-        if self.is_left {
-            // Its place is still its own: nobody comes in between, nor is anybody told that it has ended.
-            drop(state);
-            intake.moved.notify_waiters();
-            return;
+        if is_cancelled {
+            services.intake.cancel(&services, id, &self.run.cancelled.reason());
         }
-        if let Some(name) = self.gated.take() {
-            state.leave_gate(&name, id);
-        }
+    }
+
+    /// Removes the execution and gives its permit to the next one.
+    fn finish(&mut self) {
+        self.has_ended = true;
+        let (id, intake) = (self.run.journal.id(), &self.services.intake);
         let automation = &self.run.deployed.automation.id;
-        if matches!(self.run.origin, Origin::Schedule { .. })
-            && let Some(count) = state.scheduled.get_mut(automation)
-        {
-            *count = count.saturating_sub(1);
+        let mut table = intake.table();
+        table.remove(id);
+        if let Some(key) = self.permit.take() {
+            table.release_permit(&key, id, &*self.services.clock);
         }
+        table.uncount_scheduled(automation, &self.run.origin);
         if let Origin::Call { execution, .. } = &self.run.origin {
-            // Its caller may rest until it ends.
-            state.rouse(*execution);
+            // Its caller may be suspended until it ends.
+            table.wake(*execution, self.services.clock.monotonic_now());
         }
-        drop(state);
+        drop(table);
         intake.wake.notify_one();
         intake.moved.notify_waiters();
+        self.log_outcome(id);
+    }
+
+    fn log_outcome(&self, id: ExecutionId) {
+        let automation = &self.run.deployed.automation.id;
         match self.run.journal.outcome() {
             Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
                 tracing::warn!(execution = %id, %automation, step = error.step, error = error.message, "execution failed");
@@ -236,5 +217,18 @@ impl Drop for Place {
             }
             None => {}
         }
+    }
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        if std::thread::panicking() {
+            let id = self.run.journal.id();
+            tracing::error!(execution = %id, "an execution panicked; the next start of the daemon runs it again");
+        }
+        self.finish();
     }
 }

@@ -1,7 +1,7 @@
-//! Kept events: what was sent lately, for steps that begin to wait for it later.
+//! Retained events, for steps that start to wait after the event was sent.
 //!
-//! An event that some automation in force may wait for is kept in the state of the store, in a scope of its name and under
-//! a key that orders it. A step that begins to wait reads the events since its execution began.
+//! An event that an automation in force may wait for is stored in the state, in a scope with its name and under a key that
+//! orders it. A step that starts to wait reads the events since its execution was accepted.
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{Automation, Verb, WaitOn};
@@ -13,9 +13,9 @@ use crate::Error;
 use crate::context::Runtime;
 use catalog::Catalog;
 
-/// How long an event is kept.
-const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
-/// Kept events that are read at one time.
+/// The retention time of an event.
+const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
+/// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
 /// The scope of the events of a name. No scope of an automation has a colon in it.
@@ -24,8 +24,8 @@ fn scope(name: &str) -> String {
 }
 
 impl Runtime {
-    /// Keeps an event that an automation in force may wait for. Durable when this comes back.
-    pub(crate) async fn keep_event(&self, signal: &Signal) -> Result<(), Error> {
+    /// Retains an event if an automation in force may wait for it. The event is durable when the future completes.
+    pub(crate) async fn retain_event(&self, signal: &Signal) -> Result<(), Error> {
         if !self.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(());
         }
@@ -43,15 +43,15 @@ impl Runtime {
             key: self.intake.next_id(now).to_string(),
             expected: None,
             value: Some(value),
-            expires_at: now.checked_add(KEPT_FOR).ok(),
+            expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
         self.store.write_state(vec![write]).await.inspect_err(|error| self.lost(error))?;
         Ok(())
     }
 
-    /// A page of the events of a name that were sent after `after`, oldest first, and the place behind the last of them;
-    /// `None` behind the last page.
-    pub(crate) async fn kept_events(
+    /// Reads a page of the events with a name that were sent after the key `after`, oldest first, and the key of the last one;
+    /// `None` after the last page.
+    pub(crate) async fn retained_events(
         &self,
         name: &str,
         after: &str,
@@ -65,7 +65,7 @@ impl Runtime {
     }
 }
 
-/// The place in the order of kept events at which an execution began.
-pub(crate) fn since_begin(id: ExecutionId) -> String {
+/// The key in the order of retained events at which an execution was accepted.
+pub(crate) fn first_event_key(id: ExecutionId) -> String {
     id.to_string()
 }

@@ -1,71 +1,82 @@
-//! The way back: accepted executions that this process does not hold in memory, read from the store when their
-//! turn comes.
+//! Recovery: executions that are accepted and not in memory are read from the store when their turn comes.
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use model::automation::{AutomationId, DefinitionHash};
-use model::execution::Status;
+use model::execution::{ExecutionId, Status};
 use model::payload::Payload;
 use model::value::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Queued;
-use super::accept::Live;
+use super::accept::RunParts;
+use super::table::Queued;
 use crate::Error;
 use crate::context::Runtime;
-use crate::run::{CameFrom, Exit, Journal};
+use crate::run::{Exit, Journal, ReplaySource};
 use catalog::Deployed;
 
-/// Compiled definitions that are no longer in force but still run, at most.
+/// The maximum number of cached definitions that are no longer in force.
 const OLD_DEFINITIONS: usize = 256;
-/// Unfinished executions that are read at one time when the engine starts.
+/// The page size when unfinished executions are read at startup.
 const PAGE: u32 = 5000;
 
 impl Runtime {
-    /// Reads back an accepted execution that is in hand, and runs it on from where it stands.
-    pub(crate) async fn load_and_run(self: Arc<Self>, queued: Queued, permit: Option<OwnedSemaphorePermit>) {
-        let id = queued.id;
-        match self.load(queued).await {
+    /// Loads a claimed execution and runs it on.
+    pub(crate) async fn load_and_run(
+        self: Arc<Self>,
+        id: ExecutionId,
+        queued: Queued,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        match self.load(id, queued.source, queued.wall_offset).await {
             Ok(Some(live)) => {
-                if queued.came_from == CameFrom::Rest {
-                    live.journal.wake();
+                queued.notes.into_iter().for_each(|note| live.journal.note(note));
+                if queued.source == ReplaySource::Suspended {
+                    live.journal.resume();
                     if self.committed(&live.journal).await.is_err() {
-                        // The next start finds it at rest.
-                        self.intake.state().out_of_hand(id);
+                        // The next start finds it suspended.
+                        self.intake.table().remove(id);
                         return;
                     }
                 }
-                self.spawn(self.live(live), permit);
+                self.spawn(self.register(live), permit);
             }
-            Ok(None) => {
-                self.intake.give_up_place(id);
-                self.isolation.acquit(id);
-            }
+            Ok(None) => self.give_up(id),
             Err(message) => {
-                self.intake.give_up_place(id);
-                self.isolation.acquit(id);
+                self.give_up(id);
                 tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
             }
         }
     }
 
-    /// Commits what is recorded of an execution that nobody carries on. Where the store failed, the engine takes note:
-    /// nobody else would, and what waits would wait for ever.
+    fn give_up(&self, id: ExecutionId) {
+        self.intake.table().give_up(id, &*self.clock);
+        self.intake.wake.notify_one();
+        self.isolation.clear_suspect(id);
+    }
+
+    /// Commits the journal of an execution that does not run. A failure of the store stops the engine, since no run would
+    /// report it and waiting callers would wait forever.
     pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
         journal.commit().await.map_err(|exit| {
-            if let Exit::Lost(error) = exit {
+            if let Exit::StoreFailed(error) = exit {
                 self.lost(&error);
             }
             Error::Closing
         })
     }
 
-    /// Reads an execution back; nothing if it has ended.
-    pub(super) async fn load(&self, queued: Queued) -> Result<Option<Live>, String> {
-        let Queued { id, mut came_from, ahead, .. } = queued;
-        if came_from == CameFrom::ThisProcess && self.isolation.is_suspect(id) {
-            // It has waited for its turn here, and not gone on since it was interrupted.
-            came_from = CameFrom::AnotherProcess;
+    /// Loads an execution; `None` if it has ended.
+    pub(super) async fn load(
+        &self,
+        id: ExecutionId,
+        mut source: ReplaySource,
+        wall_offset: SignedDuration,
+    ) -> Result<Option<RunParts>, String> {
+        if source == ReplaySource::ThisProcess && self.isolation.is_suspect(id) {
+            // It has waited here since it was interrupted, and has not run.
+            source = ReplaySource::AnotherProcess;
         }
         let events = self.store.events(id).await.map_err(|error| error.to_string())?;
         let Some(events) = events else { return Ok(None) };
@@ -74,14 +85,19 @@ impl Runtime {
             return Ok(None);
         }
         let deployed = self.deployed(&execution.automation, execution.definition).await?;
-        let journal =
-            Journal::restore(id, &deployed.automation, &events, (came_from, ahead), self.surroundings());
+        let journal = Journal::restore(
+            id,
+            &deployed.automation,
+            &events,
+            (source, wall_offset),
+            self.journal_context(),
+        );
         if events.len() == 1 {
             // It has only been accepted so far.
-            super::accept::log_decided(&journal, &execution.payload);
+            super::accept::log_trigger_code(&journal, &execution.payload);
         }
-        let results = read_apart(&execution.payload).await;
-        Ok(Some(Live {
+        let results = parse_stored_body(&execution.payload).await;
+        Ok(Some(RunParts {
             deployed,
             journal,
             payload: execution.payload,
@@ -91,7 +107,7 @@ impl Runtime {
         }))
     }
 
-    /// The definition with this hash, in force or kept.
+    /// The definition with this hash: in force, cached, or from the store.
     pub(crate) async fn deployed(
         &self,
         id: &AutomationId,
@@ -101,7 +117,7 @@ impl Runtime {
         if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
         }
-        if let Some(found) = self.intake.state().old.get(&hash) {
+        if let Some(found) = self.intake.old().get(&hash) {
             return Ok(found.clone());
         }
         let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
@@ -114,21 +130,21 @@ impl Runtime {
             )
         })?;
         let deployed = Arc::new(Deployed::old(Arc::new(automation), loaded.report));
-        let mut state = self.intake.state();
-        if state.old.len() >= OLD_DEFINITIONS {
-            state.old.clear();
+        let mut old = self.intake.old();
+        if old.len() >= OLD_DEFINITIONS {
+            old.clear();
         }
-        state.old.insert(hash, deployed.clone());
+        old.insert(hash, deployed.clone());
         Ok(deployed)
     }
 
-    /// Puts every execution that has not ended into the backlog, oldest first, and lays those to rest that pause.
-    pub async fn read_back(&self) -> Result<usize, Error> {
+    /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.
+    pub async fn recover_unfinished(&self) -> Result<usize, Error> {
         let mut after = None;
         let mut count = 0;
-        // Those that had begun go on first: one of them may have a place that another waits for.
+        // Executions that had started come first: one of them may hold a permit that another waits for.
         let mut begun = Vec::new();
-        // Those that may end the process come after them, so that the others are on their way by then.
+        // Suspects, which may crash the process, come after them, so that the others run by then.
         let mut suspects = Vec::new();
         loop {
             let page = self.store.unfinished(after, PAGE).await?;
@@ -136,40 +152,43 @@ impl Runtime {
             after = Some(last.id);
             count += page.len();
             let catalog = self.catalog.load();
-            let mut state = self.intake.state();
+            let mut table = self.intake.table();
+            let since = self.clock.monotonic_now();
             for row in page {
-                state.count_scheduled(&row.automation, &row.origin);
+                table.count_scheduled(&row.automation, &row.origin);
                 let known = catalog.get(&row.automation).map(|found| &found.automation);
                 let known = known.filter(|automation| automation.definition == row.definition);
                 if known.is_none_or(|automation| automation.concurrency.is_some()) {
-                    state.before.entry(row.automation.clone()).or_default().insert(row.id);
+                    table.recover_first(&row.automation, row.id);
                 }
-                let came_from = match row.status {
-                    // It keeps a place among others, or waits for the end of another that may have ended since.
-                    Status::Waiting => CameFrom::Rest,
-                    _ => CameFrom::AnotherProcess,
+                let source = match row.status {
+                    // It holds a permit, or waits for a child that may have ended since.
+                    Status::Waiting => ReplaySource::Suspended,
+                    _ => ReplaySource::AnotherProcess,
                 };
-                let queued = Queued { came_from, ..Queued::new(row.id, self.intake.first_ahead) };
-                if came_from == CameFrom::AnotherProcess && self.isolation.is_suspect(row.id) {
-                    suspects.push(queued);
+                let queued = Queued { source, ..Queued::new(self.intake.initial_wall_offset, since) };
+                if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
+                    suspects.push((row.id, queued));
                 } else if row.events > 1 {
-                    begun.push(queued);
+                    begun.push((row.id, queued));
                 } else {
-                    state.backlog.push_back(queued);
+                    table.enqueue(row.id, queued);
                 }
             }
         }
-        self.isolation.acquit_all_but(|id| suspects.iter().any(|queued| queued.id == id));
+        self.isolation.retain_suspects(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
         begun.append(&mut suspects);
-        begun.into_iter().rev().for_each(|queued| self.intake.state().backlog.push_front(queued));
-        count += self.read_back_resting().await?;
+        for (id, queued) in begun.into_iter().rev() {
+            self.intake.table().enqueue_first(id, queued);
+        }
+        count += self.recover_suspended().await?;
         if count > 0 {
             self.intake.wake.notify_one();
         }
         Ok(count)
     }
 
-    /// Gives free slots to what waits, in order, until the engine stops.
+    /// Gives free slots to the backlog, in order, until the engine stops.
     pub(crate) async fn dispatch(self: Arc<Self>) {
         loop {
             let permit = tokio::select! {
@@ -179,16 +198,17 @@ impl Runtime {
             };
             let Some(permit) = permit else { return };
             if !self.accepting() {
-                // Where the store is lost, what begins now could leave nothing behind.
+                // The store has failed: an execution that started now could not be recorded.
                 return;
             }
-            let next = self.intake.state().next_in_line();
-            if let Some(queued) = next {
-                let running = self.clone().load_and_run(queued, Some(permit));
-                if queued.came_from == CameFrom::ThisProcess {
+            let next = self.intake.table().claim_next(&*self.clock);
+            if let Some((id, queued)) = next {
+                let source = queued.source;
+                let running = self.clone().load_and_run(id, queued, Some(permit));
+                if source == ReplaySource::ThisProcess {
                     self.tracker.spawn(running);
                 } else {
-                    // One after the other: those of another process come to their concurrency keys in their order.
+                    // One after the other: recovered executions ask for their permits in order.
                     running.await;
                 }
             }
@@ -197,7 +217,7 @@ impl Runtime {
 
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if self.intake.state().has_next_in_line() {
+            if self.intake.table().can_dispatch() {
                 return self.intake.slots.clone().acquire_owned().await.ok();
             }
             self.intake.wake.notified().await;
@@ -205,9 +225,9 @@ impl Runtime {
     }
 }
 
-/// What steps read of a payload whose body is kept outside of memory: it is read from disk, where nobody waits for it. Of any other
-/// it is read when the first step begins; so it is where this fails, which says why.
-async fn read_apart(payload: &Payload) -> Option<Value> {
+/// Parses `trigger.results` of a payload whose body is on disk, on a thread that may block. `None` for any other payload, and
+/// if it fails: then it is parsed when the first step begins, which reports the error.
+async fn parse_stored_body(payload: &Payload) -> Option<Value> {
     let Payload::Webhook(request) = payload else { return None };
     if !request.body.data.is_kept() {
         return None;

@@ -1,4 +1,4 @@
-//! What comes to executions that pause: events, and answers of people.
+//! Signals to waiting executions: events, and answers of people.
 
 use std::sync::Arc;
 
@@ -12,53 +12,53 @@ use model::execution::{ExecutionId, Signal, WaitReason, Waiting};
 use model::value::{JsonLimits, Map, Value};
 
 use super::rest::PATIENCE;
-use super::{Queued, Sleeper};
+use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
 use crate::api::Pending;
 use crate::context::Runtime;
 use crate::inputs::check_given;
-use crate::run::{Run, Taken, Wake};
+use crate::run::{ReplaySource, Taken};
 
-/// Executions that one event is taken to at one time.
+/// The number of executions to which one event is delivered concurrently.
 const AT_ONCE: usize = 16;
-/// Executions that wait for one event that are read at one time.
+/// The page size when the executions that wait for an event are read.
 const PAGE: u32 = 1000;
 
-/// A person's answer.
+/// A person's answer to an approval.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// Which of the answers to choose from.
+    /// The chosen option.
     pub option: String,
-    /// What was filled in, by name.
+    /// The form values, by name.
     pub form: Map,
-    /// By whom, in words.
+    /// The name of the person, for the history.
     pub by: Option<String>,
 }
 
-/// Why something did not reach a step that pauses.
+/// The reason why a signal was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum SignalError {
-    /// No step waits for it, or it has been answered already.
+    /// No step waits for the signal, or it has been answered already.
     #[error("no step of the execution waits for this; it may have been answered already")]
     NotWaiting,
-    /// Several steps wait, and it was not said which is meant.
-    #[error("several steps wait; say which is meant: {}", .0.join(", "))]
+    /// Several steps wait, and the request names none.
+    #[error("several steps wait; name one of them: {}", .0.join(", "))]
     Several(Vec<String>),
-    /// The answer is none of those to choose from, or what was filled in does not fit.
+    /// The answer is not one of the options, or the form is invalid.
     #[error("{0}")]
     Answer(String),
-    /// More came than a step looks at.
+    /// The step has received more signals than it reads.
     #[error(
-        "the step has been sent too many events that it does not wait for; put what tells them apart into the event's name"
+        "the step has received too many events that it does not wait for; use event names that tell them apart"
     )]
     TooMany,
-    /// The engine could not do it.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] Error),
 }
 
 impl Pending {
-    /// What was filled in, read from the texts of an HTML form.
+    /// Reads the fields of an HTML form as typed values.
     #[must_use]
     pub fn read_form(&self, fields: &[(String, String)]) -> Map {
         let mut form = Map::new();
@@ -70,7 +70,7 @@ impl Pending {
         }
         for input in self.form.iter().filter(|input| input.kind == InputType::Boolean) {
             if !form.contains_key(&input.name) {
-                // A box that is not ticked is not sent.
+                // Browsers do not send an unticked box.
                 form.insert(input.name.as_str(), false);
             }
         }
@@ -78,7 +78,7 @@ impl Pending {
     }
 }
 
-/// A text as a value of a type; what cannot be one stays text, and is refused as such.
+/// Converts a text to a type. A text that does not fit stays a text, and is rejected by the check of the form.
 fn typed(kind: &InputType, text: &str) -> Value {
     match kind {
         InputType::Boolean => Value::from(matches!(text, "true" | "on" | "yes")),
@@ -88,8 +88,8 @@ fn typed(kind: &InputType, text: &str) -> Value {
 }
 
 impl Runtime {
-    /// The address at which an execution that pauses is answered. It is made of the execution's id and what only this
-    /// store's key gives for it, so that it need not be kept and nobody can guess another's.
+    /// The URL at which a waiting execution is answered. Its token is derived from the execution's id and the secret of the
+    /// store, so that it is unguessable and need not be stored.
     #[must_use]
     pub fn resume_url(&self, id: ExecutionId) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or("http://127.0.0.1:7070");
@@ -102,25 +102,25 @@ impl Runtime {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The execution that a token stands for.
+    /// The execution of a resume token.
     #[must_use]
     pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (id, mac) = bytes.split_at_checked(16)?;
         let id = ExecutionId::from_bytes(id.try_into().ok()?);
         let right = self.secret.derive(&[b"resume", id.as_bytes()]);
-        // Every byte is compared, whatever the first ones are.
+        // Compared in constant time.
         let same =
             mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
         same.then_some(id)
     }
 
-    /// The steps of an execution that pause; none once it has ended.
+    /// The waiting steps of an execution; empty once it has ended.
     pub async fn pending(&self, id: ExecutionId) -> Result<Vec<Pending>, Error> {
-        let live = self.intake.state().live.get(&id).cloned();
+        let live = self.intake.table().run(id).cloned();
         let (automation, pauses) = match live {
             Some(run) => (run.deployed.automation.clone(), run.journal.pauses()),
-            None => match self.load(Queued::new(id, SignedDuration::ZERO)).await {
+            None => match self.load(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
                 Ok(Some(live)) => (live.deployed.automation.clone(), live.journal.pauses()),
                 Ok(None) if self.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
@@ -129,15 +129,15 @@ impl Runtime {
                 Err(message) => return Err(Error::Input(message)),
             },
         };
-        // What a loop keeps for one of its turns is nothing that can be answered.
+        // Pauses of loop turns cannot be answered.
         let pauses = pauses.into_iter().map(|(step, waiting)| pending(&automation, id, step, waiting));
         Ok(pauses.collect())
     }
 
-    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
+    /// Delivers an event to every execution that waits for one of its name, and returns their number.
     pub(crate) async fn deliver_signal(self: &Arc<Self>, signal: &Signal) -> Result<u64, Error> {
-        // Before the steps that wait are looked up: one that begins to wait meanwhile reads what is kept.
-        self.keep_event(signal).await?;
+        // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there.
+        self.retain_event(signal).await?;
         let mut after = None;
         let mut delivered = 0;
         loop {
@@ -158,7 +158,7 @@ impl Runtime {
         }
     }
 
-    /// Takes a signal to a step that pauses. It is durable when this comes back; false if it had come before.
+    /// Delivers a signal to a waiting step. It is durable when the future completes; false if it was delivered before.
     pub(crate) async fn deliver(
         self: &Arc<Self>,
         id: ExecutionId,
@@ -168,7 +168,7 @@ impl Runtime {
         if !self.accepting() {
             return Err(Error::Closing.into());
         }
-        // In a task of its own: while it has taken the execution out of its rest, nobody else sees to that.
+        // In a task of its own: a claim must be released even if the caller stops waiting.
         let services = self.clone();
         let delivery = self.tracker.spawn(async move { services.deliver_to(id, &step, signal).await });
         delivery.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
@@ -180,13 +180,14 @@ impl Runtime {
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let give_up = self.clock.steady_now().after(PATIENCE);
+        let give_up = self.clock.monotonic_now().after(PATIENCE);
         loop {
             let moved = self.intake.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            match self.intake.find(id) {
-                Found::Live(run) => match run.journal.signal(step, signal.clone()) {
+            let claim = self.intake.table().claim(id);
+            match claim {
+                Claim::Running(run) => match run.journal.signal(step, signal.clone()) {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
@@ -195,10 +196,11 @@ impl Runtime {
                         return Ok(new);
                     }
                 },
-                Found::Taken(queued, wake) => {
-                    return self.deliver_at_rest(queued, wake, step, signal).await;
+                Claim::Queued(queued) => return self.deliver_queued(id, queued, step, signal).await,
+                Claim::Suspended(suspended) => {
+                    return self.deliver_suspended(id, suspended, step, signal).await;
                 }
-                Found::Nowhere => {
+                Claim::Unavailable => {
                     let row = self.store.execution(id).await.map_err(Error::from)?;
                     match row {
                         None => return Err(Error::NoSuchExecution(id).into()),
@@ -207,55 +209,62 @@ impl Runtime {
                     }
                 }
             }
-            // It is on its way into memory, or to rest.
-            if self.clock.steady_now() >= give_up {
+            // It is being loaded or suspended.
+            if self.clock.monotonic_now() >= give_up {
                 return Err(Error::Closing.into());
             }
-            self.after_a_move(moved).await;
+            self.next_move(moved).await;
         }
     }
 
-    async fn deliver_at_rest(
+    async fn deliver_queued(
         self: &Arc<Self>,
+        id: ExecutionId,
         mut queued: Queued,
-        wake: Wake,
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let result = self.record_at_rest(&mut queued, step, signal).await;
-        let mut state = self.intake.state();
-        if let Some(place) = state.backlog.iter_mut().find(|waiting| waiting.id == queued.id) {
-            *place = queued;
-        } else if matches!(result, Err(SignalError::NotWaiting)) {
-            state.lay_to_rest(queued.id, Sleeper { wake, ahead: queued.ahead });
-        } else {
-            state.backlog.push_back(queued);
-        }
-        let end = state.out_of_hand(queued.id);
-        drop(state);
-        self.intake.rest.notify_one();
-        self.intake.wake.notify_one();
-        if let Some(reason) = end {
-            self.intake.cancel(self, queued.id, &reason);
-        }
+        let result = self.record_signal(id, queued.source, &mut queued.wall_offset, step, signal).await;
+        self.release(id, ExecutionState::Queued(queued));
         result
     }
 
-    async fn record_at_rest(
-        &self,
-        queued: &mut Queued,
+    /// Records a signal for a suspended execution, which then goes on in its turn.
+    async fn deliver_suspended(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        mut suspended: Suspended,
         step: &str,
         signal: Signal,
     ) -> Result<bool, SignalError> {
-        let live = self.load(*queued).await.map_err(Error::Input)?;
+        let result =
+            self.record_signal(id, ReplaySource::Suspended, &mut suspended.wall_offset, step, signal).await;
+        let state = match result {
+            Err(SignalError::NotWaiting) => ExecutionState::Suspended(suspended),
+            _ => ExecutionState::Queued(suspended.into_queued(self.clock.monotonic_now())),
+        };
+        self.release(id, state);
+        result
+    }
+
+    /// Records a signal in the log of a claimed execution. `wall_offset` is that of the last event, before and after.
+    async fn record_signal(
+        &self,
+        id: ExecutionId,
+        source: ReplaySource,
+        wall_offset: &mut SignedDuration,
+        step: &str,
+        signal: Signal,
+    ) -> Result<bool, SignalError> {
+        let live = self.load(id, source, *wall_offset).await.map_err(Error::Input)?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
         let new = taken(live.journal.signal(step, signal))?;
         self.committed(&live.journal).await?;
-        queued.ahead = live.journal.ahead();
+        *wall_offset = live.journal.wall_offset();
         Ok(new)
     }
 
-    /// Takes a person's answer to the step that waits for it.
+    /// Delivers a person's answer to the step that waits for it.
     ///
     /// # Errors
     /// No step waits for it, or it does not fit.
@@ -269,7 +278,8 @@ impl Runtime {
         let pending = self.one_pending(id, step, asks).await?;
         let WaitReason::Approval { options, .. } = &pending.on else { return Err(SignalError::NotWaiting) };
         if !options.contains(&answer.option) {
-            let message = format!("`{}` is none of the answers: {}", answer.option, options.join(", "));
+            let message =
+                format!("`{}` is not an option; choose one of: {}", answer.option, options.join(", "));
             return Err(SignalError::Answer(message));
         }
         check_given(&pending.form, &answer.form, "the form")
@@ -283,7 +293,7 @@ impl Runtime {
             (Arc::<str>::from("option"), Value::from(answer.option.as_str())),
             (Arc::from("form"), Value::from(form)),
         ]);
-        // One answer counts, whoever gives it first.
+        // The first answer counts.
         let signal =
             Signal { id: "answer".to_owned(), name: String::new(), data: data.into(), by: answer.by };
         match self.deliver(id, pending.step, signal).await? {
@@ -292,7 +302,7 @@ impl Runtime {
         }
     }
 
-    /// Takes data to the step that waits for an event, whatever the event's name.
+    /// Delivers data to the step that waits for an event of any name.
     ///
     /// # Errors
     /// No step waits for it.
@@ -326,7 +336,7 @@ impl Runtime {
     }
 }
 
-/// Whether what was taken is new.
+/// Returns true if the signal is new.
 fn taken(taken: Taken) -> Result<bool, SignalError> {
     match taken {
         Taken::New => Ok(true),
@@ -355,34 +365,5 @@ fn pending(automation: &Automation, execution: ExecutionId, step: String, waitin
         until: waiting.until,
         on: waiting.on,
         form,
-    }
-}
-
-/// Where an execution is found.
-enum Found {
-    Live(Arc<Run>),
-    /// At rest, or in the backlog, where it keeps its place: in hand, so that nobody else goes on with it.
-    Taken(Queued, Wake),
-    Nowhere,
-}
-
-impl super::Intake {
-    fn find(&self, id: ExecutionId) -> Found {
-        let mut state = self.state();
-        if let Some(run) = state.live.get(&id) {
-            return Found::Live(run.clone());
-        }
-        if state.in_hand.contains_key(&id) {
-            return Found::Nowhere;
-        }
-        let wake = state.resting.get(&id).map(|sleeper| sleeper.wake).unwrap_or_default();
-        let waiting = state.backlog.iter().find(|queued| queued.id == id).copied();
-        match state.take_resting(id).or(waiting) {
-            Some(queued) => {
-                state.in_hand.insert(id, None);
-                Found::Taken(queued, wake)
-            }
-            None => Found::Nowhere,
-        }
     }
 }

@@ -1,16 +1,14 @@
-//! The isolation of executions that were computing when a process died: a crash counts against those alone, and each of
+//! The isolation of executions that were computing when the process died. A crash counts against these only, and each of
 //! them computes alone until it has passed the step it was in.
 //!
-//! An execution *computes* while a thread polls it. One that waits for the network, a pause, a timer, a slot or its
-//! turn is not polled, so no crash counts against it. The process after a crash *observes* the executions that were
-//! interrupted: whenever one of them computes, the [crash record](record) names it. The process after the next crash
-//! reads from it which executions to *suspect*. While a suspect computes, no other execution does; so the crash after
-//! that is counted against nobody but the one that was alone, and a bystander never becomes `stuck` because of a
-//! neighbour. Nobody holds anything across a wait: suspects that wait, pause, call or end let the others compute, and
-//! there is nothing that could deadlock.
+//! An execution *computes* while a thread polls it. An execution that waits for the network, a pause, a timer, a slot or a
+//! permit is not polled, so no crash counts against it. After a crash, the next process *observes* the interrupted
+//! executions: whenever one of them computes, the [crash record](record) names it. After another crash, the next process
+//! reads the record: the named executions are the *suspects*. While a suspect computes, no other execution does. A further
+//! crash therefore counts against that suspect only, and no execution becomes `stuck` because of another one. Isolation is
+//! not held across a wait: while a suspect waits, pauses or calls, the others compute, so there is no deadlock.
 //!
-//! An execution that no crash has interrupted costs one load of an atomic number, and a flag of the thread, each time it
-//! is polled.
+//! For an execution that no crash has interrupted, each poll costs one atomic load and one thread-local flag.
 
 mod record;
 
@@ -34,27 +32,27 @@ pub use record::RecordMemory;
 /// The name of the crash record in the data folder.
 const FILE: &str = "crash-record";
 
-/// Who may compute beside whom.
+/// Controls which executions may compute side by side.
 pub struct Isolation {
     record: CrashRecord,
     state: Mutex<State>,
-    /// How many executions compute alone, those that have yet to be read back among them. Others take turns with them
-    /// only where there are any.
+    /// The number of executions that compute alone, with those that are not loaded yet. If it is zero, no execution takes the
+    /// lock.
     alone: AtomicUsize,
-    /// Shared by executions that may compute side by side, held exclusively by one that computes alone; only while a
-    /// thread polls it.
+    /// Locked shared by executions that may compute side by side, and exclusively by one that computes alone; only during a
+    /// poll.
     turns: Arc<RwLock<()>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The executions that the crash record named when this process began, until that is in their logs.
+    /// The executions that the crash record named when this process began, until their logs record the crash.
     suspects: HashSet<ExecutionId>,
     /// The executions in memory that compute alone.
     isolated: HashSet<ExecutionId>,
 }
 
-/// The observation of an execution that a crash interrupted, until it has passed the step it was in or leaves memory.
+/// The observation of an interrupted execution, until it has passed the step it was in or leaves memory.
 pub(crate) struct Observation {
     isolation: Arc<Isolation>,
     id: ExecutionId,
@@ -62,7 +60,7 @@ pub(crate) struct Observation {
     is_alone: bool,
 }
 
-/// The right to compute, for as long as one poll takes.
+/// The lock under which an execution is polled once.
 #[expect(dead_code, reason = "the lock is released when it is dropped")]
 enum Turn {
     Shared(OwnedRwLockReadGuard<()>),
@@ -70,12 +68,12 @@ enum Turn {
 }
 
 impl Isolation {
-    /// The isolation of an engine after which no other begins.
+    /// An isolation without a crash record, for an engine that has no successor.
     pub fn none() -> Arc<Self> {
         Self::on(CrashRecord::none())
     }
 
-    /// The isolation of an engine with this data folder.
+    /// Opens the crash record in the data folder.
     pub(crate) fn in_folder(data_dir: &std::path::Path) -> std::io::Result<Arc<Self>> {
         std::fs::create_dir_all(data_dir)?;
         Ok(Self::on(CrashRecord::open(&data_dir.join(FILE))?))
@@ -93,18 +91,18 @@ impl Isolation {
         Arc::new(Self { record, state, alone, turns: Arc::default() })
     }
 
-    /// Whether an execution computed when the process before this one died, and that is not in its log yet.
+    /// True if the execution computed when the previous process died and its log does not record that yet.
     pub(crate) fn is_suspect(&self, id: ExecutionId) -> bool {
         self.state().suspects.contains(&id)
     }
 
-    /// Suspects an execution no longer: the crash is in its log, or it does not go on.
-    pub(crate) fn acquit(&self, id: ExecutionId) {
-        self.acquit_all_but(|suspect| suspect != id);
+    /// Removes a suspect: its log records the crash, or it does not continue.
+    pub(crate) fn clear_suspect(&self, id: ExecutionId) {
+        self.retain_suspects(|suspect| suspect != id);
     }
 
-    /// Suspects only those executions that `is_suspect` affirms.
-    pub(crate) fn acquit_all_but(&self, is_suspect: impl Fn(ExecutionId) -> bool) {
+    /// Removes all suspects for which `is_suspect` returns false.
+    pub(crate) fn retain_suspects(&self, is_suspect: impl Fn(ExecutionId) -> bool) {
         let mut state = self.state();
         let acquitted: Vec<ExecutionId> = state.suspects.extract_if(|id| !is_suspect(*id)).collect();
         for id in acquitted {
@@ -113,8 +111,8 @@ impl Isolation {
         self.count(&state);
     }
 
-    /// Begins to observe an execution that a crash interrupted, and so often before that without a step that ended in
-    /// between.
+    /// Starts to observe an execution that a crash interrupted. `interruptions` counts the earlier crashes since a step of it
+    /// last ended.
     pub(crate) fn observe(self: &Arc<Self>, id: ExecutionId, interruptions: u32) -> Observation {
         let mut state = self.state();
         let is_alone = interruptions > 0 || state.suspects.contains(&id);
@@ -133,7 +131,7 @@ impl Isolation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the right to compute once; `None` where nobody needs it, since nobody computes alone.
+    /// Acquires the lock for one poll; `None` if no execution computes alone, so that none is needed.
     fn poll_turn(
         &self,
         is_alone: bool,
@@ -165,8 +163,7 @@ impl Isolation {
         Poll::Ready(Some(turn))
     }
 
-    /// Runs an execution, or what is left of it, by these rules. `has_passed` says whether the step is behind it that a
-    /// crash interrupted.
+    /// Runs an execution under these rules. `has_passed` returns true once it has passed the step that a crash interrupted.
     pub(crate) async fn run(
         &self,
         observation: Option<&Observation>,
@@ -179,7 +176,7 @@ impl Isolation {
             let observed = observation.filter(|observation| !observation.is_over(&has_passed));
             let is_alone = observed.is_some_and(|observation| observation.is_alone);
             let nesting = Nesting::begin();
-            // It would wait for what the execution around it holds, or hold what that one needs to poll it again.
+            // The outer execution holds the lock: taking it again could deadlock.
             let _turn = if nesting.is_inside() {
                 waiting = None;
                 None
@@ -197,11 +194,11 @@ impl Isolation {
 }
 
 thread_local! {
-    /// Whether this thread polls an execution.
+    /// True while this thread polls an execution.
     static POLLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// One poll of an execution. A `call` step may poll the execution that it starts for the first time within its own poll.
+/// One poll of an execution. A `call` step may poll the execution that it starts within its own poll.
 struct Nesting {
     is_inside: bool,
 }
@@ -211,7 +208,7 @@ impl Nesting {
         Self { is_inside: POLLS.replace(true) }
     }
 
-    /// Whether this is within the poll of another execution.
+    /// True if this poll is within the poll of another execution.
     fn is_inside(&self) -> bool {
         self.is_inside
     }

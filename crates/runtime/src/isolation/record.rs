@@ -1,7 +1,7 @@
-//! The crash record: a file that names the executions that compute, for the process that comes after a crash.
+//! The crash record: a file that names the executions that compute at the moment, for the process after a crash.
 //!
-//! Entries are plain writes without a sync: the system keeps them when the process dies. A loss of power may take some
-//! along, and then that crash is not counted against anybody.
+//! Entries are written without a sync: the operating system keeps them when the process dies. A power failure may lose some
+//! of them; then the crash is not counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -12,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::ExecutionId;
 
-/// How many executions it can name. More never compute at one time: there are fewer threads.
+/// The number of executions that the record can name; there are fewer threads that compute.
 const SLOTS: usize = 64;
 
-/// Bytes of a slot: an id, or as many blanks, and a line break.
+/// The size of a slot in bytes: an id, or as many spaces, and a line break.
 const WIDTH: usize = 37;
 
 /// The crash record of this process.
@@ -30,36 +30,35 @@ type Slots = [Option<Named>; SLOTS];
 #[derive(Clone, Copy)]
 struct Named {
     id: ExecutionId,
-    /// Whether it computes now.
+    /// True if it computes now.
     computes: bool,
-    /// Whether the process before this one named it, and that is not in its log yet.
+    /// True if the previous process named it and its log does not record that yet.
     is_suspect: bool,
 }
 
-/// Where a crash record is kept.
+/// The storage of a crash record.
 enum Medium {
     File(File),
-    /// Nowhere: no process comes after this one.
+    /// None, for a process without a successor.
     None,
-    /// In memory that outlives the engine, in a test.
+    /// Memory that outlives the engine, in a test.
     #[cfg(any(test, feature = "simulation"))]
     Memory(Arc<RecordMemory>),
 }
 
-/// An execution that is named in the record until this is dropped.
+/// Names an execution in the record until it is dropped.
 pub(super) struct Entry<'a> {
     record: &'a CrashRecord,
     slot: usize,
 }
 
 impl CrashRecord {
-    /// A record that nobody reads.
+    /// A record that is not stored.
     pub(super) fn none() -> Self {
         Self { slots: Mutex::new([None; SLOTS]), medium: Medium::None }
     }
 
-    /// Opens the file, and keeps the executions that the process before this one named: they stay in it until
-    /// [`Self::remove`].
+    /// Opens the file. The executions that the previous process named stay in it until [`Self::remove`].
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -73,12 +72,12 @@ impl CrashRecord {
         Ok(record)
     }
 
-    /// The executions that it names.
+    /// The executions in the record.
     pub(super) fn named(&self) -> Vec<ExecutionId> {
         self.slots().iter().flatten().map(|named| named.id).collect()
     }
 
-    /// Names an execution until the entry is dropped. `None` where nothing is free.
+    /// Names an execution until the entry is dropped; `None` if all slots are in use.
     pub(super) fn enter(&self, id: ExecutionId) -> Option<Entry<'_>> {
         let mut slots = self.slots();
         if let Some(slot) = find(&slots, id) {
@@ -91,7 +90,7 @@ impl CrashRecord {
         Some(Entry { record: self, slot })
     }
 
-    /// Names an execution no longer, unless it computes.
+    /// Removes an execution, unless it computes.
     pub(super) fn remove(&self, id: ExecutionId) {
         let mut slots = self.slots();
         if let Some(slot) = find(&slots, id) {
@@ -99,7 +98,7 @@ impl CrashRecord {
         }
     }
 
-    /// Changes a slot, and clears it where nothing keeps it any more.
+    /// Changes a slot, and clears it if its execution neither computes nor is a suspect.
     fn change(&self, slots: &mut Slots, slot: usize, change: impl FnOnce(Named) -> Named) {
         slots[slot] = slots[slot].map(change).filter(|named| named.computes || named.is_suspect);
         if slots[slot].is_none() {
@@ -156,7 +155,7 @@ fn line(id: Option<ExecutionId>) -> String {
     id.map_or_else(|| format!("{:36}\n", ""), |id| format!("{id}\n"))
 }
 
-/// The slots of a file; what is no id names nobody.
+/// Parses the slots of a file; a line that is no id is an empty slot.
 fn parse(bytes: &[u8]) -> Slots {
     let mut slots = [None; SLOTS];
     for (slot, line) in slots.iter_mut().zip(bytes.chunks(WIDTH)) {
@@ -170,8 +169,7 @@ fn find(slots: &Slots, id: ExecutionId) -> Option<usize> {
     slots.iter().position(|named| named.is_some_and(|named| named.id == id))
 }
 
-/// The bytes of a record in memory. They no longer change once it is frozen, as those of a file do not once the process
-/// is dead.
+/// The bytes of a record in memory. Once frozen they no longer change, like a file whose process is dead.
 #[cfg(any(test, feature = "simulation"))]
 #[derive(Default)]
 pub struct RecordMemory {
@@ -181,7 +179,7 @@ pub struct RecordMemory {
 
 #[cfg(any(test, feature = "simulation"))]
 impl RecordMemory {
-    /// The process dies.
+    /// Simulates the death of the process.
     pub fn freeze(&self) {
         self.is_frozen.store(true, std::sync::atomic::Ordering::Relaxed);
     }
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_finds_who_computed_when_the_one_before_it_died() {
+    fn a_process_finds_the_executions_that_computed_when_the_previous_one_died() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("crash-record");
         let record = CrashRecord::open(&path).expect("it opens");
@@ -221,14 +219,14 @@ mod tests {
         let ended = record.enter(id(1));
         let entry = record.enter(id(2)).expect("there is room");
         drop(ended);
-        // Neither of the two comes to clear its slot in a process that dies.
+        // A process that dies does not clear its slots.
         std::mem::forget(entry);
         let next = CrashRecord::open(&path).expect("it opens");
         assert_eq!(next.named(), [id(2)]);
         drop(next.enter(id(2)));
         let later = CrashRecord::open(&path).expect("it opens");
         assert_eq!(later.named(), [id(2)], "it stays until it is counted, however often the process dies");
-        // It dies in the midst of what it does with it: the mark stays though the crash before is counted.
+        // The process dies while it computes: the entry stays, although the earlier crash is counted.
         std::mem::forget(later.enter(id(2)));
         later.remove(id(2));
         let last = CrashRecord::open(&path).expect("it opens");
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_names_nobody() {
+    fn a_file_that_is_no_record_names_no_execution() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("crash-record");
         std::fs::write(&path, [0xff; 5000]).expect("it is written");

@@ -1,5 +1,5 @@
-//! Executions that end the process, and others beside them. A process dies in the midst of a call: all that runs is
-//! dropped, and the crash record stays as it was at that moment.
+//! Tests with executions that crash the process, and others beside them. A process dies during a call: all tasks are
+//! dropped, and the crash record stays as it is at that moment.
 
 use std::sync::Weak;
 use std::sync::atomic::AtomicU32;
@@ -19,19 +19,19 @@ use tokio::sync::{Notify, watch};
 use super::*;
 use crate::context::{Runtime, RuntimeParts};
 use crate::doubles::{Asked, Doubles};
-use crate::{ManualClock, Secret, Settings, Start, Terms};
+use crate::{AcceptOptions, ManualClock, Secret, Settings, Start};
 
-/// What a call of an Automation does.
+/// The behaviour of a call of an automation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It ends the process.
+    /// It crashes the process.
     Kills,
-    /// It waits until the test lets it end.
+    /// It waits until the test releases it.
     Waits,
     Ends,
 }
 
-/// What outlives the processes of a test.
+/// The state that outlives the processes of a test.
 struct Stage {
     folder: tempfile::TempDir,
     memory: Memory,
@@ -46,7 +46,7 @@ type FateOf = dyn Fn(&str, u32) -> Fate + Send + Sync;
 
 /// Answers `http.request`.
 struct Double {
-    /// What becomes of a call of this Automation in the process of this number, from 1.
+    /// The fate of a call, by automation and the number of the process from 1.
     fate: Box<FateOf>,
     process: AtomicU32,
     record: Arc<RecordMemory>,
@@ -156,7 +156,7 @@ impl Stage {
         })
     }
 
-    /// Lets a process begin and `what` happen in it. `None` where it died before that was over.
+    /// Runs `what` in a new process; `None` if the process died before it completed.
     fn process<T>(&self, what: impl AsyncFnOnce(Arc<Runtime>) -> T) -> Option<T> {
         self.double.process.fetch_add(1, Ordering::Relaxed);
         self.double.called.send_replace(Vec::new());
@@ -198,12 +198,12 @@ impl Stage {
             vault: None,
             doubles: Some(self.double.clone()),
         });
-        runtime.read_back().await.expect("it is read back");
+        runtime.recover_unfinished().await.expect("it is read back");
         runtime.start_tasks();
         runtime
     }
 
-    /// Waits until a call of this Automation was made in this process.
+    /// Waits until this process has made a call of the automation.
     async fn called(&self, automation: &str) {
         let mut called = self.double.called.subscribe();
         let is_called = |called: &Vec<String>| called.iter().any(|called| called == automation);
@@ -225,7 +225,7 @@ async fn run(engine: &Arc<Runtime>, automation: &str) -> ExecutionId {
     {
         let catalog = engine.catalog();
         let deployed = catalog.get(&id).expect("it is in force").clone();
-        engine.accept(&deployed, start, Terms::default()).await.expect("it starts").id
+        engine.accept(&deployed, start, AcceptOptions::default()).await.expect("it starts").id
     }
 }
 
@@ -237,7 +237,7 @@ async fn status(engine: &Arc<Runtime>, id: ExecutionId) -> &'static str {
     outcome.status().word()
 }
 
-/// Begins these, each once those before it have been called, in a process that dies over that.
+/// Starts these automations, each after the call of the one before, in a process that dies during the last.
 fn begin(stage: &Arc<Stage>, automations: &[&str]) -> Vec<ExecutionId> {
     let ended = stage.process(async |engine| {
         for automation in automations {
@@ -271,7 +271,7 @@ fn a_bystander_that_waited_for_the_network_while_a_poison_killed_the_daemon_six_
     let ids = begin(&stage, &["bystander", "poison"]);
     let statuses = loop {
         let ended = stage.process(async |engine| {
-            // It goes on at once, whatever becomes of the other.
+            // It goes on at once, independently of the other.
             stage.called("bystander").await;
             let poison = status(&engine, ids[1]).await;
             stage.release();
@@ -292,7 +292,7 @@ fn a_bystander_that_waited_for_the_network_while_a_poison_killed_the_daemon_six_
 fn two_poisons_at_the_same_time_are_both_stuck_and_the_bystander_is_not() {
     let stage =
         Stage::new(&[("bystander", calls()), ("poison", calls()), ("venom", calls())], |name, process| {
-            // The other one begins in the same process.
+            // The other one starts in the same process.
             if (name, process) == ("poison", 1) { Fate::Waits } else { fate(name, process) }
         });
     let ids = begin(&stage, &["bystander", "poison", "venom"]);
@@ -312,10 +312,10 @@ fn two_poisons_at_the_same_time_are_both_stuck_and_the_bystander_is_not() {
 }
 
 #[test]
-fn a_step_that_waited_for_the_network_is_never_set_aside_however_often_the_process_dies() {
+fn a_step_that_waited_for_the_network_never_becomes_stuck_because_of_crashes() {
     let stage = Stage::new(&[("bystander", calls()), ("poison", calls())], fate);
     let ids = begin(&stage, &["bystander", "poison"]);
-    // Another poison each time, so that none of them is the one that is set aside.
+    // Another poison each time, so that none of them becomes stuck.
     for _ in 0..12 {
         let ended = stage.process(async |engine| {
             stage.called("bystander").await;
@@ -340,7 +340,7 @@ fn a_suspect_that_suspends_lets_the_next_go_on() {
     let stage = Stage::new(&[("sleeper", sleeper), ("next", calls())], |name, process| {
         match (name, process) {
             ("next", 1..=2) => Fate::Waits,
-            // The one ends the process twice, the other once before that of the first is counted.
+            // The first one crashes the process twice, the second one once before the first crash is counted.
             ("sleeper", 1 | 2) | ("next", 3) => Fate::Kills,
             _ => Fate::Ends,
         }
@@ -365,7 +365,7 @@ fn a_suspect_that_suspends_lets_the_next_go_on() {
 }
 
 #[test]
-fn a_suspect_that_waits_for_its_turn_calls_or_is_cancelled_holds_up_nobody() {
+fn a_suspect_that_waits_for_a_permit_calls_or_is_cancelled_delays_no_other_execution() {
     let steps = calls();
     let automations = [
         ("holder", format!("concurrency: {{limit: 1}}\n{steps}")),

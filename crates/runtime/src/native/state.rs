@@ -90,7 +90,7 @@ impl Run {
 
     pub(crate) fn store_failed(&self, error: store::Error) -> Exit {
         if error.outcome_unknown() {
-            return Exit::Lost(Arc::new(error));
+            return Exit::StoreFailed(Arc::new(error));
         }
         Exit::Failed(ActionError::new(ErrorKind::Internal, format!("the state cannot be read: {error}")))
     }

@@ -1,12 +1,13 @@
 //! One call of an action: what must be committed before it, what bounds it, what it leaves.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use connector::{Call, LogSink, Trace};
 use futures_util::future::BoxFuture;
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
-use model::execution::{CallRecord, LogLevel};
+use model::execution::{CallRecord, DelayReason, LogLevel};
 use model::value::{Map, Value};
 
 use super::scope::Scope;
@@ -58,7 +59,7 @@ impl Run {
             _ => None,
         };
         if effect {
-            self.begin_effect(step, key, attempt).await?;
+            self.begin_effect(step, key, attempt, context).await?;
         }
         if double.is_none()
             && let Some(native) = catalog::find_native(&call.action.name)
@@ -84,7 +85,7 @@ impl Run {
         };
         let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
         let bounded = if takes_time {
-            self.bounded(step, context, self.services.between_boundaries(future)).await
+            self.bounded(step, context, self.services.with_failpoints(future)).await
         } else {
             Ok(future.await)
         };
@@ -109,13 +110,19 @@ impl Run {
     }
 
     /// Records that a try with an outside effect begins, once everything that it may depend on is committed.
-    async fn begin_effect(&self, step: &Step, key: &str, attempt: u32) -> Result<(), Exit> {
+    async fn begin_effect(
+        &self,
+        step: &Step,
+        key: &str,
+        attempt: u32,
+        context: &Context,
+    ) -> Result<(), Exit> {
         // An effect may depend on all before it: none of that may be lost once it has happened.
-        self.journal.before_effect().await?;
+        self.await_commit(key, context, self.journal.before_effect()).await?;
         self.journal.step_started(key, attempt);
         if step.on_interrupt == OnInterrupt::Fail {
             // That it began must be known before it does (guarantee G6).
-            self.journal.commit().await?;
+            self.await_commit(key, context, self.journal.commit()).await?;
         }
         Ok(())
     }
@@ -145,7 +152,7 @@ impl Run {
             biased;
             result = call => Ok(result),
             exit = self.interruption(context) => {
-                if matches!(exit, Exit::Parked) {
+                if matches!(exit, Exit::ShuttingDown) {
                     tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
                 }
                 Err(exit)
@@ -226,6 +233,11 @@ impl LogSink for StepLog<'_> {
         } else {
             journal.log(level, step, message);
         }
+    }
+
+    fn waited(&self, host: &str, time: Duration) {
+        let reason = DelayReason::Host { host: host.to_owned() };
+        self.run.note_wait(Some(self.key), reason, time);
     }
 
     fn request(&self, method: &str, url: &str) {

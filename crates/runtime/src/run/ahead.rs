@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::clock::Steady;
+use crate::clock::MonotonicTime;
 use crate::native::CodeState;
 use catalog::{CodePlan, Loop};
 use catalog::{Verdict, Workers};
@@ -29,7 +29,7 @@ pub(crate) struct Ahead {
     runs: Sequence,
     /// The steps that it runs for, the next one last.
     steps: Vec<Arc<str>>,
-    began: Steady,
+    began: MonotonicTime,
 }
 
 /// A run of code, before it is sent.
@@ -77,7 +77,7 @@ impl Run {
     fn goes_on(&self, mut ahead: Ahead, ran: Option<Ran>, scope: &mut Scope) -> Option<Ran> {
         if let Some(Ok(outcome)) = &ran {
             // Its own time, but no more than has passed: in a test none does.
-            let passed = self.services.clock.steady_now().since(ahead.began);
+            let passed = self.services.clock.monotonic_now().since(ahead.began);
             scope.ran_ahead_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
             ahead.steps.pop();
             scope.ahead = Some(ahead);
@@ -95,7 +95,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Ran, Exit> {
-        let (began, (end, _)) = (self.services.clock.steady_now(), self.deadline(context));
+        let (began, (end, _)) = (self.services.clock.monotonic_now(), self.deadline(context));
         let left = end.since(began);
         let (results, _) = step_results(scope, plan, context, facts, &[]);
         let own = plan.timeout.unwrap_or(USUAL_TIME);

@@ -130,12 +130,12 @@ impl<'a, T: 'a> Side<'a, T> {
                 ended = self.running.next() => ended,
             };
             match ended {
-                None if self.parked => return Err(Exit::Parked),
-                None if self.resting > 0 => return Err(Exit::Resting),
+                None if self.parked => return Err(Exit::ShuttingDown),
+                None if self.resting > 0 => return Err(Exit::Suspended),
                 None => return Ok(None),
                 Some(Ok(value)) => return Ok(Some(value)),
-                Some(Err(Exit::Parked)) => self.parked = true,
-                Some(Err(Exit::Resting)) => self.resting += 1,
+                Some(Err(Exit::ShuttingDown)) => self.parked = true,
+                Some(Err(Exit::Suspended)) => self.resting += 1,
                 Some(Err(exit)) => return Err(exit),
             }
         }

@@ -14,7 +14,7 @@ use super::verbs::failed;
 use super::{Exit, Run};
 use crate::api::Start;
 use crate::doubles::Called;
-use crate::intake::{Slot, Terms};
+use crate::intake::{AcceptOptions, Slot};
 
 /// How deep calls may go. That they go in no circle is checked when the files are loaded; they may change meanwhile.
 const MAX_DEPTH: u32 = 32;
@@ -37,7 +37,7 @@ impl Run {
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);
                 }
-                self.start_child(call, key, attempt, inputs).await?
+                self.start_child(call, key, attempt, inputs, context).await?
             }
         };
         if call.detached {
@@ -46,7 +46,10 @@ impl Run {
         match self.outcome_of(child, key, context).await {
             Ok(outcome) => result(call, outcome),
             Err(exit) => {
-                if !matches!(exit, Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_)) {
+                if !matches!(
+                    exit,
+                    Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_)
+                ) {
                     self.cancel_child(child);
                 }
                 Err(exit)
@@ -60,6 +63,7 @@ impl Run {
         key: &str,
         attempt: u32,
         inputs: Map,
+        context: &Context,
     ) -> Result<ExecutionId, Exit> {
         let id = &call.automation.name;
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
@@ -77,7 +81,7 @@ impl Run {
             return Err(refuse(ErrorKind::Limit, message));
         }
         // What it is given may depend on all before it.
-        self.journal.before_effect().await?;
+        self.await_commit(key, context, self.journal.before_effect()).await?;
         let origin = Origin::Call {
             execution: self.journal.id(),
             step: key.to_owned(),
@@ -87,18 +91,18 @@ impl Run {
         };
         // What is given becomes part of the log of another execution.
         let start = Start { payload: Payload::manual(self.journal.hidden_map(inputs)), origin };
-        let terms = Terms {
+        let options = AcceptOptions {
             // The same for this try, however often it is begun: the child is started once.
             key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),
             // This execution does nothing meanwhile, so its slot is the child's; else callers that hold all of them
             // would wait for ever.
             slot: if call.detached { Slot::Own } else { Slot::Shared },
-            ..Terms::default()
+            ..AcceptOptions::default()
         };
-        let accepted = self.services.accept(&deployed, start, terms).await;
+        let accepted = self.services.accept(&deployed, start, options).await;
         let admission = accepted.map_err(|error| match error {
-            crate::Error::Closing => Exit::Parked,
-            crate::Error::Store(error) if error.outcome_unknown() => Exit::Lost(Arc::new(error)),
+            crate::Error::Closing => Exit::ShuttingDown,
+            crate::Error::Store(error) if error.outcome_unknown() => Exit::StoreFailed(Arc::new(error)),
             error => refuse(ErrorKind::Limit, format!("`{id}` could not be started: {error}")),
         })?;
         self.journal.step_called(key, CallRecord::Execution { id: admission.id });
@@ -111,9 +115,9 @@ impl Run {
     async fn outcome_of(&self, child: ExecutionId, key: &str, context: &Context) -> Result<Outcome, Exit> {
         let ended = tokio::select! {
             biased;
-            ended = self.services.outcome_or_rest(child) => ended,
+            ended = self.services.outcome_unless_suspended(child) => ended,
             () = self.cancellation(Some(context)) => return Err(Exit::Cancelled),
-            () = self.services.closing.cancelled() => return Err(Exit::Parked),
+            () = self.services.closing.cancelled() => return Err(Exit::ShuttingDown),
             exit = self.expiry(Some(context)) => return Err(exit),
         };
         match ended {
@@ -122,10 +126,12 @@ impl Run {
                 if self.journal.pause(key).is_none() {
                     self.pause_begins(key, WaitReason::Call { execution: child }, None, context)?;
                 }
-                Err(Exit::Resting)
+                Err(Exit::Suspended)
             }
-            Err(crate::Error::Closing) => Err(Exit::Parked),
-            Err(crate::Error::Store(error)) if error.outcome_unknown() => Err(Exit::Lost(Arc::new(error))),
+            Err(crate::Error::Closing) => Err(Exit::ShuttingDown),
+            Err(crate::Error::Store(error)) if error.outcome_unknown() => {
+                Err(Exit::StoreFailed(Arc::new(error)))
+            }
             Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
         }
     }

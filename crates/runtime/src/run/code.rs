@@ -45,7 +45,7 @@ impl Run {
         };
         let (value, response) = self.ended(plan, code, key, ran, state)?;
         if let Some(response) = response {
-            self.answer_of_code(response).await?;
+            self.answer_of_code(response, key, context).await?;
         }
         Ok(value)
     }
@@ -111,9 +111,14 @@ impl Run {
     }
 
     /// Gives the caller the answer that code decided.
-    pub(super) async fn answer_of_code(&self, response: HttpResponse) -> Result<(), Exit> {
+    pub(super) async fn answer_of_code(
+        &self,
+        response: HttpResponse,
+        key: &str,
+        context: &Context,
+    ) -> Result<(), Exit> {
         self.journal.respond(response.clone());
-        self.journal.commit().await?;
+        self.await_commit(key, context, self.journal.commit()).await?;
         self.progressed(|progress| progress.response = Some(response));
         Ok(())
     }

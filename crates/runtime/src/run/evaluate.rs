@@ -113,7 +113,7 @@ impl Run {
         work: impl FnOnce(&Budget) -> Result<Value, EvaluationError> + Send + 'static,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         // Committed before, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
-        self.journal.commit().await?;
+        context.commit_wait.measure(&*self.services.clock, self.journal.commit()).await?;
         let largest = self.services.settings.limits.result_bytes;
         self.make_room(context, held.saturating_add(largest)).await?;
         let value = self.evaluate_elsewhere(context, work).await?;
@@ -159,7 +159,7 @@ impl Run {
         tokio::select! {
             biased;
             () = self.cancellation(Some(context)) => Exit::Cancelled,
-            () = self.services.abort.cancelled() => Exit::Parked,
+            () = self.services.abort.cancelled() => Exit::ShuttingDown,
             exit = self.expiry(Some(context)) => exit,
         }
     }

@@ -1,5 +1,6 @@
-//! The log of one live execution: what has ended, what is not yet committed, and how it becomes so.
+//! The journal of an execution in memory: its recorded state, the events that are not committed yet, and their commit.
 
+mod acceptance;
 mod background;
 mod hiding;
 mod pauses;
@@ -23,158 +24,161 @@ use store::{StateWrite, Store};
 use tokio::sync::{OwnedMutexGuard, broadcast};
 use tokio_util::sync::CancellationToken;
 
+pub use acceptance::PendingAcceptance;
 use pauses::Pauses;
-pub use pauses::{Due, Rest, Taken, Times, Wake};
-pub use restore::CameFrom;
+pub use pauses::{Due, Suspension, Taken, Times, Wake};
+pub use restore::ReplaySource;
 use retries::Lost;
 pub(crate) use retries::{Inside, Tries};
-use transit::{Accepting, Transit};
+use transit::CommitState;
 
-use crate::api::Notice;
-use crate::clock::{Clock, Steady};
+use crate::api::EngineEvent;
+use crate::clock::{Clock, MonotonicTime};
 
-/// Events or log lines that may wait for a commit before one is made for their sake.
+/// The number of pending events or log lines from which they are committed for their own sake.
 const HEAVY: usize = 256;
 
-/// The log of one live execution.
+/// The journal of one execution in memory.
 pub struct Journal {
     id: ExecutionId,
     automation: model::AutomationId,
     store: Arc<dyn Store>,
-    /// Cancelled once the engine stops.
+    /// Cancelled when the engine stops.
     closing: CancellationToken,
     clock: Arc<dyn Clock>,
-    notices: broadcast::Sender<Notice>,
+    notices: broadcast::Sender<EngineEvent>,
+    /// True if a restart interrupted the execution.
     resumed: bool,
-    /// When it was accepted.
-    began: Steady,
-    /// Whether the order in which steps ended matters: where one has an `undo`.
-    ordered: bool,
-    /// Whether what has ended may be asked for again: after a restart, or where a list or the whole execution is
-    /// tried again. Otherwise results are not kept beside the scope, which matters in long loops.
-    remembers: bool,
+    /// The instant of acceptance.
+    accepted_at: MonotonicTime,
+    /// True if the order in which steps ended is kept, since one has an `undo`.
+    keeps_order: bool,
+    /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be tried again.
+    /// Otherwise only the scope keeps results, which saves memory in long loops.
+    keeps_outcomes: bool,
     redactor: Redactor,
-    /// Whether the execution has read a secret, so that there is something to hide.
+    /// True if the execution has read a secret, so that its events have to be redacted.
     reads_secrets: AtomicBool,
-    /// Whether nothing of it is in the store yet.
+    /// True while nothing of the execution is in the store.
     unaccepted: AtomicBool,
-    /// Whether the end of a step, or of a try, was committed since it was read back after a crash.
+    /// True once the end of a step or a try is committed after a crash.
     passed: AtomicBool,
     state: Mutex<State>,
-    /// One append at a time, in order. Holds the append that is under way, so that a branch that is dropped while
-    /// it waits does not leave its outcome unknown: the next one waits for it first.
-    transit: tokio::sync::Mutex<Transit>,
+    /// The write position: one write at a time, in order. It owns the write in flight, so that its result is not lost when the
+    /// branch that waits for it is dropped: the next branch waits for it first.
+    transit: tokio::sync::Mutex<CommitState>,
 }
 
 #[derive(Default)]
 struct State {
     finished: HashMap<String, StepOutcome>,
     tries: HashMap<String, Tries>,
-    /// Steps that failed for good and whose `onError` list has not ended.
+    /// The errors of failed steps whose `onError` list has not ended.
     failing: HashMap<String, ActionError>,
-    /// Steps of which a try had begun, and not ended, when the process stopped.
+    /// Steps with a try that had started and not ended when the process stopped.
     interrupted: HashSet<String>,
-    /// Attempts that may have had their effect although they failed, by step. An entry is removed when its step succeeds or its
-    /// failure is handled, so there are no more than steps that are yet to be tried again.
+    /// Failed attempts that may have had their effect, by step. An entry is removed when its step succeeds or its failure is
+    /// handled.
     lost: HashMap<String, Lost>,
-    /// When steps began whose begin is part of what they do, and what they read of the state.
-    dated: HashMap<String, Dated>,
-    /// In which place steps ended, where that matters.
+    /// The recorded start of steps that read the clock or the state, and the state that they read.
+    step_starts: HashMap<String, StepStart>,
+    /// The order in which steps ended, if it is kept.
     order: HashMap<String, u64>,
     pauses: Pauses,
-    /// The ids of the signals with which waits ended, by the id of their step.
+    /// The ids of the signals that ended waits, by the id of the step.
     let_through: HashMap<String, HashSet<String>>,
-    /// The steps whose wait ended because its time was up.
+    /// The steps whose wait timed out.
     timed_out: HashSet<String>,
     pending: Vec<Event>,
-    /// What the next commit writes into the state of Automations, and the locks that it holds until then.
+    /// The number of notes among the pending events. Notes are committed with other events, never by themselves.
+    notes: usize,
+    /// The writes of the next commit to the state of automations, and the locks that are held until it is done.
     writes: Vec<StateWrite>,
     locks: Vec<OwnedMutexGuard<()>>,
     logs: Vec<Line>,
-    /// How many results of outside effects were recorded, how many of them when the last one came that changed
-    /// something, and how many are committed.
+    /// The number of recorded results of outside effects, that number at the last effect that changed something, and the
+    /// number of committed ones.
     effects: u64,
     changes: u64,
     committed: u64,
-    /// The most that calls did to the world which have ended since the last commit began.
+    /// The strongest effect of the calls that have ended since the last commit began.
     ended_calls: Effect,
     response: Option<HttpResponse>,
-    /// Why it failed for good, once its closing steps begin.
+    /// The final error, once the closing steps have begun.
     closing: Option<ActionError>,
-    /// Why somebody ended it, once that is recorded.
+    /// The reason of the cancellation, once it is recorded.
     cancelling: Option<String>,
     outcome: Option<Outcome>,
     attempt: u32,
-    retry_at: Option<Steady>,
+    retry_at: Option<MonotonicTime>,
     interruptions: u32,
-    /// How far the clock was ahead of the steady scale when the last event was recorded.
-    ahead: SignedDuration,
+    /// The wall offset when the last event was recorded.
+    wall_offset: SignedDuration,
 }
 
-/// When a step began, and what it read of the state.
-struct Dated {
+/// The start of a step, and the state that it read.
+struct StepStart {
     at: Timestamp,
-    steady: Steady,
+    steady: MonotonicTime,
     read: Value,
 }
 
-/// A line for people that is not committed yet.
+/// A log line that is not committed yet.
 struct Line {
     line: LogLine,
-    /// Whether it is there to show credentials, so that none is hidden in it.
+    /// True if the line is meant to show credentials, so that it is not redacted.
     shows_credentials: bool,
 }
 
-/// What a journal needs from around it.
-pub struct Surroundings {
+/// The services that a journal needs.
+pub struct JournalContext {
     pub(crate) store: Arc<dyn Store>,
-    /// Cancelled once the engine stops.
+    /// Cancelled when the engine stops.
     pub(crate) closing: CancellationToken,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) notices: broadcast::Sender<Notice>,
+    pub(crate) notices: broadcast::Sender<EngineEvent>,
     pub(crate) redactor: Redactor,
 }
 
 impl Journal {
-    /// The log of an execution that was just accepted: its *started* event is committed, nothing else happened.
-    /// It was accepted at `at`, while the clock was so far `ahead`.
+    /// The journal of an execution that was accepted at `at`, with the wall offset `wall_offset`: its *started* event is committed.
     pub(crate) fn new(
         id: ExecutionId,
         automation: &Automation,
-        (at, ahead): (Timestamp, SignedDuration),
-        around: Surroundings,
+        (at, wall_offset): (Timestamp, SignedDuration),
+        around: JournalContext,
     ) -> Self {
         Self {
             id,
-            began: Steady::of(at, ahead),
-            remembers: tries_lists_again(automation),
+            accepted_at: MonotonicTime::from_wall(at, wall_offset),
+            keeps_outcomes: retries_lists(automation),
             automation: automation.id.clone(),
             store: around.store,
             closing: around.closing,
             clock: around.clock,
             notices: around.notices,
             resumed: false,
-            ordered: has_undo(automation),
+            keeps_order: has_undo(automation),
             redactor: around.redactor,
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
             passed: AtomicBool::new(false),
-            state: Mutex::new(State { attempt: 1, ahead, ..State::default() }),
-            transit: tokio::sync::Mutex::new(Transit::after(1)),
+            state: Mutex::new(State { attempt: 1, wall_offset, ..State::default() }),
+            transit: tokio::sync::Mutex::new(CommitState::after(1)),
         }
     }
 
-    /// The same of one that is to be accepted: that happens with its first commit, together with what it has done by
-    /// then, which is before it does anything that can be noticed outside.
+    /// The journal of an execution that is not stored yet. Its first commit writes `acceptance` together with the events until
+    /// then, before the execution has any outside effect.
     pub(crate) fn to_accept(
         id: ExecutionId,
         automation: &Automation,
         accepted_at: (Timestamp, SignedDuration),
-        around: Surroundings,
-        accepting: Accepting,
+        around: JournalContext,
+        acceptance: PendingAcceptance,
     ) -> Self {
         let mut journal = Self::new(id, automation, accepted_at, around);
-        *journal.transit.get_mut() = Transit::before(accepting);
+        *journal.transit.get_mut() = CommitState::before(acceptance);
         *journal.unaccepted.get_mut() = true;
         journal
     }
@@ -183,28 +187,28 @@ impl Journal {
         self.id
     }
 
-    /// It was refused: what it did does not count.
-    fn was_refused(&self) {
+    /// Discards the outcome of an execution that was not accepted.
+    fn discard_outcome(&self) {
         self.state().outcome = None;
     }
 
-    pub(crate) fn resumed(&self) -> bool {
+    pub(crate) fn is_resumed(&self) -> bool {
         self.resumed
     }
 
-    /// Whether the step that a crash interrupted is behind it.
+    /// True once the execution has passed the step that a crash interrupted.
     pub(crate) fn has_passed(&self) -> bool {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// When it was accepted.
-    pub(crate) fn began(&self) -> Steady {
-        self.began
+    /// The instant of acceptance.
+    pub(crate) fn accepted_at(&self) -> MonotonicTime {
+        self.accepted_at
     }
 
-    /// How far the clock was ahead of the steady scale when the last event was recorded.
-    pub(crate) fn ahead(&self) -> SignedDuration {
-        self.state().ahead
+    /// The wall offset when the last event was recorded.
+    pub(crate) fn wall_offset(&self) -> SignedDuration {
+        self.state().wall_offset
     }
 
     pub(crate) fn interruptions(&self) -> u32 {
@@ -215,8 +219,8 @@ impl Journal {
         self.state().attempt
     }
 
-    /// When the whole execution is tried again, or began to be.
-    pub(crate) fn retry_at(&self) -> Option<Steady> {
+    /// The start of the present or next try of the whole execution, after the first.
+    pub(crate) fn retry_at(&self) -> Option<MonotonicTime> {
         self.state().retry_at
     }
 
@@ -228,20 +232,39 @@ impl Journal {
         self.state().response.clone()
     }
 
-    /// How the step ended, if it did.
+    /// The outcome of a step that has ended, if outcomes are kept.
     pub(crate) fn finished(&self, step: &str) -> Option<StepOutcome> {
-        if !self.remembers {
+        if !self.keeps_outcomes {
             return None;
         }
         self.state().finished.get(step).cloned()
     }
 
-    /// Records an event; it is committed with the next commit.
+    /// Records an event. It is written by the next commit.
     pub(crate) fn push(&self, event: Event) {
         self.state().record(&*self.clock, event);
     }
 
-    /// Records the begin of a try with an outside effect, and tells whoever watches at once.
+    /// Records an event that explains the history and that nothing depends on. It makes no commit of its own, and is lost
+    /// with the process if no other event follows.
+    pub(crate) fn note(&self, event: Event) {
+        let mut state = self.state();
+        if state.outcome.is_none() {
+            state.pending.push(event);
+            state.notes += 1;
+        }
+    }
+
+    /// Takes the notes that are not committed out of the log of an execution that leaves memory.
+    pub(crate) fn take_notes(&self) -> Vec<Event> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.notes) == 0 {
+            return Vec::new();
+        }
+        state.pending.extract_if(.., |event| event.is_note()).collect()
+    }
+
+    /// Records the start of a try with an outside effect, and publishes it at once.
     pub(crate) fn step_started(&self, step: &str, attempt: u32) {
         let event = Event::StepStarted { at: self.clock.now(), step: step.to_owned(), attempt };
         if self.is_watched() {
@@ -250,64 +273,63 @@ impl Journal {
         self.push(event);
     }
 
-    /// Records a call that the step made. It is committed with what follows.
+    /// Records a call that the step made. It is written by the next commit.
     pub(crate) fn step_called(&self, step: &str, call: CallRecord) {
         self.push(Event::StepCalled { at: self.clock.now(), step: step.to_owned(), call });
     }
 
-    /// Whether a try of the step was under way when the process before this one stopped.
+    /// True if a try of the step was in progress when the previous process stopped.
     pub(crate) fn was_interrupted(&self, step: &str) -> bool {
         self.resumed && self.state().interrupted.contains(step)
     }
 
-    /// When the step began, where that was recorded.
-    pub(crate) fn dated(&self, step: &str) -> Option<(Timestamp, Steady)> {
-        self.state().dated.get(step).map(|dated| (dated.at, dated.steady))
+    /// The start of the step, if it was recorded.
+    pub(crate) fn started_at(&self, step: &str) -> Option<(Timestamp, MonotonicTime)> {
+        self.state().step_starts.get(step).map(|start| (start.at, start.steady))
     }
 
-    /// What the step read of the state, where that was recorded.
+    /// The state that the step read, if that was recorded.
     pub(crate) fn state_read(&self, step: &str) -> Option<Value> {
-        self.state().dated.get(step).map(|dated| dated.read.clone()).filter(|state| !state.is_null())
+        self.state().step_starts.get(step).map(|start| start.read.clone()).filter(|state| !state.is_null())
     }
 
-    /// Records that a step began at `at` and what it read of the state, before anything that depends on it happens
-    /// outside.
-    pub(crate) fn date(&self, step: &str, at: Timestamp, read: Option<&Value>) {
+    /// Records the start of a step and the state that it read, before any outside effect that depends on them.
+    pub(crate) fn record_start(&self, step: &str, at: Timestamp, read: Option<&Value>) {
         let mut state = self.state();
-        let known = state.dated.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
+        let known = state.step_starts.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
         if known {
             return;
         }
         let read = read.cloned().unwrap_or_default();
-        let steady = Steady::of(at, self.clock.ahead());
-        state.dated.insert(step.to_owned(), Dated { at, steady, read: read.clone() });
+        let steady = MonotonicTime::from_wall(at, self.clock.wall_offset());
+        state.step_starts.insert(step.to_owned(), StepStart { at, steady, read: read.clone() });
         state.note(Effect::Write);
         state.record(&*self.clock, Event::StepDated { at, step: step.to_owned(), state: read });
     }
 
-    /// Whether the places are kept in which steps end, since one may have to be undone.
+    /// True if the order in which steps end is kept, since one may have to be undone.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.ordered
+        self.keeps_order
     }
 
-    /// In which place among all steps the step ended, where that is kept.
-    pub(crate) fn place(&self, step: &str) -> u64 {
+    /// The position of the step in the order in which steps ended, if it is kept.
+    pub(crate) fn finish_order(&self, step: &str) -> u64 {
         self.state().order.get(step).copied().unwrap_or(u64::MAX)
     }
 
-    /// Why the step failed for good, if its `onError` list has begun and not ended.
+    /// The error of the step, if its `onError` list has started and not ended.
     pub(crate) fn failing(&self, step: &str) -> Option<ActionError> {
-        if !self.remembers {
+        if !self.keeps_outcomes {
             return None;
         }
         self.state().failing.get(step).cloned()
     }
 
-    /// Records that a step failed for good, before its `onError` list begins: what that list does depends on it.
+    /// Records the final failure of a step, before its `onError` list starts.
     pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: Effect) {
         let mut state = self.state();
         state.note(effect);
-        state.leave(step);
+        state.forget_attempts(step);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         state.failing.insert(step.to_owned(), error.clone());
@@ -315,34 +337,31 @@ impl Journal {
         state.record(&*self.clock, event);
     }
 
-    /// Records the end of a step that had such an effect.
+    /// Records the end of a step with its effect.
     pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: Effect) {
         let mut state = self.state();
         state.note(effect);
-        state.leave(step);
+        state.forget_attempts(step);
         if !state.failing.is_empty() {
             state.failing.remove(step);
         }
         state.settle(step, &outcome);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
-        if self.ordered {
-            let place = state.order.len() as u64;
-            state.order.insert(step.to_owned(), place);
-        }
-        if self.remembers {
+        state.note_finish_order(step, self.keeps_order);
+        if self.keeps_outcomes {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
         state.record(&*self.clock, Event::StepFinished { at: now, step: step.to_owned(), took_us, outcome });
     }
 
-    /// Notes that a call with such an effect has ended and is recorded, so that its end is committed in the background.
+    /// Notes that a call has ended, so that its recorded result is committed in the background.
     pub(crate) fn call_ended(&self, effect: Effect) {
         let mut state = self.state();
         state.ended_calls = state.ended_calls.max(effect);
     }
 
-    /// The most that anything has done to the world whose result is recorded and not committed.
+    /// The strongest effect whose result is recorded and not committed.
     pub(crate) fn uncommitted(&self) -> Effect {
         let state = self.state();
         if state.committed < state.changes {
@@ -354,18 +373,17 @@ impl Journal {
         }
     }
 
-    /// Has the next commit write into the state of Automations, together with what is recorded. Nobody else writes what
-    /// the lock guards before that.
+    /// Adds a write to the state of automations to the next commit. The lock is held until that commit is done.
     pub(crate) fn write_state(&self, write: StateWrite, lock: OwnedMutexGuard<()>) {
         let mut state = self.state();
         state.writes.push(write);
         state.locks.push(lock);
     }
 
-    /// Ends the pause of a step, if it pauses: most do not, and a look at the clock costs as much as a small step.
+    /// Ends the pause of a step, if it pauses. The clock is read only then, since that costs as much as a small step.
     fn end_pause(&self, state: &mut State, step: &str) {
         if !state.pauses.is_empty() {
-            state.pauses.end(step, self.clock.steady_now());
+            state.pauses.end(step, self.clock.monotonic_now());
         }
     }
 
@@ -383,12 +401,12 @@ impl Journal {
         state.record(&*self.clock, event);
     }
 
-    /// Why the execution failed for good, once its closing steps have begun.
+    /// The final error of the execution, once its closing steps have started.
     pub(crate) fn closing(&self) -> Option<ActionError> {
         self.state().closing.clone()
     }
 
-    /// Records that the execution failed for good, before its closing steps begin: what they do goes by that.
+    /// Records the final failure of the execution, before its closing steps start.
     pub(crate) fn close(&self, error: &ActionError) {
         let mut state = self.state();
         if state.closing.is_none() {
@@ -398,12 +416,12 @@ impl Journal {
         }
     }
 
-    /// Why somebody ended the execution, once that is recorded.
+    /// The reason of the cancellation, once it is recorded.
     pub(crate) fn cancelling(&self) -> Option<String> {
         self.state().cancelling.clone()
     }
 
-    /// Records that somebody ended the execution, before its closing steps begin.
+    /// Records the cancellation of the execution, before its closing steps start.
     pub(crate) fn cancel(&self, reason: &str) {
         let mut state = self.state();
         if state.cancelling.is_none() {
@@ -412,17 +430,17 @@ impl Journal {
         }
     }
 
-    /// Leaves a line for people.
+    /// Adds a log line.
     pub(crate) fn log(&self, level: LogLevel, step: Option<&str>, message: &str) {
-        self.leave(level, step, message, false);
+        self.add_line(level, step, message, false);
     }
 
-    /// Leaves a line with which a step shows its credentials, as its author and the settings allow.
+    /// Adds a log line with which a step shows its credentials, as its author and the settings allow.
     pub(crate) fn log_credentials(&self, level: LogLevel, step: Option<&str>, message: &str) {
-        self.leave(level, step, message, true);
+        self.add_line(level, step, message, true);
     }
 
-    fn leave(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
+    fn add_line(&self, level: LogLevel, step: Option<&str>, message: &str, shows_credentials: bool) {
         let message = if shows_credentials {
             Cow::Borrowed(message)
         } else {
@@ -432,7 +450,7 @@ impl Journal {
         self.state().logs.push(Line { line, shows_credentials });
     }
 
-    /// Whether what waits should be committed for its own sake: there is much of it, or others wait for a lock until then.
+    /// True if the pending events should be committed now: there are many, or other executions wait for a lock.
     pub(crate) fn wants_commit(&self) -> bool {
         let state = self.state();
         state.pending.len() >= HEAVY || state.logs.len() >= HEAVY || !state.writes.is_empty()
@@ -444,8 +462,8 @@ impl Journal {
 
     fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
         if self.is_watched() {
-            // Nobody may listen any more, which is no loss.
-            let _ = self.notices.send(Notice::ExecutionEvents {
+            // The last subscriber may have gone meanwhile.
+            let _ = self.notices.send(EngineEvent::ExecutionEvents {
                 id: self.id,
                 automation: self.automation.clone(),
                 status,
@@ -461,7 +479,26 @@ impl Journal {
 }
 
 impl State {
-    /// Counts what is recorded as the result of such an effect.
+    /// True if an event is recorded that is worth a commit.
+    fn has_events(&self) -> bool {
+        self.pending.len() > self.notes
+    }
+
+    /// Takes the events of the next commit.
+    fn take_events(&mut self) -> Vec<Event> {
+        self.notes = 0;
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Notes the position of a step in the order in which steps end, if that is kept.
+    fn note_finish_order(&mut self, step: &str, keeps_order: bool) {
+        if keeps_order {
+            let position = self.order.len() as u64;
+            self.order.insert(step.to_owned(), position);
+        }
+    }
+
+    /// Counts a recorded result by its effect.
     fn note(&mut self, effect: Effect) {
         if effect != Effect::Pure {
             self.effects += 1;
@@ -471,8 +508,8 @@ impl State {
         }
     }
 
-    /// Forgets the tries of a step. Most have none, and looking for them costs more than to see that there are none.
-    fn leave(&mut self, step: &str) {
+    /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
+    fn forget_attempts(&mut self, step: &str) {
         if !self.tries.is_empty() {
             self.tries.remove(step);
         }
@@ -481,26 +518,26 @@ impl State {
         }
     }
 
-    /// Takes an event that is committed with the next commit. Where the clock was set since the one before, that stands
-    /// before it: so what lasts a certain time can be told from the log whatever the clock does.
+    /// Adds an event to the next commit, after a `clockSet` event if the wall clock was set since the last one: so durations
+    /// can be derived from the log.
     fn record(&mut self, clock: &dyn Clock, event: Event) {
         self.notice_steps(clock);
         self.pending.push(event);
     }
 
     fn notice_steps(&mut self, clock: &dyn Clock) {
-        let ahead = clock.ahead();
-        if ahead != self.ahead {
-            let by = ahead.saturating_sub(self.ahead);
-            self.ahead = ahead;
+        let wall_offset = clock.wall_offset();
+        if wall_offset != self.wall_offset {
+            let by = wall_offset.saturating_sub(self.wall_offset);
+            self.wall_offset = wall_offset;
             let by_ms = i64::try_from(by.as_millis()).unwrap_or_default();
             self.pending.push(Event::ClockSet { at: clock.now(), by_ms });
         }
     }
 }
 
-/// Whether the whole execution, or a step that holds others, may be tried again.
-fn tries_lists_again(automation: &Automation) -> bool {
+/// True if the whole execution, or a step with lists, has retries.
+fn retries_lists(automation: &Automation) -> bool {
     let mut again = automation.retry.max > 0;
     automation.walk(&mut |step| {
         again |= step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.lists().is_empty()
@@ -508,7 +545,7 @@ fn tries_lists_again(automation: &Automation) -> bool {
     again
 }
 
-/// Whether a step may have to be undone.
+/// True if a step has an `undo` list.
 fn has_undo(automation: &Automation) -> bool {
     let mut found = false;
     automation.walk(&mut |step| found |= step.undo.is_some());

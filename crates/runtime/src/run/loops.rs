@@ -190,9 +190,9 @@ impl Run {
         }
         let key = format!("{}#delay", turn.key(&step.id));
         let clock = &self.services.clock;
-        let whole = clock.steady_now().after(repeat.delay);
-        let due = self.journal.dated(&key).map_or(whole, |(_, due)| due.min(whole));
-        self.journal.date(&key, due.shown(clock.ahead()), None);
+        let whole = clock.monotonic_now().after(repeat.delay);
+        let due = self.journal.started_at(&key).map_or(whole, |(_, due)| due.min(whole));
+        self.journal.record_start(&key, due.to_wall(clock.wall_offset()), None);
         self.pause_with(&key, Due::After(due), context).await
     }
 

@@ -1,8 +1,8 @@
-//! One execution from where it stands to its end: a walk through its plan over its journal.
+//! The run of one execution: a walk through its plan over its journal.
 //!
-//! The walk is the same after a crash as the first time: what the journal says has ended is not done again, so
+//! The walk is the same after a crash as the first time: a step that the journal says has ended is not done again, so
 //! recovery needs no code of its own. A step with an outside effect starts only when every effect before it is
-//! committed; pure steps ride along with the next commit, since doing them again changes nothing.
+//! committed; the results of pure steps are part of the next commit, since repeating them changes nothing.
 
 mod action;
 mod activity;
@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
 pub use evaluate::{address, expression_error};
-pub use journal::{CameFrom, Journal, Rest, Surroundings, Taken, Wake};
+pub use journal::{Journal, JournalContext, PendingAcceptance, ReplaySource, Suspension, Taken, Wake};
 pub use moment::Secret;
 use scope::Scope;
 use step::Context;
@@ -48,49 +48,49 @@ use crate::isolation::Observation;
 use crate::memory::Share;
 use catalog::Deployed;
 
-/// The most time that the closing steps (`onError`, `finally`) of an execution that ran out of time have.
-const CLOSING_TIME: std::time::Duration = std::time::Duration::from_secs(300);
+/// The timeout of the closing steps: of `onError`, and of `finally`.
+const CLOSING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// How long a deadline that was put off is not looked at again.
-const PUT_OFF: std::time::Duration = std::time::Duration::from_secs(1);
+/// The minimum time between two checks of a deadline that pauses postpone.
+const RECHECK_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A live execution.
+/// An execution in memory.
 pub(crate) struct Run {
     pub(crate) deployed: Arc<Deployed>,
     pub(crate) services: Arc<Runtime>,
     pub(crate) journal: Journal,
     pub(crate) payload: Arc<Payload>,
-    /// What steps read of the payload, where it has been read already.
+    /// `trigger.results`, if the payload has been parsed already.
     pub(crate) results: Option<Value>,
     pub(crate) started_at: Timestamp,
     pub(crate) origin: Origin,
-    /// The steps that have ended and may have to be undone.
+    /// The ended steps that may have to be undone.
     pub(crate) undos: Mutex<Vec<Undo>>,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
     pub(crate) activity: Activity,
-    /// The work since the others last had their turn, in the units of a [`model::Budget`].
+    /// The work since the last yield to other tasks, in units of a [`model::Budget`].
     pub(crate) stretch: AtomicU64,
-    /// The memory of its large values.
+    /// The memory reserved for its large values.
     pub(crate) memory: Share,
-    /// Where a crash interrupted the execution.
+    /// The observation of its isolation, if a crash interrupted it.
     pub(crate) observation: Option<Observation>,
 }
 
-/// How far an execution has come, for whoever waits.
+/// The progress of an execution, for callers that wait.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// The answer that a `respond` step decided; committed.
+    /// The committed answer of a `respond` step.
     pub response: Option<HttpResponse>,
-    /// How it ended; committed.
+    /// The committed outcome.
     pub outcome: Option<Outcome>,
-    /// Set when this process will not bring it to its end.
-    pub parked: bool,
-    /// Set while nothing but pauses is left.
-    pub(crate) rests: bool,
+    /// True if this process will not run it to its end.
+    pub is_left: bool,
+    /// True while it is suspended or waits for a slot or a permit.
+    pub(crate) is_parked: bool,
 }
 
-/// A request to end an execution, with its reason.
+/// The cancellation of an execution, with its reason.
 #[derive(Default)]
 pub(crate) struct Cancellation {
     pub(crate) token: CancellationToken,
@@ -108,43 +108,47 @@ impl Cancellation {
     }
 }
 
-/// Why a walk came back early.
+/// The reason why a walk ended early.
 #[derive(Debug)]
 pub(crate) enum Exit {
-    /// `stop` ended the execution well.
+    /// `stop` ended the execution successfully.
     Stop(Value),
     /// `break` ended the loop around the step.
     Break,
     /// `continue` ended the turn of the loop around the step.
     Continue,
-    /// A step failed, and nothing has handled it so far.
+    /// A step failed, and nothing has handled the error so far.
     Failed(ActionError),
-    /// The deadline set at this depth has passed.
+    /// The deadline that was set at this depth has passed.
     Expired(u32),
-    /// Somebody ended the execution.
+    /// The execution was cancelled.
     Cancelled,
-    /// The engine stops: the execution goes on when it starts again.
-    Parked,
+    /// The engine stops: the execution goes on at its next start.
+    ShuttingDown,
     /// Nothing but pauses is left: the execution goes on when one of them ends.
-    Resting,
-    /// The execution was not accepted: there is none, and nothing of it was to be noticed.
-    Refused,
-    /// The journal cannot be written: what happens next is for the next start to find out.
-    Lost(Arc<store::Error>),
+    Suspended,
+    /// Acceptance failed or found a duplicate: the run is discarded; it had no side effects.
+    NotAccepted,
+    /// The journal cannot be written: the next start reads how far the execution has come.
+    StoreFailed(Arc<store::Error>),
 }
 
-/// What became of an execution that was carried on.
-pub(crate) enum Carried {
-    /// It came to its end.
-    Ended,
-    /// It goes on when one of its pauses ends.
-    Rests(Rest),
-    /// It goes on in another process.
-    Left,
+/// The result of a run: what becomes of the execution when it leaves memory.
+pub(crate) enum Disposition {
+    /// It has ended, and its end is committed.
+    Finished,
+    /// Nothing but pauses is left; it goes on when one of them ends.
+    Suspended(Suspension),
+    /// It was not accepted: the acceptance failed or found a duplicate.
+    NotAccepted,
+    /// The store has failed: the next start of the daemon finds out how far the execution has come.
+    StoreFailed,
+    /// The daemon is stopping: the execution goes on at its next start.
+    ShuttingDown,
 }
 
 impl Exit {
-    /// How it ends the steps that it leads out of; nothing for a failure, and for what is to go on later.
+    /// The outcome of the steps that it leads out of; `None` for a failure, and if the steps go on later.
     fn leaves(&self) -> Option<StepOutcome> {
         Some(match self {
             Self::Stop(result) => StepOutcome::Left { by: Leave::Stop, result: result.clone() },
@@ -154,7 +158,7 @@ impl Exit {
         })
     }
 
-    /// The way out that a step took when it ended.
+    /// The exit of a step that led out of its list.
     fn left(by: Leave, result: Value) -> Self {
         match by {
             Leave::Stop => Self::Stop(result),
@@ -164,42 +168,48 @@ impl Exit {
     }
 }
 
-/// Why an execution was cancelled of which the code of its trigger said that no step is to run.
+/// The cancellation reason of an execution that the code of its trigger declined.
 const DECLINED: &str = "declined by the trigger's code";
 
 impl Run {
-    /// Carries the execution to its end, or as far as this process may. `holds` says whether it keeps a place among
-    /// others while it rests.
-    pub(crate) async fn execute(&self, holds: bool) -> Carried {
+    /// Runs the execution to its end, or as far as this process may. `keeps_permit` is true if it keeps the permit of its
+    /// concurrency group while it is suspended.
+    pub(crate) async fn execute(&self, keeps_permit: bool) -> Disposition {
         let _busy = self.activity.begin();
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
-            None => self.journal.commit_beside_walk(self.to_the_end()).await,
+            None => self.journal.commit_beside_walk(self.run_to_end()).await,
         };
         let exit = match result {
-            Ok(()) => return Carried::Ended,
-            Err(Exit::Resting) => {
-                let rest = self.journal.rest(holds);
+            Ok(()) => return Disposition::Finished,
+            Err(Exit::Suspended) => {
+                let rest = self.journal.suspend(keeps_permit);
                 match self.journal.commit().await {
-                    Ok(()) => return Carried::Rests(rest),
+                    Ok(()) => return Disposition::Suspended(rest),
                     Err(exit) => exit,
                 }
             }
             Err(exit) => exit,
         };
-        match exit {
-            Exit::Lost(error) => self.services.lost(&error),
-            // Whoever asked is told, and there is nothing else of it.
-            Exit::Refused => return Carried::Left,
-            exit => tracing::debug!(?exit, "execution parked"),
-        }
-        // What is known is kept; where the store is lost this fails again, which changes nothing.
+        let disposition = match exit {
+            Exit::StoreFailed(error) => {
+                self.services.lost(&error);
+                Disposition::StoreFailed
+            }
+            // The caller is told, and nothing is left of the execution.
+            Exit::NotAccepted => return Disposition::NotAccepted,
+            exit => {
+                tracing::debug!(?exit, "execution parked");
+                Disposition::ShuttingDown
+            }
+        };
+        // Keeps what is recorded. If the store has failed, this fails again without further effect.
         let _ = self.journal.commit().await;
-        self.progressed(|progress| progress.parked = true);
-        Carried::Left
+        self.progressed(|progress| progress.is_left = true);
+        disposition
     }
 
-    /// Notes how far it has come. To wake those who wait costs something though nobody does; who comes later finds it noted.
+    /// Updates the progress. Receivers are woken only if there are any, since waking has a cost.
     pub(crate) fn progressed(&self, change: impl FnOnce(&mut Progress)) {
         self.progress.send_if_modified(|progress| {
             change(progress);
@@ -207,9 +217,9 @@ impl Run {
         });
     }
 
-    async fn to_the_end(&self) -> Result<(), Exit> {
-        if self.journal.resumed() {
-            self.take_up_again().await?;
+    async fn run_to_end(&self) -> Result<(), Exit> {
+        if self.journal.is_resumed() {
+            self.count_restart().await?;
             if self.journal.outcome().is_some() {
                 return Ok(());
             }
@@ -245,14 +255,14 @@ impl Run {
         }
     }
 
-    /// What follows a failure for good: undoing, then `onError`. They go by the error that is recorded before them, so
-    /// that nothing of the main steps begins again should the process end on the way.
+    /// Runs the closing steps after a final failure: `undo` lists, then `onError`. The error is recorded before them, so that
+    /// no main step starts again if the process ends meanwhile.
     async fn close(&self, error: ActionError, scope: &mut Scope) -> Result<Outcome, Exit> {
         let undos = self.undos();
         let automation = &self.deployed.automation;
         if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
             if self.journal.closing().is_none() {
-                // What was cut off beside the failure pauses no more, and must not wake what closes.
+                // Branches that the failure cut off pause no more, and must not wake the closing steps.
                 self.abandon(|_| true);
             }
             self.journal.close(&error);
@@ -262,7 +272,7 @@ impl Run {
         Ok(Outcome::Failed { error })
     }
 
-    /// The text of its concurrency key, which is evaluated under an inline budget.
+    /// Evaluates the concurrency key, under an inline budget.
     pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
         let scope = Scope::of(self)?;
         let (names, _) = scope.names();
@@ -270,16 +280,16 @@ impl Run {
         Ok(value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text())
     }
 
-    /// Records the interruption. It counts where the execution computed when the process died, so that a step that kills
-    /// the process cannot do so for ever.
-    async fn take_up_again(&self) -> Result<(), Exit> {
+    /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that
+    /// crashes the process is given up after some tries.
+    async fn count_restart(&self) -> Result<(), Exit> {
         let (id, isolation) = (self.journal.id(), &self.services.isolation);
-        if !self.journal.waits_beyond(self.services.clock.steady_now()) {
+        if !self.journal.waits_beyond(self.services.clock.monotonic_now()) {
             let waited = !isolation.is_suspect(id);
             let limit = self.services.settings.limits.interruptions;
             if !waited && self.journal.interruptions() + 1 >= limit {
                 let message = format!(
-                    "the daemon died {limit} times while the same step ran in it; the execution is set aside for a person to look at"
+                    "the daemon died {limit} times while the same step ran in it; the execution is stuck; correct the automation and start it again"
                 );
                 let error = ActionError::new(ErrorKind::Interrupted, message);
                 self.finish(Outcome::Stuck { error }).await?;
@@ -288,7 +298,7 @@ impl Run {
                 self.journal.commit().await?;
             }
         }
-        isolation.acquit(id);
+        isolation.clear_suspect(id);
         Ok(())
     }
 
@@ -305,7 +315,7 @@ impl Run {
     async fn outcome(&self, walked: Result<Value, Exit>, scope: &mut Scope) -> Result<Outcome, Exit> {
         let failed = |error| Ok(Outcome::Failed { error });
         let result = match walked {
-            // A `stop` with a result of its own ends the execution with that; `outputs` may read steps that it left out.
+            // A `stop` with a result ends the execution with that result, since `outputs` may read steps that did not run.
             Err(Exit::Stop(result)) if !result.is_null() => return Ok(Outcome::Succeeded { result }),
             Ok(result) | Err(Exit::Stop(result)) => result,
             Err(Exit::Failed(error)) => return failed(error),
@@ -319,11 +329,13 @@ impl Run {
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }
             Err(Exit::Cancelled) => {
-                // Who was first to end it is in the log, whoever asked again since.
+                // The first cancellation counts; it is in the log.
                 let first = self.journal.cancelling();
                 return Ok(Outcome::Cancelled { reason: first.unwrap_or_else(|| self.cancelled.reason()) });
             }
-            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
+                return Err(exit);
+            }
         };
         let Some(outputs) = &self.deployed.automation.outputs else {
             return Ok(Outcome::Succeeded { result });
@@ -340,14 +352,14 @@ impl Run {
         }
     }
 
-    /// Whether its policy grants the whole execution another try. It begins when its time has come.
+    /// Schedules another try of the whole execution, if its retry policy grants one.
     async fn tries_again(&self, error: &ActionError) -> Result<bool, Exit> {
         let attempt = self.journal.attempt();
         let Some(delay) = self.deployed.automation.retry.next_delay(attempt, error) else { return Ok(false) };
         let now = self.services.clock.now();
         let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
         let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
-        self.journal.retry_execution(event, self.services.clock.steady_now().after(delay));
+        self.journal.retry_execution(event, self.services.clock.monotonic_now().after(delay));
         self.journal.commit().await?;
         self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
@@ -363,7 +375,7 @@ impl Run {
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
         let Some(block) = &self.deployed.automation.finally else { return Ok(outcome) };
         if let Outcome::Cancelled { reason } = &outcome {
-            // The next process, if there is one, must not go on with the main steps, and nothing of them pauses.
+            // After a restart the main steps must not go on, and none of them pauses.
             if self.journal.cancelling().is_none() {
                 self.abandon(|_| true);
             }
@@ -379,7 +391,7 @@ impl Run {
         }
     }
 
-    /// Runs steps that come after the end. Their own failure is logged and given back.
+    /// Runs closing steps. A failure of theirs is logged and returned.
     async fn run_closing(
         &self,
         block: &Block,
@@ -395,15 +407,17 @@ impl Run {
                 format!("the steps of `{what}` took longer than 5 minutes"),
             ),
             Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
-            Err(exit @ (Exit::Parked | Exit::Resting | Exit::Refused | Exit::Lost(_))) => return Err(exit),
+            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
+                return Err(exit);
+            }
         };
         self.journal.log(model::LogLevel::Error, None, &format!("`{what}` failed: {}", error.message));
         Ok(Some(error))
     }
 
-    /// The context of steps that come after the end.
+    /// The context of the closing steps.
     fn closing_context(&self) -> Context {
-        Context::closing(self.services.clock.steady_now().after(CLOSING_TIME))
+        Context::closing(self.services.clock.monotonic_now().after(CLOSING_TIMEOUT))
     }
 
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
@@ -416,16 +430,16 @@ impl Run {
         Ok(())
     }
 
-    /// The context of the main steps: the deadline counts from the acceptance, whatever happened since.
+    /// The context of the main steps. The deadline counts from the acceptance, also after a restart.
     fn context(&self) -> Context {
         let began = match self.journal.attempt() {
-            1 => self.journal.began(),
-            _ => self.journal.retry_at().unwrap_or(self.journal.began()),
+            1 => self.journal.accepted_at(),
+            _ => self.journal.retry_at().unwrap_or(self.journal.accepted_at()),
         };
         Context::new(began.after(self.deployed.automation.timeout))
     }
 
-    /// Comes back when the execution is cancelled; never in the closing steps, which come after that.
+    /// Completes when the execution is cancelled; never in the closing steps.
     pub(crate) async fn cancellation(&self, context: Option<&Context>) {
         match context {
             Some(context) if context.closing => std::future::pending().await,
@@ -433,24 +447,23 @@ impl Run {
         }
     }
 
-    /// Comes back when the nearest deadline passes; never where there is none.
+    /// Completes when the nearest deadline passes; never if there is none.
     pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
         let Some(context) = context else { return std::future::pending().await };
         let mut least = std::time::Duration::ZERO;
         loop {
-            let ((at, depth), now) = (self.deadline(context), self.services.clock.steady_now());
+            let ((at, depth), now) = (self.deadline(context), self.services.clock.monotonic_now());
             if now >= at {
                 return Exit::Expired(depth);
             }
-            // Meanwhile a pause beside it may put it off for as long as it lasts. With little time left, that must not
-            // become a look at every moment.
-            self.services.clock.sleep_until_steady(at.max(now.after(least))).await;
-            least = PUT_OFF;
+            // A pause of another branch may postpone the deadline. With little time left, this must not become a busy loop.
+            self.services.clock.sleep_until_monotonic(at.max(now.after(least))).await;
+            least = RECHECK_DEADLINE;
         }
     }
 }
 
-/// The state that a stored execution has come to, for [`Journal::restore`].
+/// Folds the events of a stored execution, for [`Journal::restore`].
 pub(crate) fn folded(id: model::ExecutionId, events: &[Event]) -> Result<Execution, String> {
     Execution::fold(id, events.iter().cloned()).map_err(|error| error.to_string())
 }

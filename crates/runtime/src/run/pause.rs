@@ -16,8 +16,8 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::clock::Steady;
-use crate::intake::since_begin;
+use crate::clock::MonotonicTime;
+use crate::intake::first_event_key;
 
 /// A pause up to this long is slept through: to rest and to be read back costs two commits and a read.
 const SLEPT_THROUGH: Duration = Duration::from_secs(2);
@@ -39,13 +39,13 @@ impl Run {
         let clock = &self.services.clock;
         let over = match due {
             Due::At(at) => clock.sleep_until(at),
-            Due::After(after) => clock.sleep_until_steady(after),
+            Due::After(after) => clock.sleep_until_monotonic(after),
         };
         let closing = self.services.closing.cancelled();
         tokio::select! {
             biased;
             () = self.cancellation(context) => Err(Exit::Cancelled),
-            () = closing => Err(Exit::Parked),
+            () = closing => Err(Exit::ShuttingDown),
             exit = self.expiry(context) => Err(exit),
             () = over => Ok(()),
         }
@@ -76,17 +76,17 @@ impl Run {
         came.as_mut().enable();
         let _pausing = self.activity.pause();
         if self.activity.is_at_rest() {
-            return Err(Exit::Resting);
+            return Err(Exit::Suspended);
         }
         let over = async {
             match due {
                 Some(due) => self.sleep_until(due, context).await,
-                None => self.sleep_until(Due::After(Steady::NEVER), context).await,
+                None => self.sleep_until(Due::After(MonotonicTime::NEVER), context).await,
             }
         };
         tokio::select! {
             biased;
-            () = all_pause => Err(Exit::Resting),
+            () = all_pause => Err(Exit::Suspended),
             over = over => over,
             () = came, if ends == Ends::WhenSomethingComes => Ok(()),
         }
@@ -96,11 +96,11 @@ impl Run {
     pub(super) async fn pause_before_try(
         &self,
         key: &str,
-        due: Steady,
+        due: MonotonicTime,
         context: Option<&Context>,
     ) -> Result<(), Exit> {
         let paused = self.pause_until(Due::After(due), context).await;
-        if matches!(paused, Err(Exit::Resting)) {
+        if matches!(paused, Err(Exit::Suspended)) {
             self.journal.rests_before_try(key, due);
         }
         paused
@@ -112,7 +112,7 @@ impl Run {
             Due::At(at) => {
                 Duration::try_from(self.services.clock.now().duration_until(at)).unwrap_or_default()
             }
-            Due::After(after) => after.since(self.services.clock.steady_now()),
+            Due::After(after) => after.since(self.services.clock.monotonic_now()),
         }
     }
 
@@ -155,7 +155,7 @@ impl Run {
         if begins {
             self.wait_begins(step, wait, key, scope, context).await?;
         }
-        if begins || self.journal.resumed() {
+        if begins || self.journal.is_resumed() {
             self.look_back(step, key).await?;
         }
         loop {
@@ -191,10 +191,10 @@ impl Run {
             return Ok(());
         };
         let own = format!("{}.", self.journal.id());
-        let mut after = since_begin(self.journal.id());
+        let mut after = first_event_key(self.journal.id());
         loop {
             let now = self.services.clock.now();
-            let page = self.services.kept_events(&name, &after, now).await;
+            let page = self.services.retained_events(&name, &after, now).await;
             let (signals, last) = page.map_err(|error| self.store_failed(error))?;
             for signal in signals {
                 if signal.id.starts_with(&own) || self.journal.has_let_through(&step.id, &signal.id) {
@@ -241,10 +241,10 @@ impl Run {
                 options: approval.options.clone(),
             },
         };
-        let due = step.timeout.map(|timeout| Due::After(self.services.clock.steady_now().after(timeout)));
+        let due = step.timeout.map(|timeout| Due::After(self.services.clock.monotonic_now().after(timeout)));
         self.pause_begins(key, on, due, context)?;
         // Whoever is to send something finds it only once it is committed; the others may take as long as they like.
-        self.journal.commit().await
+        self.await_commit(key, context, self.journal.commit()).await
     }
 
     /// Records that a step pauses, up to `due` at the latest.
@@ -260,29 +260,29 @@ impl Run {
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
         let clock = &self.services.clock;
-        let (since, ahead) = (clock.steady_now(), clock.ahead());
+        let (since, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let until = due.map(|due| match due {
             Due::At(at) => at,
-            Due::After(after) => after.shown(ahead),
+            Due::After(after) => after.to_wall(ahead),
         });
-        let waiting = Waiting { since: since.shown(ahead), until, on };
+        let waiting = Waiting { since: since.to_wall(ahead), until, on };
         self.journal.pause_begins(key, &waiting, Times { since, due, limit: self.limit(context) });
         Ok(())
     }
 
     /// When the nearest time limit around a pause is up. The execution's own does not count: it stands still meanwhile.
-    fn limit(&self, context: &Context) -> Option<Steady> {
+    fn limit(&self, context: &Context) -> Option<MonotonicTime> {
         let step = context.deadline.map(|(at, _)| at);
         let closing = context.closing.then_some(context.end);
         step.into_iter().chain(closing).min()
     }
 
     /// When the nearest time limit of a step is up, and the depth at which it was set: 0 for that of the whole.
-    pub(super) fn deadline(&self, context: &Context) -> (Steady, u32) {
+    pub(super) fn deadline(&self, context: &Context) -> (MonotonicTime, u32) {
         let end = if context.closing {
             context.end
         } else {
-            context.end.after(self.journal.paused(self.services.clock.steady_now()))
+            context.end.after(self.journal.paused(self.services.clock.monotonic_now()))
         };
         context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
@@ -302,11 +302,11 @@ impl Run {
 
     /// The end of a pause that begins now.
     async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
-        let now = self.services.clock.steady_now();
+        let now = self.services.clock.monotonic_now();
         let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
         let after = |length: Duration| {
             let after = now.after(length);
-            let is_instant = after < Steady::NEVER;
+            let is_instant = after < MonotonicTime::NEVER;
             is_instant
                 .then_some(Due::After(after))
                 .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))

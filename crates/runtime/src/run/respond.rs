@@ -15,6 +15,7 @@ impl Run {
     pub(super) async fn respond(
         &self,
         respond: &RespondStep,
+        key: &str,
         scope: &Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
@@ -53,7 +54,7 @@ impl Run {
         })?;
         let response = self.journal.hidden_response(response);
         self.journal.respond(response.clone());
-        self.journal.commit().await?;
+        self.await_commit(key, context, self.journal.commit()).await?;
         self.progressed(|progress| progress.response = Some(response));
         Ok(Value::Null)
     }

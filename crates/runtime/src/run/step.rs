@@ -1,19 +1,20 @@
 //! One step: its guard, its tries, and what follows when it fails for good.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Block, OnError, OnInterrupt, Runs, Step, Verb};
-use model::execution::{Event, StepOutcome};
+use model::execution::{DelayReason, Event, StepOutcome};
 use model::expression::Moment;
 use model::value::Value;
 
 use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
-use crate::clock::Steady;
+use crate::clock::{Clock, MonotonicTime};
 use catalog::Reads;
 
 /// Where in the execution a step stands.
@@ -22,20 +23,29 @@ pub(crate) struct Context {
     /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
     turns: Arc<str>,
     /// When the time limit of the whole is up, the time of pauses left out.
-    pub(super) end: Steady,
+    pub(super) end: MonotonicTime,
     /// When the nearest time limit of a step around is up, and the depth at which it was set.
-    pub(super) deadline: Option<(Steady, u32)>,
+    pub(super) deadline: Option<(MonotonicTime, u32)>,
     depth: u32,
     /// Whether the execution's end is behind it, so that a cancellation no longer counts.
     pub(super) closing: bool,
+    /// How long the step has waited for commits, which is no part of its work.
+    pub(super) commit_wait: CommitWait,
 }
 
 impl Context {
-    pub(super) fn new(end: Steady) -> Self {
-        Self { turns: "".into(), end, deadline: None, depth: 0, closing: false }
+    pub(super) fn new(end: MonotonicTime) -> Self {
+        Self {
+            turns: "".into(),
+            end,
+            deadline: None,
+            depth: 0,
+            closing: false,
+            commit_wait: CommitWait::default(),
+        }
     }
 
-    pub(super) fn closing(end: Steady) -> Self {
+    pub(super) fn closing(end: MonotonicTime) -> Self {
         Self { closing: true, ..Self::new(end) }
     }
 
@@ -55,10 +65,10 @@ impl Context {
     }
 
     /// One step further in, with that step's own deadline if it is nearer.
-    fn inner(&self, now: Steady, timeout: Option<Duration>) -> Self {
+    fn inner(&self, now: MonotonicTime, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
         let own = timeout.map(|timeout| (now.after(timeout), depth));
-        let nearer = |own: &(Steady, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
+        let nearer = |own: &(MonotonicTime, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
         let deadline = own.filter(nearer).or(self.deadline);
         Self { depth, deadline, ..self.clone() }
     }
@@ -85,8 +95,8 @@ impl Run {
             // The end has begun: what had ended is only taken over for what undoes and closes.
             return Err(Exit::Failed(error));
         }
-        let began = self.may_go_on(context)?;
         self.take_turns().await?;
+        let began = self.may_go_on(context)?;
         let reads = self.deployed.plan.reads(&step.id);
         let outer = match reads {
             Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
@@ -108,20 +118,20 @@ impl Run {
         scope: &mut Scope,
     ) -> Result<Option<Arc<dyn Moment>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
-        let at = self.journal.dated(key).map_or(began, |(at, _)| at);
+        let at = self.journal.started_at(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
             let state = match self.journal.state_read(key) {
                 Some(state) => state,
                 None => self.read_state(&reads.state).await?,
             };
-            self.journal.date(key, at, Some(&state));
+            self.journal.record_start(key, at, Some(&state));
             scope.bind("state", state);
         }
         if !reads.moment {
             return Ok(scope.set_moment(None));
         }
         if reads.clock {
-            self.journal.date(key, at, None);
+            self.journal.record_start(key, at, None);
         }
         let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
         Ok(scope.set_moment(Some(moment)))
@@ -131,7 +141,7 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        began: Steady,
+        began: MonotonicTime,
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
@@ -161,8 +171,8 @@ impl Run {
             return self.failed(step, key, error, 0, scope, context).await;
         }
         let tried = self.tries(step, key, began, scope, context).await?;
-        let took = self.took_us(began).max(std::mem::take(&mut scope.ran_ahead_us));
-        let error = match tried {
+        let took = tried.took_us.max(std::mem::take(&mut scope.ran_ahead_us));
+        let error = match tried.result {
             Ok(result) => {
                 let result = self.journal.hidden(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
@@ -183,14 +193,14 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        mut began: Steady,
+        mut began: MonotonicTime,
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Result<Value, ActionError>, Exit> {
+    ) -> Result<Tried, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
             self.pause_before_try(key, next_at, Some(context)).await?;
-            began = self.services.clock.steady_now();
+            began = self.services.clock.monotonic_now();
         }
         if self.journal.was_interrupted(key) && self.effect(step) == Effect::Write && is_call(step) {
             self.journal.attempt_interrupted(key, tries.failed + 1);
@@ -198,12 +208,14 @@ impl Run {
         loop {
             if step.timeout.is_some() && spans_pauses(step) {
                 // A pause inside may outlive this process, the time limit of the try must not begin anew after it.
-                began = self.journal.dated(key).map_or(began, |(_, steady)| steady.min(began));
-                self.journal.date(key, began.shown(self.services.clock.ahead()), None);
+                began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
+                self.journal.record_start(key, began.to_wall(self.services.clock.wall_offset()), None);
             }
             let inner = context.inner(began, step.timeout);
-            let error = match self.verb(step, key, tries.failed + 1, scope, &inner).await {
-                Ok(result) => return Ok(Ok(result)),
+            let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
+            let took_us = self.work_us(began, &inner);
+            let error = match done {
+                Ok(result) => return Ok(Tried { result: Ok(result), took_us }),
                 Err(Exit::Failed(error)) => error,
                 Err(Exit::Expired(depth)) if depth == inner.depth => {
                     let limit = model::units::format_duration(step.timeout.unwrap_or_default());
@@ -215,7 +227,7 @@ impl Run {
                 Err(exit) => {
                     if let Some(outcome) = exit.leaves() {
                         self.abandon_inside(step, key);
-                        self.journal.step_finished(key, self.took_us(began), outcome, Effect::Pure);
+                        self.journal.step_finished(key, took_us, outcome, Effect::Pure);
                     }
                     return Err(exit);
                 }
@@ -224,10 +236,10 @@ impl Run {
             let failed = tries.failed + 1;
             let error = self.journal.attempt_failed(key, failed, error);
             let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
-            let Some(delay) = delay else { return Ok(Err(error)) };
+            let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
             let at = self.services.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
-            let due = self.services.clock.steady_now().after(delay);
+            let due = self.services.clock.monotonic_now().after(delay);
             self.journal.step_retry(
                 &self.deployed.automation,
                 key,
@@ -235,9 +247,9 @@ impl Run {
                 due,
             );
             // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
-            self.journal.commit().await?;
+            self.await_commit(key, &inner, self.journal.commit()).await?;
             self.pause_before_try(key, due, Some(context)).await?;
-            began = self.services.clock.steady_now();
+            began = self.services.clock.monotonic_now();
             tries.failed = failed;
         }
     }
@@ -389,14 +401,14 @@ impl Run {
     }
 
     /// Whether the next step may begin, and that it does so now: a look at the clock costs as much as a small step.
-    fn may_go_on(&self, context: &Context) -> Result<Steady, Exit> {
+    fn may_go_on(&self, context: &Context) -> Result<MonotonicTime, Exit> {
         if self.services.closing.is_cancelled() {
-            return Err(Exit::Parked);
+            return Err(Exit::ShuttingDown);
         }
         if self.cancelled.token.is_cancelled() && !context.closing {
             return Err(Exit::Cancelled);
         }
-        let now = self.services.clock.steady_now();
+        let now = self.services.clock.monotonic_now();
         if now >= context.end || context.deadline.is_some_and(|(at, _)| now >= at) {
             let (at, depth) = self.deadline(context);
             if now >= at {
@@ -435,9 +447,70 @@ impl Run {
         }
     }
 
-    fn took_us(&self, began: Steady) -> u64 {
-        let took = self.services.clock.steady_now().since(began);
-        u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
+    /// The time that a try has worked so far, in microseconds: without its waits for commits.
+    fn work_us(&self, began: MonotonicTime, context: &Context) -> u64 {
+        let took = self.services.clock.monotonic_now().since(began);
+        u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(context.commit_wait.us())
+    }
+
+    /// Waits for a commit that a step depends on. The time does not count as work of the step, and is recorded if it is
+    /// long.
+    pub(super) async fn await_commit(
+        &self,
+        key: &str,
+        context: &Context,
+        commit: impl Future<Output = Result<(), Exit>>,
+    ) -> Result<(), Exit> {
+        let waited = context.commit_wait.measure(&*self.services.clock, commit).await?;
+        self.note_wait(Some(key), DelayReason::Commit, waited);
+        Ok(())
+    }
+
+    /// Notes in the history that the execution, or one of its steps, has waited for something, if it was long.
+    pub(super) fn note_wait(&self, key: Option<&str>, reason: DelayReason, waited: Duration) {
+        if waited >= Event::MIN_WAITED {
+            let (at, step) = (self.services.clock.now(), key.map(str::to_owned));
+            let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+            self.journal.note(Event::Waited { at, step, reason, ms });
+        }
+    }
+}
+
+/// The end of the last try of a step.
+struct Tried {
+    result: Result<Value, ActionError>,
+    /// The time that the try worked, in microseconds.
+    took_us: u64,
+}
+
+/// The time that one try of a step has waited for commits. Each context that is derived from another begins at zero, so
+/// that the waits of the steps in a list are counted for those steps alone.
+#[derive(Debug, Default)]
+pub(super) struct CommitWait(AtomicU64);
+
+impl Clone for CommitWait {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl CommitWait {
+    /// Waits for a commit, and returns the time that it took.
+    pub(super) async fn measure(
+        &self,
+        clock: &dyn Clock,
+        commit: impl Future<Output = Result<(), Exit>>,
+    ) -> Result<Duration, Exit> {
+        let began = clock.monotonic_now();
+        let result = commit.await;
+        let waited = clock.monotonic_now().since(began);
+        let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_add(us, Ordering::Relaxed);
+        result.map(|()| waited)
+    }
+
+    fn us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

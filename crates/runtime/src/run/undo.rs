@@ -29,7 +29,7 @@ impl Run {
         }
         let undo = Undo {
             step: step.id.clone(),
-            place: self.journal.place(key),
+            place: self.journal.finish_order(key),
             names: scope.root().clone(),
             context: context.clone(),
         };

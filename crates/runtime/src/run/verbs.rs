@@ -33,7 +33,7 @@ impl Run {
             Verb::Code(code) => match self.code_ahead(step, code, key, scope).transpose()? {
                 Some((value, None)) => Ok(value),
                 Some((value, Some(response))) => {
-                    Box::pin(self.answer_of_code(response)).await.map(|()| value)
+                    Box::pin(self.answer_of_code(response, key, context)).await.map(|()| value)
                 }
                 None => Box::pin(self.code(step, code, key, scope, context)).await,
             },
@@ -54,7 +54,7 @@ impl Run {
             Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, context)).await,
             Verb::Wait(wait) => self.wait(wait, key, scope, context).await,
             Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, context).await,
-            Verb::Respond(respond) => Box::pin(self.respond(respond, scope, context)).await,
+            Verb::Respond(respond) => Box::pin(self.respond(respond, key, scope, context)).await,
             Verb::Break => Err(Exit::Break),
             Verb::Continue => Err(Exit::Continue),
             Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),

@@ -15,7 +15,7 @@ use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::{Answer, Body, Query, Segment, outside};
-use super::history::{self, StepView};
+use super::history::{self, DelayView, StepView};
 use super::{Api, Problem, Shared, waiting};
 
 /// Executions on a page where no number is given.
@@ -208,6 +208,13 @@ pub(crate) struct ExecutionDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<super::waiting::WaitingView>)]
     waiting: Option<serde_json::Value>,
+    /// The waits of 100 ms or longer that have ended and that its steps did not ask for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits: Vec<DelayView>,
+    /// The status of the answer that the caller of a synchronous webhook got, if the execution did not decide it: 504 after
+    /// a timeout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answered: Option<u16>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -278,6 +285,7 @@ fn detail(
     automation: Option<&Automation>,
 ) -> Result<ExecutionDetail, IllegalEvent> {
     let steps = history::steps(&events, automation);
+    let (waits, answered) = (history::waits(&events), history::answered(&events));
     let state = Execution::fold(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
@@ -286,6 +294,8 @@ fn detail(
         payload: history::masked(&state.payload),
         steps,
         waiting,
+        waits,
+        answered,
         outcome: state.outcome.as_ref().map(outside),
         response: state.response.as_ref().map(outside),
     })

@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{Answer as Answered, SignalError, Standing};
+use engine::{Answer as Answered, QueueStatus, SignalError};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::execution::WaitReason;
@@ -106,7 +106,7 @@ impl Api {
     }
 }
 
-fn is_answered_from_outside(standing: &Standing) -> bool {
+fn is_answered_from_outside(standing: &QueueStatus) -> bool {
     let outside =
         |reason: &WaitReason| matches!(reason, WaitReason::Event { .. } | WaitReason::Approval { .. });
     standing.pauses.iter().any(|pending| outside(&pending.on))
@@ -285,8 +285,8 @@ mod tests {
                 description: None,
             }],
         };
-        let turn = engine::Turn { key: String::new(), holders: vec![id], ahead: 1 };
-        let standing = Standing { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
+        let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
+        let standing = QueueStatus { queued_behind: Some(1), turn: Some(turn), pauses: vec![pending] };
         let mut written = serde_json::to_value(&standing).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());

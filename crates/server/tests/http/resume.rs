@@ -1,6 +1,6 @@
 //! The resume address: who asks there, who answers, and what everybody else sees.
 
-use engine::{Notice, Start};
+use engine::{EngineEvent, Start};
 use model::{AutomationId, Event, ExecutionId, Map, Origin, Outcome, Payload, Value};
 use serde_json::json;
 
@@ -81,7 +81,7 @@ async fn pausing(text: &str, pauses: usize) -> Pausing {
     let id = daemon.engine.ingress().start(&AutomationId::parse("a").unwrap(), start).await.unwrap();
     let mut found = 0;
     while found < pauses {
-        let Notice::ExecutionEvents { events, .. } = notices.recv().await.unwrap() else { continue };
+        let EngineEvent::ExecutionEvents { events, .. } = notices.recv().await.unwrap() else { continue };
         found += events.iter().filter(|event| matches!(event, Event::Waiting { .. })).count();
     }
     let url = daemon.engine.runtime().resume_url(id);

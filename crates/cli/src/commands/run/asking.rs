@@ -3,7 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use engine::{Answer, Engine, Notice, Pending, SignalError};
+use engine::{Answer, Engine, EngineEvent, Pending, SignalError};
 use model::execution::{Event, ExecutionId, WaitReason};
 use model::value::{JsonLimits, Map, Value};
 use server::ResumeServer;
@@ -46,7 +46,7 @@ impl Given {
 pub(super) struct Asking<'r> {
     engine: &'r Engine,
     config: &'r Config,
-    notices: Receiver<Notice>,
+    notices: Receiver<EngineEvent>,
     given: &'r [Given],
     used: HashSet<String>,
     /// The pauses that have been dealt with, by execution, step and beginning.
@@ -123,8 +123,8 @@ impl<'r> Asking<'r> {
     }
 
     /// Everything in this engine belongs to the execution that was started: itself, and those that it calls.
-    async fn look(&mut self, notice: &Notice, progress: &mut Progress) -> anyhow::Result<()> {
-        let Notice::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
+    async fn look(&mut self, notice: &EngineEvent, progress: &mut Progress) -> anyhow::Result<()> {
+        let EngineEvent::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
         let asks = |event: &Event| match event {
             Event::Waiting { on, .. } => matches!(on, WaitReason::Approval { .. } | WaitReason::Event { .. }),
             _ => false,

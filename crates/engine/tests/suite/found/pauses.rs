@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Notice;
+use engine::EngineEvent;
 use model::Event;
 
 use super::{asks, is_woken_at, pauses_until, rests, rests_for, woken_at};
@@ -70,7 +70,7 @@ async fn a_try_that_is_due_while_another_branch_works_is_made() {
     soon(async {
         let is_retry = |event: &Event| matches!(event, Event::StepRetry { .. });
         loop {
-            if let Notice::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come")
+            if let EngineEvent::ExecutionEvents { events, .. } = notices.recv().await.expect("notices come")
                 && events.iter().any(is_retry)
             {
                 break;

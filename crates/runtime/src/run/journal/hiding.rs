@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use model::action::ActionError;
-use model::execution::{CallRecord, Event, LogLine, Outcome, StepOutcome, WaitReason};
+use model::execution::{CallRecord, DelayReason, Event, LogLine, Outcome, StepOutcome, WaitReason};
 use model::payload::HttpResponse;
 use model::value::{Map, Value};
 use store::Append;
@@ -121,6 +121,8 @@ impl Journal {
                 StepOutcome::Left { result, .. } => in_value(result),
             },
             Event::StepDated { state, .. } => in_value(state),
+            Event::Waited { reason: DelayReason::Permit { key, .. }, .. } => in_text(key),
+            Event::Waited { reason: DelayReason::Host { host }, .. } => in_text(host),
             Event::Waiting { on: WaitReason::Approval { message, options }, .. } => {
                 in_text(message);
                 options.iter_mut().for_each(in_text);
@@ -139,6 +141,8 @@ impl Journal {
             | Event::Started { .. }
             | Event::Resumed { .. }
             | Event::ClockSet { .. }
+            | Event::Waited { .. }
+            | Event::Answered { .. }
             | Event::StepCalled { .. }
             | Event::StepStarted { .. } => {}
         }

@@ -8,7 +8,7 @@ use model::execution::{Event, ExecutionId, Signal, WaitReason, Waiting};
 use store::Wait;
 
 use super::{Journal, State};
-use crate::clock::Steady;
+use crate::clock::MonotonicTime;
 
 /// The most signals that one pause looks at: each is kept in the log.
 const MAX_SIGNALS: usize = 1000;
@@ -22,13 +22,13 @@ pub(super) struct Pauses {
     /// Whether nothing but pauses is left, so that the execution is not held in memory.
     rests: bool,
     /// The tries that steps have come to and that are not due yet.
-    tries_ahead: Vec<(String, Steady)>,
+    tries_ahead: Vec<(String, MonotonicTime)>,
     /// While it rests: the tries that are due, by step; of the whole execution without one.
-    tries: Vec<(String, Steady)>,
+    tries: Vec<(String, MonotonicTime)>,
     /// Whether it keeps a place among others of its concurrency key while it rests.
     holds: bool,
     /// Since when at least one step pauses, and how long that was before.
-    since: Option<Steady>,
+    since: Option<MonotonicTime>,
     total: Duration,
 }
 
@@ -37,7 +37,7 @@ struct Pause {
     /// When it ends at the latest.
     due: Option<Due>,
     /// When a time limit around it is up.
-    limit: Option<Steady>,
+    limit: Option<MonotonicTime>,
     /// What has come and was not looked at.
     signals: VecDeque<Signal>,
     /// The ids of all that has come.
@@ -50,7 +50,7 @@ pub enum Due {
     /// When the wall clock shows this instant.
     At(Timestamp),
     /// When its time is over.
-    After(Steady),
+    After(MonotonicTime),
 }
 
 /// When something that rests goes on at the latest: at the first of these.
@@ -59,7 +59,7 @@ pub struct Wake {
     /// By the wall clock.
     pub(crate) at: Option<Timestamp>,
     /// On the steady scale.
-    pub(crate) after: Option<Steady>,
+    pub(crate) after: Option<MonotonicTime>,
 }
 
 impl Wake {
@@ -78,11 +78,11 @@ impl Wake {
 /// The times of a pause on the scales by which they go.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    pub(crate) since: Steady,
+    pub(crate) since: MonotonicTime,
     /// When it ends at the latest.
     pub(crate) due: Option<Due>,
     /// When a time limit around it is up.
-    pub(crate) limit: Option<Steady>,
+    pub(crate) limit: Option<MonotonicTime>,
 }
 
 impl Pause {
@@ -94,11 +94,13 @@ impl Pause {
 
 /// What becomes of an execution of which nothing but pauses is left.
 #[derive(Debug)]
-pub struct Rest {
+pub struct Suspension {
     /// When it goes on at the latest; never where nothing but a signal makes it go on.
     pub(crate) wake: Wake,
     /// How far the clock was ahead when the last of its events was recorded.
-    pub(crate) ahead: SignedDuration,
+    pub(crate) wall_offset: SignedDuration,
+    /// True if it keeps the permit of its concurrency group, or has to be read back after a restart because of its children.
+    pub(crate) keeps_permit: bool,
     /// Whether a signal came meanwhile, so that it goes on at once.
     pub(crate) awake: bool,
     /// The executions whose end it waits for.
@@ -131,14 +133,14 @@ impl Pauses {
         self.changed = true;
     }
 
-    pub(super) fn end(&mut self, step: &str, at: Steady) {
+    pub(super) fn end(&mut self, step: &str, at: MonotonicTime) {
         if !self.open.is_empty() && self.open.remove(step).is_some() {
             self.ended(at);
         }
     }
 
     /// Ends the pauses of all these steps, and gives the executions that they waited for.
-    pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: Steady) -> Vec<ExecutionId> {
+    pub(super) fn end_all(&mut self, is_over: impl Fn(&str) -> bool, at: MonotonicTime) -> Vec<ExecutionId> {
         let over: Vec<String> = self.open.keys().filter(|step| is_over(step)).cloned().collect();
         let mut children = Vec::new();
         for step in over {
@@ -155,7 +157,7 @@ impl Pauses {
         self.open.is_empty()
     }
 
-    fn ended(&mut self, at: Steady) {
+    fn ended(&mut self, at: MonotonicTime) {
         self.changed = true;
         if self.open.is_empty()
             && let Some(since) = self.since.take()
@@ -165,7 +167,7 @@ impl Pauses {
     }
 
     /// The whole execution begins anew.
-    pub(super) fn clear(&mut self, at: Steady) {
+    pub(super) fn clear(&mut self, at: MonotonicTime) {
         if !self.open.is_empty() {
             self.open.clear();
             self.ended(at);
@@ -190,9 +192,9 @@ impl Pauses {
     }
 
     /// When the last of the open pauses ends; nothing where that is not known of each.
-    fn last_end(&self, ahead: SignedDuration) -> Option<Steady> {
+    fn last_end(&self, ahead: SignedDuration) -> Option<MonotonicTime> {
         let steady = |end: Due| match end {
-            Due::At(at) => Steady::of(at, ahead),
+            Due::At(at) => MonotonicTime::from_wall(at, ahead),
             Due::After(after) => after,
         };
         let ends = self.open.values().map(|pause| pause.ends().map(steady).min());
@@ -240,7 +242,7 @@ impl State {
         // As the clock will show it, the steps taken in that were seen.
         let shown = |due: Due| match due {
             Due::At(at) => at,
-            Due::After(after) => after.shown(self.ahead),
+            Due::After(after) => after.to_wall(self.wall_offset),
         };
         let pauses = self.pauses.open.iter().map(|(step, pause)| Wait {
             step: step.clone(),
@@ -260,7 +262,7 @@ impl State {
         let tries = self.pauses.tries.iter().filter(|(step, _)| !self.pauses.open.contains_key(step));
         waits.extend(tries.map(|(step, at)| Wait {
             step: step.clone(),
-            until: Some(at.shown(self.ahead)),
+            until: Some(at.to_wall(self.wall_offset)),
             event: None,
             child: None,
         }));
@@ -293,7 +295,7 @@ impl Journal {
     /// Records that a step pauses.
     pub(crate) fn pause_begins(&self, step: &str, waiting: &Waiting, times: Times) {
         let mut state = self.state();
-        let limit = times.limit.map(|limit| limit.shown(self.clock.ahead()));
+        let limit = times.limit.map(|limit| limit.to_wall(self.clock.wall_offset()));
         state.pauses.begin(step, waiting.clone(), times);
         let event = Event::Waiting {
             at: waiting.since,
@@ -348,26 +350,26 @@ impl Journal {
         if state.pauses.is_empty() {
             return Vec::new();
         }
-        state.pauses.end_all(is_abandoned, self.clock.steady_now())
+        state.pauses.end_all(is_abandoned, self.clock.monotonic_now())
     }
 
     /// How long the execution has paused: that does not count against its time limit.
-    pub(crate) fn paused(&self, now: Steady) -> Duration {
+    pub(crate) fn paused(&self, now: MonotonicTime) -> Duration {
         let state = self.state();
         let pauses = &state.pauses;
         // One whose time is over pauses no more, though nobody has looked at it yet because of what runs beside it.
-        let end = pauses.last_end(state.ahead).map_or(now, |last| last.min(now));
+        let end = pauses.last_end(state.wall_offset).map_or(now, |last| last.min(now));
         pauses.total + pauses.since.map(|since| end.since(since)).unwrap_or_default()
     }
 
     /// Notes that a step has come to where nothing is left of it but the time before its next try; of the whole execution
     /// where the name is empty.
-    pub(crate) fn rests_before_try(&self, step: &str, due: Steady) {
+    pub(crate) fn rests_before_try(&self, step: &str, due: MonotonicTime) {
         self.state().pauses.tries_ahead.push((step.to_owned(), due));
     }
 
     /// Notes that nothing but pauses is left. `holds` says whether it keeps a place among others.
-    pub(crate) fn rest(&self, holds: bool) -> Rest {
+    pub(crate) fn suspend(&self, holds: bool) -> Suspension {
         let mut state = self.state();
         let awake = state.pauses.open.values().any(|pause| !pause.signals.is_empty());
         state.pauses.rests = true;
@@ -380,11 +382,12 @@ impl Journal {
         let ends = state.pauses.open.values().flat_map(Pause::ends);
         let wake = Wake::of(ends.chain(tries.iter().map(|(_, at)| Due::After(*at))));
         state.pauses.tries = tries;
-        Rest { wake, ahead: state.ahead, awake, children }
+        let keeps_permit = state.pauses.holds;
+        Suspension { wake, wall_offset: state.wall_offset, keeps_permit, awake, children }
     }
 
     /// Notes that a resting execution goes on, so that the store lists it as running.
-    pub(crate) fn wake(&self) {
+    pub(crate) fn resume(&self) {
         let mut state = self.state();
         state.pauses.rests = false;
         state.pauses.holds = false;

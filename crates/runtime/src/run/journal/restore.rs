@@ -9,52 +9,52 @@ use model::execution::{Event, ExecutionId, WaitReason, Waiting};
 
 use super::pauses::{Due, Replayed, Times};
 use super::retries::{Inside, Tries};
-use super::transit::Transit;
-use super::{Dated, Journal, State, Surroundings};
-use crate::clock::Steady;
+use super::transit::CommitState;
+use super::{Journal, JournalContext, State, StepStart};
+use crate::clock::MonotonicTime;
 
 /// What the clock must have been set back by to count.
 const A_STEP: Duration = Duration::from_secs(1);
 
 /// Where an execution was before it is read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CameFrom {
+pub enum ReplaySource {
     /// In a process that ended while it had the execution, so that a step may have been interrupted.
     AnotherProcess,
     /// In the backlog of this one.
     ThisProcess,
     /// At rest: nothing was under way.
-    Rest,
+    Suspended,
 }
 
 impl Journal {
-    /// The log of an execution from its stored events. `came_from` says where it was before, and `ahead` how far the clock
+    /// The log of an execution from its stored events. `source` says where it was before, and `ahead` how far the clock
     /// was ahead when the last of them was recorded.
     pub(crate) fn restore(
         id: ExecutionId,
         automation: &Automation,
         events: &[Event],
-        (came_from, ahead): (CameFrom, SignedDuration),
-        around: Surroundings,
+        (source, ahead): (ReplaySource, SignedDuration),
+        around: JournalContext,
     ) -> Self {
-        let (now, clock) = (around.clock.steady_now(), around.clock.clone());
+        let (now, clock) = (around.clock.monotonic_now(), around.clock.clone());
         let ahead = ahead.saturating_add(set_back(events, ahead, now));
         let mut scale = Scale::of(events, ahead);
         let started_at = events.first().map_or(Timestamp::MAX, Event::at);
         let mut journal = Self::new(id, automation, (started_at, ahead), around);
-        journal.began = scale.steady(started_at);
-        journal.remembers = true;
-        journal.resumed = match came_from {
+        journal.accepted_at = scale.steady(started_at);
+        journal.keeps_outcomes = true;
+        journal.resumed = match source {
             // With nothing but *started* it may have been in its first step all the same: the begin of a step is not
             // committed for its own sake.
-            CameFrom::AnotherProcess => true,
-            CameFrom::ThisProcess => !matches!(events, [_] | [_, Event::Failing { .. }]),
-            CameFrom::Rest => false,
+            ReplaySource::AnotherProcess => true,
+            ReplaySource::ThisProcess => !matches!(events, [_] | [_, Event::Failing { .. }]),
+            ReplaySource::Suspended => false,
         };
-        *journal.transit.get_mut() = Transit::after(u32::try_from(events.len()).unwrap_or(u32::MAX));
+        *journal.transit.get_mut() = CommitState::after(u32::try_from(events.len()).unwrap_or(u32::MAX));
         let state = journal.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut replay =
-            Replay { automation, ordered: journal.ordered, inside: None, pauses: Replayed::default() };
+            Replay { automation, ordered: journal.keeps_order, inside: None, pauses: Replayed::default() };
         for event in events {
             scale.passes(event);
             replay.event(state, event, &scale);
@@ -83,19 +83,20 @@ impl Scale {
         self.ahead = self.ahead.saturating_add(set_by(event));
     }
 
-    fn steady(&self, at: Timestamp) -> Steady {
-        Steady::of(at, self.ahead)
+    fn steady(&self, at: Timestamp) -> MonotonicTime {
+        MonotonicTime::from_wall(at, self.ahead)
     }
 }
 
 /// By how much the clock was set back, at least, while no process saw it: what has happened lies ahead otherwise.
-fn set_back(events: &[Event], ahead: SignedDuration, now: Steady) -> SignedDuration {
+fn set_back(events: &[Event], ahead: SignedDuration, now: MonotonicTime) -> SignedDuration {
     let mut scale = Scale::of(events, ahead);
     let instants = events.iter().map(|event| {
         scale.passes(event);
         // What a loop keeps for one of its turns is the end of a pause, which may well lie ahead.
         let lies_ahead = matches!(event, Event::StepDated { step, .. } if step.contains('#'));
-        if lies_ahead { now } else { scale.steady(event.at()) }
+        // A note may be recorded some time after its instant, when the wall clock has been set again.
+        if lies_ahead || event.is_note() { now } else { scale.steady(event.at()) }
     });
     let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
     if behind < A_STEP {
@@ -133,14 +134,18 @@ struct Replay<'a> {
 impl Replay<'_> {
     fn event(&mut self, state: &mut State, event: &Event, scale: &Scale) {
         match event {
-            Event::Started { .. } | Event::StepCalled { .. } | Event::ClockSet { .. } => {}
+            Event::Started { .. }
+            | Event::StepCalled { .. }
+            | Event::ClockSet { .. }
+            | Event::Waited { .. }
+            | Event::Answered { .. } => {}
             Event::Resumed { waited, .. } => state.interruptions += u32::from(!waited),
             Event::StepStarted { step, .. } => {
                 state.interrupted.insert(step.clone());
             }
             Event::StepDated { at, step, state: read } => {
-                let dated = Dated { at: *at, steady: scale.steady(*at), read: read.clone() };
-                state.dated.insert(step.clone(), dated);
+                let start = StepStart { at: *at, steady: scale.steady(*at), read: read.clone() };
+                state.step_starts.insert(step.clone(), start);
             }
             Event::StepRetry { at, step, attempt, next_at, error } => {
                 let at = scale.steady(*at);
@@ -167,10 +172,7 @@ impl Replay<'_> {
                 state.replay_end(step, outcome);
                 state.ended(step, at);
                 state.failing.remove(step);
-                if self.ordered {
-                    let place = state.order.len() as u64;
-                    state.order.insert(step.clone(), place);
-                }
+                state.note_finish_order(step, self.ordered);
                 state.finished.insert(step.clone(), outcome.clone());
                 self.abandon(state, step, at);
             }
@@ -204,7 +206,7 @@ impl Replay<'_> {
     }
 
     /// What paused inside a step that has ended will not go on.
-    fn abandon(&mut self, state: &mut State, step: &str, at: Steady) {
+    fn abandon(&mut self, state: &mut State, step: &str, at: MonotonicTime) {
         if state.pauses.is_empty() {
             return;
         }
@@ -214,7 +216,7 @@ impl Replay<'_> {
 }
 
 impl State {
-    fn ended(&mut self, step: &str, at: Steady) {
+    fn ended(&mut self, step: &str, at: MonotonicTime) {
         self.tries.remove(step);
         self.interrupted.remove(step);
         self.pauses.end(step, at);

@@ -7,7 +7,7 @@ use model::automation::Automation;
 use model::execution::{Event, StepOutcome};
 
 use super::{Journal, State};
-use crate::clock::Steady;
+use crate::clock::MonotonicTime;
 
 /// The tries of a step that has not ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Tries {
     /// How many have failed.
     pub(crate) failed: u32,
     /// When the next begins, if one is due.
-    pub(crate) next_at: Option<Steady>,
+    pub(crate) next_at: Option<MonotonicTime>,
 }
 
 /// The first attempt at a step that may have had its effect although it failed, and how many attempts failed since.
@@ -44,7 +44,7 @@ impl Journal {
     }
 
     /// Whether it waits for a try that begins after `now`, so that a stop interrupts no step.
-    pub(crate) fn waits_beyond(&self, now: Steady) -> bool {
+    pub(crate) fn waits_beyond(&self, now: MonotonicTime) -> bool {
         let state = self.state();
         let tries = state.tries.values().map(|tries| tries.next_at);
         tries.chain([state.retry_at]).flatten().any(|at| at > now)
@@ -52,7 +52,7 @@ impl Journal {
 
     /// The tries that the step has behind it.
     pub(crate) fn tries(&self, step: &str) -> Tries {
-        if !self.remembers {
+        if !self.keeps_outcomes {
             return Tries::default();
         }
         self.state().tries.get(step).copied().unwrap_or_default()
@@ -60,12 +60,18 @@ impl Journal {
 
     /// Records that a try failed and another follows. Failures inside a block are forgotten with it.
     /// The next begins at `next_at`.
-    pub(crate) fn step_retry(&self, automation: &Automation, step: &str, event: Event, next_at: Steady) {
+    pub(crate) fn step_retry(
+        &self,
+        automation: &Automation,
+        step: &str,
+        event: Event,
+        next_at: MonotonicTime,
+    ) {
         let Event::StepRetry { attempt, .. } = event else { return };
         let mut state = self.state();
         state.interrupted.remove(step);
         state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: Some(next_at) });
-        if !state.finished.is_empty() || !state.dated.is_empty() {
+        if !state.finished.is_empty() || !state.step_starts.is_empty() {
             state.forget_failures_inside(step, &Inside::of_all(automation));
         }
         state.record(&*self.clock, event);
@@ -73,7 +79,7 @@ impl Journal {
 
     /// Records that the whole execution is tried again: what succeeded stays, what failed is forgotten.
     /// The next try begins at `next_at`.
-    pub(crate) fn retry_execution(&self, event: Event, next_at: Steady) {
+    pub(crate) fn retry_execution(&self, event: Event, next_at: MonotonicTime) {
         let mut state = self.state();
         if let Event::Retried { attempt, .. } = event {
             state.retry(attempt, next_at);
@@ -135,13 +141,13 @@ impl State {
     }
 
     /// What succeeded stays, what failed is forgotten.
-    pub(super) fn retry(&mut self, attempt: u32, next_at: Steady) {
+    pub(super) fn retry(&mut self, attempt: u32, next_at: MonotonicTime) {
         self.attempt = attempt + 1;
         self.retry_at = Some(next_at);
         self.tries.clear();
         self.failing.clear();
         self.interrupted.clear();
-        self.dated.clear();
+        self.step_starts.clear();
         self.pauses.clear(next_at);
         self.finished.retain(|_, outcome| !matches!(outcome, StepOutcome::Failed { handled: None, .. }));
     }
@@ -149,7 +155,7 @@ impl State {
     /// Forgets what failed inside a step, since it is tried again.
     pub(super) fn forget_failures_inside(&mut self, step: &str, inside: &Inside) {
         let is_inside = inside.of(step);
-        self.dated.retain(|key, _| key != step && !is_inside(key));
+        self.step_starts.retain(|key, _| key != step && !is_inside(key));
         self.finished.retain(|key, outcome| {
             !(matches!(outcome, StepOutcome::Failed { handled: None, .. }) && is_inside(key))
         });

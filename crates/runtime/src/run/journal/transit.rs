@@ -1,4 +1,4 @@
-//! How what is recorded becomes durable.
+//! The commits of a journal: how recorded events become durable.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,56 +12,52 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::Journal;
+use super::acceptance::PendingAcceptance;
 use crate::clock::Clock;
 use crate::run::Exit;
 
-/// How long an append waits at first, and at the longest, before it asks a full store again.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The first and the longest delay before an append to a full store is tried again.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
-/// How long what was only read may wait for more to be committed with it. Longer than a commit takes on most disks, and
-/// short beside a restart, after which it is read again.
+/// The time that results of calls that only read wait for others to be committed with them: longer than a commit takes on
+/// most disks, and short compared with a restart, after which the calls are made again.
 pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
-/// Makes an execution durable, together with what has happened in it already.
-pub(crate) type Accepting =
-    Box<dyn FnOnce(Already) -> BoxFuture<'static, Result<Accepted, store::Error>> + Send>;
+/// The result of the acceptance of an execution.
+pub(crate) type AcceptResult = Result<Accepted, Arc<store::Error>>;
 
-/// What became of the acceptance of an execution.
-pub(crate) type Verdict = Result<Accepted, Arc<store::Error>>;
-
-/// How far the log has come in the store.
-pub(super) struct Transit {
+/// The position of the log in the store, and the write in flight.
+pub(super) struct CommitState {
     next: u32,
-    /// How the execution is accepted, as long as nothing of it is written: its first steps may change nothing outside,
-    /// and then they are written together with it.
-    accepting: Option<Accepting>,
-    verdict: Verdict,
-    under_way: Option<UnderWay>,
+    /// The pending acceptance; `None` once its write has begun.
+    acceptance: Option<PendingAcceptance>,
+    verdict: AcceptResult,
+    in_flight: Option<InFlightCommit>,
     lost: Option<Arc<store::Error>>,
 }
 
-/// A write that the store has not answered yet.
-struct UnderWay {
+/// A write in flight.
+struct InFlightCommit {
     events: u32,
     effects: u64,
     status: Status,
-    /// Whether a step ends with it that a crash may have interrupted.
+    /// True if a step that a crash may have interrupted ends with this write.
     passes: bool,
-    /// What whoever watches is told; copied only where somebody does.
-    told: Option<(Vec<Event>, Vec<LogLine>)>,
-    /// Held until what was written under them is there to read.
+    /// The events and lines for subscribers; copied only if there are any.
+    published: Option<(Vec<Event>, Vec<LogLine>)>,
+    /// The locks of the written state, held until it can be read.
     _locks: Vec<OwnedMutexGuard<()>>,
     write: BoxFuture<'static, Result<Written, store::Error>>,
 }
 
-/// What was written.
+/// The kind of a write, with its result.
 enum Written {
     Appended,
     Accepted(Accepted),
 }
 
-/// Whether an event ends a try of a step or of the execution, so that crashes before it no longer count.
+/// True if an event ends a try of a step or of the execution, so that earlier crashes no longer count.
 fn ends_a_try(event: &Event) -> bool {
     matches!(
         event,
@@ -73,46 +69,45 @@ fn ends_a_try(event: &Event) -> bool {
     )
 }
 
-/// Appends as soon as the store has room. What happened outside has happened: it is kept here, and nothing that
-/// depends on it goes on. When the engine stops before there is room, it is done again at the next start.
-async fn once_there_is_room(
+/// Appends events, and retries while the store is full: the effects have happened, and nothing that depends on them may go on
+/// before they are recorded. If the engine stops before there is room, the effects are repeated at the next start.
+async fn append_when_room(
     store: &dyn Store,
     append: Append,
     clock: &dyn Clock,
     closing: &CancellationToken,
 ) -> Result<(), store::Error> {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = FIRST_DELAY;
     loop {
         match store.append(&append).await {
             Err(store::Error::Full) if !closing.is_cancelled() => {}
             result => return result,
         }
         closing.run_until_cancelled(clock.sleep_for(pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(LONGEST_DELAY);
     }
 }
 
 impl Journal {
-    /// Comes back when the execution is accepted and every recorded effect is committed: what happens outside from here
-    /// on can be noticed.
+    /// Completes when the execution is accepted and every recorded effect is committed, so that an outside effect may begin.
     pub(crate) async fn before_effect(&self) -> Result<(), Exit> {
         if self.unaccepted.load(Ordering::Relaxed) {
-            // Accepting and no more: of branches that begin side by side the second would commit that the first has begun,
-            // the third that the second has, and each would wait for the disk behind the one before.
+            // Writes the acceptance only. If parallel branches committed all events, each would wait for the commit of the
+            // start of the branch before it.
             self.transit.lock().await.accept(self).await?;
         }
         self.barrier().await
     }
 
-    /// What became of its acceptance, which is begun now at the latest.
-    pub(crate) async fn verdict(&self) -> Verdict {
+    /// The result of the acceptance, which is written now at the latest.
+    pub(crate) async fn verdict(&self) -> AcceptResult {
         let mut transit = self.transit.lock().await;
-        // That it fails is part of the verdict.
+        // A failure is part of the verdict.
         let _ = transit.accept(self).await;
         transit.verdict.clone()
     }
 
-    /// Comes back when every effect is committed that is recorded now.
+    /// Completes when every effect that is recorded now is committed.
     pub(crate) async fn barrier(&self) -> Result<(), Exit> {
         let recorded = {
             let state = self.state();
@@ -121,22 +116,21 @@ impl Journal {
             }
             state.effects
         };
-        // A commit that is under way may be enough.
+        // The commit in flight may be enough.
         self.transit.lock().await.arrive(self).await?;
         if self.state().committed < recorded { self.commit().await } else { Ok(()) }
     }
 
-    /// Commits what ways through the steps have left that have ended beside others: those may take as long as they
-    /// like. `most` is the most that anything of it did to the world.
+    /// Commits the results of a branch that has ended while others go on, which may take long. `most` is its strongest effect.
     pub(crate) async fn commit_beside(&self, most: Effect) -> Result<(), Exit> {
         if most != Effect::Write {
-            // It may be read again: others that are about to end are worth a moment.
+            // Reads may be repeated: waiting a moment lets other branches share the commit.
             self.clock.sleep_for(MOMENT).await;
         }
         self.barrier().await
     }
 
-    /// Comes back when everything recorded so far is committed.
+    /// Completes when everything that is recorded now is committed.
     pub(crate) async fn commit(&self) -> Result<(), Exit> {
         let mut transit = self.transit.lock().await;
         transit.accept(self).await?;
@@ -144,15 +138,15 @@ impl Journal {
         transit.arrive(self).await
     }
 
-    /// What has happened so far, to be written together with the acceptance, and the number of effects in it. Whatever
-    /// pauses or writes state is written after it.
+    /// Takes the events to be written together with the acceptance, with the number of effects in them. Pauses and state writes
+    /// need a write of their own after it.
     fn already(&self) -> (Already, u64, Status) {
         let mut state = self.state();
         if state.pauses.is_changed() || !state.writes.is_empty() {
             return (Already::default(), 0, Status::Running);
         }
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
-        let (events, logs) = (std::mem::take(&mut state.pending), std::mem::take(&mut state.logs));
+        let (events, logs) = (state.take_events(), std::mem::take(&mut state.logs));
         state.ended_calls = Effect::Pure;
         let effects = state.effects;
         drop(state);
@@ -162,37 +156,40 @@ impl Journal {
     }
 }
 
-impl Transit {
-    /// Of a log of which so many events are stored.
+impl CommitState {
+    /// The position of a log with so many stored events.
     pub(super) fn after(events: u32) -> Self {
         let verdict = Ok(Accepted::New);
-        Self { next: events, accepting: None, verdict, under_way: None, lost: None }
+        Self { next: events, acceptance: None, verdict, in_flight: None, lost: None }
     }
 
-    /// Of the log of an execution that is not accepted yet.
-    pub(super) fn before(accepting: Accepting) -> Self {
-        Self { accepting: Some(accepting), ..Self::after(1) }
+    /// The position of a log that is not stored yet.
+    pub(super) fn before(acceptance: PendingAcceptance) -> Self {
+        Self { acceptance: Some(acceptance), ..Self::after(1) }
     }
 
-    /// Has the execution accepted, if it is not, and waits for the write that is under way.
+    /// Begins the acceptance, if it has not begun, and waits for the write in flight.
     async fn accept(&mut self, journal: &Journal) -> Result<(), Exit> {
-        if let Some(accepting) = self.accepting.take() {
+        if let Some(acceptance) = self.acceptance.take() {
             let (already, effects, status) = journal.already();
-            let told = journal.is_watched().then(|| (already.events.clone(), already.logs.clone()));
+            let published = journal.is_watched().then(|| (already.events.clone(), already.logs.clone()));
             let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
-            let accepting = accepting(already);
-            let write = Box::pin(async move { accepting.await.map(Written::Accepted) });
+            let store = journal.store.clone();
+            let write =
+                Box::pin(async move { acceptance.write(&*store, already).await.map(Written::Accepted) });
             let (passes, _locks) = (false, Vec::new());
-            self.under_way = Some(UnderWay { events, effects, status, passes, told, _locks, write });
+            self.in_flight =
+                Some(InFlightCommit { events, effects, status, passes, published, _locks, write });
         }
         self.arrive(journal).await
     }
 
-    /// Prepares the write of everything recorded so far, where there is any. The execution is accepted, and no write is under way.
+    /// Begins the write of everything that is recorded, if there is anything. The execution is accepted, and no write is in
+    /// flight.
     pub(super) fn begin(&mut self, journal: &Journal) {
         let (mut append, effects, locks) = {
             let mut state = journal.state();
-            let nothing = state.pending.is_empty() && state.logs.is_empty() && state.writes.is_empty();
+            let nothing = !state.has_events() && state.logs.is_empty() && state.writes.is_empty();
             if nothing && !state.pauses.is_changed() {
                 return;
             }
@@ -204,76 +201,75 @@ impl Transit {
                 status: state.outcome.as_ref().map_or(rests, Outcome::status),
                 waits: state.waits(),
                 holds: state.pauses.holds(),
-                events: std::mem::take(&mut state.pending),
+                events: state.take_events(),
                 logs: journal.hidden_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
             };
             (append, state.effects, std::mem::take(&mut state.locks))
         };
         journal.hide(&mut append);
-        let told = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
+        let published = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
         let passes = journal.resumed && append.events.iter().any(ends_a_try);
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
         let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
         let write = Box::pin(async move {
-            once_there_is_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
+            append_when_room(&*store, append, &*clock, &closing).await.map(|()| Written::Appended)
         });
-        self.under_way =
-            Some(UnderWay { events: count, effects, status, passes, told, _locks: locks, write });
+        self.in_flight =
+            Some(InFlightCommit { events: count, effects, status, passes, published, _locks: locks, write });
     }
 
-    /// Whether a write is under way.
+    /// True if a write is in flight.
     pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+        self.in_flight.is_some()
     }
 
-    /// Waits for the write that is under way, if one is.
+    /// Waits for the write in flight, if there is one.
     pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         if let Some(error) = &self.lost {
-            return Err(Exit::Lost(error.clone()));
+            return Err(Exit::StoreFailed(error.clone()));
         }
-        let Some(under_way) = &mut self.under_way else { return self.stands() };
-        let result = (&mut under_way.write).await;
-        let Some(under_way) = self.under_way.take() else { return Ok(()) };
+        let Some(in_flight) = &mut self.in_flight else { return self.stands() };
+        let result = (&mut in_flight.write).await;
+        let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
         match result {
             Ok(Written::Accepted(accepted)) if accepted != Accepted::New => {
                 self.verdict = Ok(accepted);
-                journal.was_refused();
+                journal.discard_outcome();
                 self.stands()
             }
             Ok(written) => {
                 if matches!(written, Written::Accepted(_)) {
                     journal.unaccepted.store(false, Ordering::Relaxed);
                 }
-                self.next += under_way.events;
-                journal.state().committed = under_way.effects;
-                if under_way.passes {
+                self.next += in_flight.events;
+                journal.state().committed = in_flight.effects;
+                if in_flight.passes {
                     journal.passed.store(true, Ordering::Relaxed);
                 }
-                // Who came to watch while the commit was under way has read the store without it, and is told at
-                // least that something happened.
-                let (events, logs) = under_way.told.unwrap_or_default();
-                journal.tell(under_way.status, events, logs);
+                // A subscriber that came during the commit has read the store without it, and gets an empty notice.
+                let (events, logs) = in_flight.published.unwrap_or_default();
+                journal.tell(in_flight.status, events, logs);
                 Ok(())
             }
             Err(error) if journal.unaccepted.load(Ordering::Relaxed) => {
                 self.verdict = Err(Arc::new(error));
-                journal.was_refused();
+                journal.discard_outcome();
                 self.stands()
             }
             Err(error) => {
                 let error = Arc::new(error);
                 self.lost = Some(error.clone());
-                Err(Exit::Lost(error))
+                Err(Exit::StoreFailed(error))
             }
         }
     }
 
-    /// Whether the execution was not refused.
+    /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
     fn stands(&self) -> Result<(), Exit> {
         match self.verdict {
             Ok(Accepted::New) => Ok(()),
-            _ => Err(Exit::Refused),
+            _ => Err(Exit::NotAccepted),
         }
     }
 }
