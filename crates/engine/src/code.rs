@@ -1,7 +1,6 @@
-//! Code blocks: what is known of each module, and where it runs.
+//! Code blocks: cached analyses of modules, and the worker pool that runs them.
 //!
-//! The workers belong to the process, as its threads do: every engine in it shares them, and they are started when the
-//! first code is checked or run.
+//! All engines of a process share the workers, which start when code is first checked or run.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,48 +13,47 @@ use script::{Digest, Facts, Module, Origin, Pool, PoolSettings, SyntaxError};
 
 use crate::settings::Limits;
 
-/// The hidden subcommand of this program that serves as a worker.
+/// Hidden subcommand of this program that runs a worker.
 pub const WORKER: &str = "code-worker";
-/// The most modules of which it is kept what they are made of.
+/// Maximum number of cached analyses.
 const MAX_KNOWN: usize = 20_000;
 
-/// The longest that a step waits for a worker. Many executions may come to their code at one time, and none is to fail
-/// over it.
+/// Maximum time a step waits for a worker. Generous, because a burst of executions must not fail for lack of workers.
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
 static PROGRAM: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
 static LIMITS: OnceLock<Limits> = OnceLock::new();
 static WORKERS: LazyLock<Workers> = LazyLock::new(Workers::start);
 
-/// Says which program serves as a worker where it is not this one with [`WORKER`] behind it. It has an effect before the
-/// first code is checked or run.
+/// Sets the worker program; the default is this program with the argument [`WORKER`]. Call it before any code is
+/// checked or run.
 pub fn set_code_program(program: PathBuf, arguments: Vec<String>) {
     let _ = PROGRAM.set((program, arguments));
 }
 
-/// The body of the hidden subcommand: serves as a worker until the daemon has no more use for it.
+/// Body of the hidden subcommand: runs a worker until the daemon disconnects.
 #[must_use]
 pub fn serve_code() -> ExitCode {
     script::work()
 }
 
-/// Says what the workers may have; the first engine of the process decides.
+/// Sets the workers' limits; the first engine of the process decides.
 pub(crate) fn bound(limits: &Limits) {
     let _ = LIMITS.set(limits.clone());
 }
 
-/// What a module is made of, or what is wrong with its text.
+/// Analysis of a module, or its syntax errors.
 pub(crate) type Verdict = Result<Facts, Vec<SyntaxError>>;
 
-/// The workers of this process, and what they said of modules.
+/// Worker pool of this process, with a cache of module analyses.
 pub(crate) struct Workers {
     pool: Pool,
     known: Mutex<HashMap<Digest, Arc<Verdict>>>,
 }
 
-/// A module of an Automation.
+/// Builds the module for a code block; `None` if its file does not exist.
 pub(crate) fn module(code: &Code, automation: &Automation) -> Option<Module> {
-    // Places are within the module: where each of its characters stands in the file, the code itself knows.
+    // Positions are relative to the module; `Code` maps them to the file.
     Some(Module::new(code.text(automation)?, Origin::start_of("code")))
 }
 
@@ -82,7 +80,7 @@ impl Workers {
         &self.pool
     }
 
-    /// What a module is made of; it is asked once.
+    /// Analyses a module, using the cache.
     pub(crate) async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
         match self.look_up(module.digest()) {
             Some(known) => Ok(known),
@@ -90,7 +88,7 @@ impl Workers {
         }
     }
 
-    /// As [`Workers::facts`], for a thread that may wait.
+    /// Blocking variant of [`Workers::facts`].
     pub(crate) fn facts_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
         match self.look_up(module.digest()) {
             Some(known) => Ok(known),
@@ -98,7 +96,7 @@ impl Workers {
         }
     }
 
-    /// What a module is made of, if that was asked for before.
+    /// Returns the cached analysis of a module.
     pub(crate) fn known(&self, module: &Module) -> Option<Arc<Verdict>> {
         self.look_up(module.digest())
     }

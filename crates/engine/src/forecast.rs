@@ -1,4 +1,4 @@
-//! What the files on disk would change if they were taken now, and which executions would go on as before.
+//! Previews a reload: what the files would change, and which executions would continue on an earlier version.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use crate::catalog::{
 use crate::engine::Engine;
 use crate::services::Services;
 
-/// The most executions of one Automation that are counted: as many as may wait (interfaces, "Limits").
+/// Maximum executions counted per automation: the limit of waiting executions (interfaces, "Limits").
 const MOST_EXECUTIONS: usize = 100_000;
-/// How many of them are read at one time.
+/// Executions read per page.
 const PAGE: u32 = 1000;
 
-/// What a look at the project folder would change.
+/// Changes that a reload of the project folder would make.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
-    /// The snapshot in force that the files were compared with; 0 where nothing is in force.
+    /// Generation of the snapshot compared with; 0 if nothing is in force.
     pub generation: u64,
-    /// What becomes of the Automations, by id; those that stay as they are left out.
+    /// Changed automations, by id.
     pub changes: Vec<Change>,
-    /// How many Automations stay as they are.
+    /// Number of unchanged automations.
     pub unchanged: usize,
-    /// Connections and connectors that come, change and go.
+    /// Changed connection and connector files.
     pub files: Vec<FileChange>,
-    /// The files that have errors, whether or not they changed.
+    /// Reports of all files with errors, changed or not.
     #[serde(skip)]
     pub reports: Vec<Report>,
 }
 
 impl Forecast {
-    /// How many errors there are in all files.
+    /// Returns the total number of errors.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.reports.iter().map(Report::error_count).sum()
@@ -62,7 +62,7 @@ impl Forecast {
         }
     }
 
-    /// Adds which executions would go on with another version than the one then in force.
+    /// Adds the executions that would continue on a version other than the one then in force.
     async fn count_executions(&mut self, after: &Catalog, store: &dyn Store) -> Result<(), Error> {
         for change in &mut self.changes {
             change.executions = left_behind(change, after, store).await?;
@@ -71,7 +71,7 @@ impl Forecast {
     }
 }
 
-/// The executions of a changed Automation that have not ended and go on with another version than the one in force.
+/// Returns the unfinished executions of a changed automation on versions other than the one in force.
 pub(crate) async fn left_behind(
     change: &Change,
     after: &Catalog,
@@ -97,16 +97,16 @@ pub(crate) async fn left_behind(
     Ok(in_flight(others))
 }
 
-/// A file of a project folder that somebody else has read.
+/// Project file read by a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GivenFile {
-    /// Its path, relative to the project folder, with `/` between its parts.
+    /// Path relative to the project folder, separated by `/`.
     pub path: String,
-    /// Its text.
+    /// Content.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Why it could not be read, where that is so.
+    /// Reason why the file could not be read; `None` if it could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -118,7 +118,7 @@ impl GivenFile {
     }
 }
 
-/// The files of a project folder that a daemon would take: automations, their code, connections and connectors.
+/// Reads the project files that a daemon would load: automations, their code, connections and connectors.
 #[must_use]
 pub fn project_files(dir: &Path) -> Vec<GivenFile> {
     let mut folder = Folder::new(dir);
@@ -133,7 +133,7 @@ pub fn project_files(dir: &Path) -> Vec<GivenFile> {
     files.collect()
 }
 
-/// The ids that the files of a project folder give to their Automations, in order. Nothing is checked.
+/// Returns the sorted ids of the automations defined in a project folder, without checking the files.
 #[must_use]
 pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
     let mut folder = Folder::new(dir);
@@ -145,10 +145,10 @@ pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
 }
 
 impl Engine {
-    /// What would change if these files took the place of those in force. Changes nothing itself.
+    /// Previews replacing the files in force with these. Changes nothing.
     ///
     /// # Errors
-    /// There are too many of them, one has a path that is none in a project, or the store cannot be read.
+    /// Returns an error if there are too many files, a path leads out of the project, or the store cannot be read.
     pub async fn forecast_of(&self, files: Vec<GivenFile>) -> Result<Forecast, Error> {
         if files.len() > MAX_FILES {
             return Err(Error::Input(format!(
@@ -162,21 +162,21 @@ impl Engine {
         self.services().clone().forecast(Some(files)).await
     }
 
-    /// What [`Engine::reload`] would change now. Changes nothing itself.
+    /// Previews [`Engine::reload`]. Changes nothing.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub async fn forecast(&self) -> Result<Forecast, Error> {
         self.services().clone().forecast(None).await
     }
 }
 
 impl Services {
-    /// What taking these files would change, or else those that are on disk.
+    /// Previews loading these files, or the files on disk if `None`.
     async fn forecast(self: Arc<Self>, given: Option<Vec<GivenFile>>) -> Result<Forecast, Error> {
         let folder = self.loader.folder().await;
         let services = self.clone();
-        // Reading and checking is work for a thread of its own.
+        // Reading and checking block, so they run on a blocking thread.
         let work = tokio::task::spawn_blocking(move || {
             let mut folder = folder;
             let (before, now) = (services.catalog.load_full(), services.clock.now());
@@ -203,11 +203,11 @@ impl Services {
     }
 }
 
-/// What starting a daemon over a project folder would bring into force, and which executions in its store would go on
-/// with an earlier version.
+/// Previews starting a daemon on a project folder, including the executions in its store that would continue on an
+/// earlier version.
 ///
 /// # Errors
-/// The connectors that come with Cogwork do not load, or the store cannot be read.
+/// Returns an error if the built-in connectors do not load or the store cannot be read.
 pub async fn forecast_project(
     dir: &Path,
     store: Option<&dyn Store>,

@@ -1,7 +1,7 @@
-//! The step graph of an Automation: for each list of steps, which step waits for which.
+//! Step graph of an automation: the dependencies within each list of steps.
 //!
-//! Without `needs` a list is a chain: each step waits for the one before it. `needs` replaces that by the steps it
-//! names, `needs: []` by none. What is ready runs side by side.
+//! Without `needs` a list is a chain: each step waits for the one before it. `needs` replaces that by the named
+//! steps, `needs: []` by no step. Steps whose dependencies have finished run concurrently.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,35 +19,34 @@ mod code;
 
 pub(crate) use code::{CodePlan, CodePlans, Loop};
 
-/// The graphs of all lists of steps of one Automation.
+/// Step graphs of all lists of one automation.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// By the address of the list within the Automation that the plan was built from: its first step's id, which
-    /// is unique in the file. An empty list has no graph.
+    /// Graphs by the id of the list's first step, which is unique in the file. An empty list has no graph.
     blocks: HashMap<Arc<str>, BlockGraph>,
-    /// What steps read beside the results of others; most automations have none of it.
+    /// Reads other than step results; only steps that have any.
     reads: HashMap<Arc<str>, Reads>,
-    /// Whether any expression reads `execution` or `automation`, and whether `execution.resumeUrl`: they are not made
-    /// otherwise.
+    /// True if any expression reads `execution` or `automation`. These values are built only then.
     about_itself: bool,
+    /// True if any expression reads `execution.resumeUrl`. It is built only then.
     resumes: bool,
-    /// The steps whose results no expression and no code reads, so that they need not be kept for any.
+    /// Steps whose results no expression or code reads, so that the run need not keep them.
     unread: HashSet<Arc<str>>,
     code: CodePlans,
 }
 
-/// What the expressions of one step read beside the results of others.
+/// Reads of one step's expressions, other than step results.
 #[derive(Debug, Default)]
 pub struct Reads {
-    /// Whether they ask for `now()` or `uuid()`.
+    /// True if an expression calls `now()` or `uuid()`.
     pub moment: bool,
-    /// Whether they ask for `now()`, so that when the step began has to be kept.
+    /// True if an expression calls `now()`, so that the step's start time must be recorded.
     pub clock: bool,
-    /// The keys of `state` that they read.
+    /// Keys read from `state`.
     pub state: Vec<String>,
-    /// Whether they read `execution` or `automation`.
+    /// True if an expression reads `execution` or `automation`.
     pub about_itself: bool,
-    /// Whether they read `execution.resumeUrl`.
+    /// True if an expression reads `execution.resumeUrl`.
     pub resumes: bool,
 }
 
@@ -69,7 +68,7 @@ impl Reads {
         }
     }
 
-    /// What a template reads.
+    /// Collects the reads of a template.
     #[must_use]
     pub fn of(template: &Template) -> Self {
         let mut reads = Self::default();
@@ -78,36 +77,35 @@ impl Reads {
     }
 }
 
-/// The graph of one list of steps, which are named by their indices.
+/// Graph of one list of steps. Steps are identified by index.
 #[derive(Debug)]
 pub struct BlockGraph(Waits);
 
 #[derive(Debug)]
 enum Waits {
-    /// Every step waits for exactly the one before it: the common case, run without any bookkeeping and kept without
-    /// any graph. So many steps there are.
+    /// Each step waits for the one before it. Holds the number of steps. The common case runs without bookkeeping and
+    /// stores no graph.
     Chain(usize),
     Graph(Box<Graph>),
 }
 
 #[derive(Debug)]
 struct Graph {
-    /// An edge leads from a step to one that waits.
+    /// Edges lead from a step to its dependents.
     edges: DiGraph<usize, ()>,
-    /// Steps of which it is not certain what they wait for: their `needs` could not be read or names a step that does
-    /// not exist, or they are on a circle. Empty in what can run.
+    /// Steps with unknown dependencies: `needs` is unreadable, names a missing step, or is circular. Empty in a
+    /// runnable plan.
     unsettled: HashSet<usize>,
 }
 
 impl Plan {
-    /// Builds the graphs of `automation`. What `needs` gets wrong (unknown names, a step of another list, itself,
-    /// a cycle) is reported with its place.
+    /// Builds the graphs of `automation` and reports errors in `needs`: unknown names, steps of another list, cycles.
     #[must_use]
     pub fn build(automation: &Automation) -> (Self, Vec<Diagnostic>) {
         Self::of_draft(automation, Gaps::NONE)
     }
 
-    /// As [`Plan::build`], of a file of which not everything could be read.
+    /// Builds the graphs of a partially parsed automation.
     pub(crate) fn of_draft(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
         let mut builder =
             Builder { plan: Self::default(), gaps, diagnostics: Vec::new(), known: HashSet::new() };
@@ -128,7 +126,7 @@ impl Plan {
         self.resumes |= reads.resumes;
     }
 
-    /// Notes which results an expression reads: those of any step, where that shows only when it is evaluated.
+    /// Marks the results that an expression reads; all results if the step id is computed at run time.
     fn note_read_steps(&mut self, expression: &Expression) {
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());
@@ -142,43 +140,43 @@ impl Plan {
         }
     }
 
-    /// The graph of `block`; `None` for an empty one.
+    /// Returns the graph of `block`; `None` if it is empty.
     #[must_use]
     pub fn block(&self, block: &Block) -> Option<&BlockGraph> {
         self.blocks.get(&block.steps.first()?.id)
     }
 
-    /// What a step reads beside the results of others; `None` for the many that read nothing of it.
+    /// Returns a step's reads other than step results; `None` if it has none.
     #[must_use]
     pub fn reads(&self, step: &str) -> Option<&Reads> {
         if self.reads.is_empty() { None } else { self.reads.get(step) }
     }
 
-    /// Whether anything may read the results of a step.
+    /// Returns true if anything may read the step's result.
     #[must_use]
     pub fn is_read(&self, step: &str) -> bool {
         self.unread.is_empty() || !self.unread.contains(step)
     }
 
-    /// The code of the Automation.
+    /// Returns the code of the automation.
     #[must_use]
     pub(crate) fn code(&self) -> &CodePlans {
         &self.code
     }
 
-    /// Whether any expression reads `execution` or `automation`.
+    /// Returns true if any expression reads `execution` or `automation`.
     #[must_use]
     pub fn is_about_itself(&self) -> bool {
         self.about_itself
     }
 
-    /// Whether any expression reads `execution.resumeUrl`.
+    /// Returns true if any expression reads `execution.resumeUrl`.
     #[must_use]
     pub fn resumes(&self) -> bool {
         self.resumes
     }
 
-    /// The plan for the API and for drawing: each step with what it does, what it waits for, and its lists.
+    /// Returns the plan as JSON for the API and for drawing: each step with its verb, dependencies and nested lists.
     #[must_use]
     pub fn graph(&self, automation: &Automation) -> serde_json::Value {
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
@@ -212,13 +210,13 @@ impl Plan {
 }
 
 impl BlockGraph {
-    /// Whether the list is a plain sequence.
+    /// Returns true if the list is a plain sequence.
     #[must_use]
     pub fn is_chain(&self) -> bool {
         matches!(self.0, Waits::Chain(_))
     }
 
-    /// The steps that the step at `index` waits for.
+    /// Iterates over the direct dependencies of the step at `index`.
     pub fn waits_for(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let (before, graph) = match &self.0 {
             Waits::Chain(_) => (index.checked_sub(1), None),
@@ -227,7 +225,7 @@ impl BlockGraph {
         before.into_iter().chain(graph.into_iter().flatten())
     }
 
-    /// The steps that wait for the step at `index`.
+    /// Iterates over the direct dependents of the step at `index`.
     pub fn waited_by(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let (after, graph) = match &self.0 {
             Waits::Chain(length) => (Some(index + 1).filter(|after| after < length), None),
@@ -236,7 +234,7 @@ impl BlockGraph {
         after.into_iter().chain(graph.into_iter().flatten())
     }
 
-    /// How many steps each step waits for, by index.
+    /// Returns the number of direct dependencies of each step, by index.
     #[must_use]
     pub fn waiting_counts(&self) -> Vec<usize> {
         match &self.0 {
@@ -248,7 +246,7 @@ impl BlockGraph {
         }
     }
 
-    /// Every step that has ended before the step at `index` begins.
+    /// Returns all steps that finish before the step at `index` starts.
     #[must_use]
     pub fn ancestors(&self, index: usize) -> HashSet<usize> {
         match &self.0 {
@@ -257,7 +255,7 @@ impl BlockGraph {
         }
     }
 
-    /// Whether it is not certain what the step at `index` waits for, itself or by way of another.
+    /// Returns true if the dependencies of the step at `index` are unknown, directly or transitively.
     #[must_use]
     pub(crate) fn is_unsettled(&self, index: usize) -> bool {
         match &self.0 {
@@ -297,7 +295,7 @@ struct Builder<'g> {
 
 impl Builder<'_> {
     fn reads(&mut self, automation: &Automation) {
-        // What code reads is known only to whoever looks into it.
+        // The reads of code are unknown without analysing it.
         let mut has_code = false;
         automation.walk(&mut |step| has_code |= matches!(step.verb, Verb::Code(_)));
         if !has_code {
@@ -421,11 +419,12 @@ impl Builder<'_> {
     }
 }
 
-/// One way round a cycle: from its first step in the file, each followed by one it waits for, back to the first.
+/// Returns a shortest path around a cycle, starting and ending at its first step in the file; each step waits for the
+/// next.
 fn cycle_path(graph: &DiGraph<usize, ()>, component: &[NodeIndex]) -> Vec<usize> {
     let members: HashSet<NodeIndex> = component.iter().copied().collect();
     let Some(start) = component.iter().copied().min() else { return Vec::new() };
-    // Breadth first, so that the shortest way round is named.
+    // Breadth first finds a shortest path.
     let mut from: HashMap<NodeIndex, NodeIndex> = HashMap::new();
     let mut queue = std::collections::VecDeque::from([start]);
     while let Some(node) = queue.pop_front() {
@@ -459,7 +458,7 @@ mod tests {
 
     use super::*;
 
-    /// The steps of which somebody reads the results.
+    /// Returns the steps whose results are read.
     fn read(rest: &str) -> String {
         let text = format!("trigger: {{manual: {{}}}}\n{rest}");
         let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");

@@ -1,4 +1,4 @@
-//! Taking what changed on disk: look, check, make addresses durable, swap, tell.
+//! Reloads the project: scans, checks, stores new addresses, swaps the snapshot and logs the changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::forecast;
 use crate::services::Services;
 use crate::told::Notice;
 
-/// The most Automations that the log tells of one by one after one reload.
+/// Maximum number of automations that the log lists individually after one reload.
 const MOST_TOLD: usize = 100;
 
-/// What is kept from one look at the project folder to the next.
+/// State kept between scans of the project folder.
 pub(crate) struct Loader {
     builtin: Arc<Registry>,
     folder: tokio::sync::Mutex<Folder>,
     addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
-    /// The Automations that were decided upon since each listener last asked.
+    /// Automations rechecked since each listener last asked.
     decided: Mutex<[BTreeSet<AutomationId>; Listener::COUNT]>,
 }
 
-/// Who follows what is decided upon.
+/// Component that follows rechecked automations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Listener {
     Schedules,
@@ -42,16 +42,16 @@ impl Listener {
     const COUNT: usize = 3;
 }
 
-/// The next snapshot, not yet in force.
+/// Next snapshot, not yet in force.
 pub(crate) struct Assembled {
     pub(crate) catalog: Catalog,
     pub(crate) reload: Reload,
-    /// Addresses that were made for it.
+    /// New addresses that must be stored before the swap.
     fresh: Vec<Arc<Address>>,
 }
 
 impl Loader {
-    /// For a project folder whose Automations have had these addresses.
+    /// Creates a loader for a project folder with these stored addresses.
     pub(crate) fn new(dir: &Path, builtin: Arc<Registry>, addresses: Vec<Address>) -> Self {
         let addresses =
             addresses.into_iter().map(|address| (address.automation.clone(), Arc::new(address))).collect();
@@ -63,24 +63,24 @@ impl Loader {
         }
     }
 
-    /// The Automations that were decided upon since the listener last asked.
+    /// Takes the automations rechecked since the listener's last call.
     pub(crate) fn take_decided(&self, listener: Listener) -> BTreeSet<AutomationId> {
         let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut decided[listener as usize])
     }
 
-    /// The files as they were last read.
+    /// Returns the files as last read.
     pub(crate) async fn folder(&self) -> Folder {
         self.folder.lock().await.clone()
     }
 
-    /// The snapshot that the files make after another look at them; `None` where nothing changed.
+    /// Scans the folder and builds the next snapshot; `None` if nothing changed.
     pub(crate) fn assemble(&self, previous: &Catalog, folder: &mut Folder, look: &Look) -> Option<Assembled> {
         let changed = folder.look(look);
         self.assemble_changed(previous, folder, changed)
     }
 
-    /// The snapshot that these files make, which differ at these paths; `None` where they differ nowhere.
+    /// Builds the next snapshot from files that differ at these paths; `None` if there are none.
     pub(crate) fn assemble_changed(
         &self,
         previous: &Catalog,
@@ -111,11 +111,11 @@ impl Loader {
 }
 
 impl Services {
-    /// Looks at the folder and takes what changed. To be run in a task of its own: one that is dropped on the way would
-    /// leave what was read and not taken to the next look everywhere.
+    /// Scans the folder and applies changes. Run it in its own task: if the future is dropped midway, files that were
+    /// read but not applied wait for the next full scan.
     pub(crate) async fn reload(self: Arc<Self>, look: Look) -> Reload {
         let mut folder = self.loader.folder.lock().await;
-        // Reading and checking is work for a thread of its own.
+        // Reading and checking block, so they run on a blocking thread.
         let (services, mut looked) = (self.clone(), folder.clone());
         let work = tokio::task::spawn_blocking(move || {
             let assembled = services.loader.assemble(&services.catalog.load(), &mut looked, &look);
@@ -134,7 +134,7 @@ impl Services {
             return nothing();
         };
         if !fresh.is_empty() {
-            // An address that people are shown must outlive a crash.
+            // An address shown to users must survive a crash.
             let addresses = fresh.iter().map(|address| Address::clone(address)).collect();
             if let Err(error) = self.store.put_addresses(addresses).await {
                 self.lost(&error);
@@ -159,7 +159,7 @@ impl Services {
         self.refusals.forget(&reload.removed);
         self.hooks.forget_keys(&reload.changed);
         if self.settings.background {
-            // The listeners take them away; where there are none they would stay for ever.
+            // Listeners drain these sets; without listeners they would only grow.
             let mut decided = self.loader.decided.lock().unwrap_or_else(PoisonError::into_inner);
             decided.iter_mut().for_each(|decided| decided.extend(reload.decided.iter().cloned()));
         }
@@ -167,12 +167,12 @@ impl Services {
         let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
     }
 
-    /// Says in the log what a reload has changed.
+    /// Logs the changes of a reload.
     async fn tell(&self, before: Arc<Catalog>, after: Arc<Catalog>, reload: &Reload) {
         for report in reload.reports.iter().filter(|report| report.has_errors()) {
             tracing::error!(file = report.source().path(), "\n{}", report.render(false));
         }
-        // The first load of a large project is one line elsewhere, not one for each file.
+        // The first load of a large project is summarized elsewhere in one line.
         if before.generation() == 0 {
             return;
         }
@@ -204,7 +204,7 @@ impl Services {
     }
 }
 
-/// Two tokens of 256 random bits, base64url without padding (webhook security 2.6).
+/// Creates two tokens of 256 random bits, base64url without padding (webhook security 2.6).
 fn new_address(automation: &AutomationId) -> Address {
     let token = || URL_SAFE_NO_PAD.encode(random::<32>());
     Address { automation: automation.clone(), live: token(), test: token() }
@@ -229,7 +229,7 @@ fn tell(change: &Change, executions: &[InFlight]) {
             "its file has errors; the last good version stays in force"
         ),
         Effect::Restored => tracing::info!(automation, definition, "its file has no errors any more"),
-        // Its errors have been told.
+        // Its errors are already logged.
         Effect::Broken => {}
     }
     if !change.next_fires.is_empty() {
@@ -246,7 +246,7 @@ fn tell(change: &Change, executions: &[InFlight]) {
     }
 }
 
-/// Instants in a zone: the first with its day, and the others with theirs where it is another.
+/// Formats times in a zone; the date appears only where it changes.
 fn fires(instants: &[Timestamp], zone: &str) -> String {
     let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     let mut day = None;

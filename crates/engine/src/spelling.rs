@@ -1,8 +1,8 @@
-//! What an author wrote, in one spelling: by it one question is told from another.
+//! Canonical text of a template, used to compare two templates for equality.
 
 use model::template::{Part, Template};
 
-/// A template in one spelling.
+/// Returns the canonical text of a template.
 pub(crate) fn written(template: &Template) -> String {
     match template {
         Template::Literal(value) => value.to_json(),

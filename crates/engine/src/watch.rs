@@ -1,4 +1,4 @@
-//! Notices when the project folder changes.
+//! Watches the project folder and triggers reloads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,23 @@ use crate::catalog::{FileKind, Look};
 use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
 
-/// A file that is written whole (closed, or renamed into its place) is looked at so soon, together with its neighbours.
+/// Delay after a completed write (file closed or renamed into place), to batch it with related files.
 const SETTLED: Duration = Duration::from_millis(5);
-/// One that may still be in the midst of being written, this long after the last sign of it: a save must be in force
-/// within 200 ms.
+/// Delay after the last event of a possibly incomplete write; a save must be in force within 200 ms.
 const QUIET: Duration = Duration::from_millis(40);
-/// However much happens, it is looked at after this long.
+/// Maximum delay under continuous events.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// More paths than these at one time are not looked at one by one.
+/// Number of paths above which a full scan replaces scanning individual paths.
 const MAX_PATHS: usize = 256;
-/// The folder is looked at this often regardless: a watch can go deaf without a word (a folder made anew, a link
-/// swapped, a remote file system). Files whose size and time are the same are not read.
+/// Interval of unconditional full scans, since a watch can silently stop (recreated folder, swapped link, network
+/// file system). Files with the same size and time are not reread.
 const RESCAN: Duration = Duration::from_secs(3);
-/// Reloads whenever something changed, until the engine stops.
+/// Reloads after each change until the engine stops.
 pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let (clock, dir) = (engine.clock().clone(), engine.settings().dir.clone());
     let seen = Arc::new(Seen::new(clock.clone(), dir.clone()));
     let mut watched = watch(&dir, &seen);
-    // What changed between the first load and the first watch.
+    // Covers changes between the first load and the start of the watch.
     engine.reload().await;
     loop {
         let look = tokio::select! {
@@ -47,10 +46,10 @@ pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     }
 }
 
-/// Where something was seen to happen and nobody has looked since.
+/// Collects watcher events until the next scan.
 struct Seen {
     clock: Arc<dyn Clock>,
-    /// The project folder, as it was named and as the system calls it.
+    /// Project folder as configured, and in canonical form.
     roots: [PathBuf; 2],
     pending: Mutex<Pending>,
     told: Notify,
@@ -58,11 +57,11 @@ struct Seen {
 
 #[derive(Default)]
 struct Pending {
-    /// Relative to the project folder; whether the file is whole.
+    /// Changed paths relative to the project folder; true if the write is complete.
     paths: BTreeMap<PathBuf, bool>,
-    /// Whether it is not known where.
+    /// True if the location of a change is unknown, so that a full scan is needed.
     anywhere: bool,
-    /// The first and the last sign.
+    /// Times of the first and the last event.
     since: Option<(Steady, Steady)>,
 }
 
@@ -72,7 +71,7 @@ impl Seen {
         Self { clock, roots: [dir, canonical], pending: Mutex::default(), told: Notify::new() }
     }
 
-    /// Takes an event of the watcher, on a thread of the watcher's.
+    /// Records an event; called on the watcher's thread.
     fn take(&self, event: notify::Result<Event>) {
         let now = self.clock.steady_now();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +105,7 @@ impl Seen {
                 continue;
             };
             let mut names = below.components();
-            // Beside the folders that count there is the data folder, which changes all the time.
+            // Ignore the data folder, which changes all the time.
             if !names
                 .next()
                 .is_some_and(|name| FileKind::FOLDERS.iter().any(|folder| name.as_os_str() == *folder))
@@ -114,9 +113,9 @@ impl Seen {
                 continue;
             }
             relevant = true;
-            // A folder of them itself came or went.
+            // A project folder such as `automations` itself appeared or disappeared.
             pending.anywhere |= names.next().is_none();
-            // What is no file of ours by its name is a folder, which comes whole, or of no concern.
+            // A path without a file kind is a folder, which appears complete, or is irrelevant.
             let whole = whole || FileKind::of(below).is_none();
             pending.paths.insert(below.to_owned(), whole);
         }
@@ -127,7 +126,7 @@ impl Seen {
         relevant
     }
 
-    /// Where to look next, once something has happened and come to rest.
+    /// Waits until events have settled and returns the extent of the next scan.
     async fn next(&self) -> Look {
         loop {
             let told = self.told.notified();
@@ -152,7 +151,7 @@ impl Seen {
 }
 
 impl Pending {
-    /// When it is looked at, unless something happens before.
+    /// Returns the time of the next scan if no further event arrives; `None` without events.
     fn due(&self) -> Option<Steady> {
         let (first, last) = self.since?;
         let settled = !self.anywhere && self.paths.values().all(|whole| *whole);
@@ -167,13 +166,13 @@ struct Watched {
 }
 
 impl Watched {
-    /// Whether the folder is still the one that is watched.
+    /// Returns true if the path still refers to the watched folder.
     fn is_alive(&self) -> bool {
         self.identity.is_some() && self.identity == identity(&self.dir)
     }
 }
 
-/// Watches the folders whose files count. `None` where the system refuses: the regular look has to do then.
+/// Starts watching the project's folders. `None` if the system refuses; regular scans take over then.
 fn watch(dir: &Path, seen: &Arc<Seen>) -> Option<Watched> {
     let identity = identity(dir);
     let tell = seen.clone();
@@ -185,7 +184,7 @@ fn watch(dir: &Path, seen: &Arc<Seen>) -> Option<Watched> {
             return None;
         }
     };
-    // The project folder itself only for its sub-folders coming and going: its data folder changes all the time.
+    // Non-recursive, because the data folder below changes all the time.
     if let Err(error) = watcher.watch(dir, RecursiveMode::NonRecursive) {
         tracing::warn!(%error, "the project folder cannot be watched; it is looked at every {} s", RESCAN.as_secs());
         return None;
@@ -200,7 +199,7 @@ fn watch(dir: &Path, seen: &Arc<Seen>) -> Option<Watched> {
     Some(Watched { _watcher: watcher, dir: dir.to_owned(), identity })
 }
 
-/// What tells a folder from another of the same name: the numbers of it and of its folders.
+/// Hashes the inode numbers of the folder and its subfolders, to detect that a folder was replaced.
 fn identity(dir: &Path) -> Option<u64> {
     #[cfg(unix)]
     {

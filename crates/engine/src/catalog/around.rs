@@ -1,4 +1,4 @@
-//! What a snapshot tells the checker of everything around a file.
+//! Gives the checker access to a snapshot: connections, callable automations and spellings of names.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,15 +15,16 @@ use super::file::{Content, File, FileKind};
 use super::relations::{Says, spelled};
 use crate::check::{self, Callee, Found, NameKind, Signature, Spelling, Surroundings, Verdict, fold};
 
-/// What came of checking a file against a snapshot.
+/// Result of checking an automation against a snapshot.
 pub(super) struct Judged {
     pub(super) verdict: Verdict,
-    /// Whether it names Automations, and connections, that there are none of.
+    /// Whether it names nonexistent automations, and nonexistent connections.
     pub(super) misses: [(Says, bool); 2],
 }
 
 impl Catalog {
-    /// Checks an Automation of which the files, though not what is in force, are in this snapshot.
+    /// Checks an automation against the files of this snapshot, which are current although nothing has been put in
+    /// force yet.
     pub(super) fn judge(
         &self,
         automation: &Automation,
@@ -59,7 +60,7 @@ impl Catalog {
         Judged { verdict, misses }
     }
 
-    /// What there is to say of a text as if it were the file at `path`, an Automation's.
+    /// Checks a text as if it were the automation file at `path`.
     pub(crate) fn judge_draft(&self, path: &str, file: File) -> Report {
         let Content::Automation { loaded, .. } = &file.content else { return file.report() };
         let loaded = loaded.clone();
@@ -85,7 +86,7 @@ impl Catalog {
         }
     }
 
-    /// The connection called `name`, or why there is none.
+    /// Looks up a connection by name.
     fn find_connection(&self, name: &str) -> Found {
         match self.connections.get(name) {
             Some(connection) => Found::Loaded(connection.clone()),
@@ -98,7 +99,7 @@ impl Catalog {
         }
     }
 
-    /// The same Automation with the files of code that it names, if it names any.
+    /// Returns a copy of the automation with its code files loaded; `None` if it names no code files.
     pub(super) fn with_code(&self, automation: &Automation) -> Option<Automation> {
         let names_files = automation.codes().iter().any(|(_, code)| matches!(code, Code::File(_)));
         names_files.then(|| {
@@ -106,14 +107,14 @@ impl Catalog {
         })
     }
 
-    /// What the payloads in `payloads/<id>` say of the body of a webhook that has no schema.
+    /// Infers the type of a schemaless webhook body from the saved payloads in `payloads/<id>`.
     fn saved_body(&self, automation: &Automation) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &automation.trigger else { return None };
         let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
         check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
     }
 
-    /// How the files write a name of a kind, by its folded form.
+    /// Returns how files spell a name, looked up by its folded form.
     fn spellings(&self, kind: NameKind, folded: &str) -> Vec<Spelling> {
         let of_file = |path: &Arc<str>| {
             let uses = self.folder.get(path).and_then(|file| file.uses())?;
@@ -127,7 +128,7 @@ impl Catalog {
         self.relations.who(spelled(kind), folded).filter_map(of_file).flatten().collect()
     }
 
-    /// The path of a file of code that was probably meant by this one.
+    /// Returns the nearest existing path of a code file.
     fn nearest_code(&self, path: &str) -> Option<String> {
         let paths = self.folder.files(FileKind::Code).map(|(path, _)| &**path);
         model::diagnostic::nearest(path, paths).map(str::to_owned)
@@ -143,8 +144,8 @@ impl Catalog {
         }
     }
 
-    /// What callers have to know of the Automation with an id, and the file that says so: as the file says, and of one
-    /// that cannot be read the version in force. `None` where no file has this id.
+    /// Returns the signature of an automation and the path of its file. Uses the version in force if the file is
+    /// unreadable; `None` if no file defines the id.
     pub(super) fn signature(&self, id: &str) -> Option<(String, Signature)> {
         let files =
             || self.relations.who(Says::IsIt, id).filter_map(|path| self.folder.get(path)?.automation());
@@ -159,20 +160,20 @@ impl Catalog {
         Some((first.report.source().path().to_owned(), signature))
     }
 
-    /// The way by calls from the Automation `id` to `own`, if they are in one circle. Without names where it is too
-    /// long to be told.
+    /// Returns the call path from automation `id` to `own` if both are in one cycle. The path is empty if it is too
+    /// long to find.
     fn way(&self, id: &str, own: &str) -> Option<Vec<Arc<str>>> {
         let circle = self.relations.circle(own);
         let within = |id: &str| circle.binary_search_by(|member| (**member).cmp(id)).is_ok();
         within(id).then(|| self.relations.way(id, own, &self.folder, within).unwrap_or_default())
     }
 
-    /// Whether there is a file of a connection called `name`.
+    /// Returns true if there is a connection file called `name`.
     pub(super) fn has_connection(&self, name: &str) -> bool {
         self.connections.contains_key(name) || self.broken_connections.contains(name)
     }
 
-    /// The Automation that is in force from the file at `path`.
+    /// Returns the id of the automation in force that comes from the file at `path`.
     pub(super) fn held_by(&self, path: &str) -> Option<AutomationId> {
         let claimed = || self.folder.get(path)?.claims();
         let id = self.stale.get(path).cloned().or_else(claimed)?;
@@ -181,7 +182,7 @@ impl Catalog {
     }
 }
 
-/// That another file has the id already.
+/// Reports that another file already defines the id.
 pub(super) fn taken(automation: &Automation, other: &str) -> Diagnostic {
     let message = format!("the id `{}` is taken by `{other}`", automation.id);
     Diagnostic::error("duplicate-automation", message, automation.id_span)

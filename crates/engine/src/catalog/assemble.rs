@@ -1,5 +1,5 @@
-//! From the files of a folder to the next snapshot: what changed is checked, what it concerns is checked again, and
-//! everything else is taken over as it is, without being looked at.
+//! Builds the next snapshot: checks changed files and the files they affect, and shares everything else with the
+//! previous snapshot unexamined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,27 +18,28 @@ use super::relations::{Says, spelled};
 use super::{Broken, Catalog, Deployed, Mounted, Reload};
 use crate::{check, parallel};
 
-/// The most rounds of checks. More than one are needed where files fail that others call, one for each call between the
-/// first of them and the last that is concerned; calls go no deeper than this.
+/// Maximum number of check rounds. Each call between a file that fails and a file it affects needs one more round;
+/// calls nest no deeper than this.
 const MAX_ROUNDS: usize = 100;
 
-/// What the next snapshot is made of.
+/// Inputs for building a snapshot.
 pub(crate) struct Parts<'a> {
-    /// The snapshot in force.
+    /// Snapshot in force.
     pub(crate) previous: &'a Catalog,
-    /// The files as they are now.
+    /// Current files.
     pub(crate) folder: Folder,
-    /// The paths that changed since `previous`, those of files that are gone among them.
+    /// Paths that changed since `previous`, including deleted files.
     pub(crate) changed: BTreeSet<Arc<str>>,
-    /// The connectors that come with Cogwork.
+    /// Connectors that come with Cogwork.
     pub(crate) builtin: &'a Arc<Registry>,
-    /// Gives the address of an Automation; of one that has none yet a new one, if it is started by a request.
+    /// Returns the address of an automation. Creates one if the flag is true (a request starts it) and there is none
+    /// yet.
     pub(crate) address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
 }
 
 type Paths = BTreeSet<Arc<str>>;
 
-/// Makes the next snapshot and says what it changes.
+/// Builds the next snapshot and summarizes its changes.
 pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
     let Parts { previous, folder, changed, builtin, address } = parts;
     let mut next =
@@ -55,7 +56,7 @@ pub(crate) fn assemble(parts: Parts<'_>) -> (Catalog, Reload) {
     if everything {
         stale.extend(work.next.folder.files(FileKind::Automation).map(|(path, _)| path.clone()));
     }
-    // One round is enough unless a file fails that others call: these are checked again, and whoever calls them.
+    // One round suffices unless a called file fails; then its callers are checked again.
     for _ in 0..MAX_ROUNDS {
         if stale.is_empty() {
             break;
@@ -71,14 +72,15 @@ struct Work<'a> {
     previous: &'a Catalog,
     next: &'a mut Catalog,
     address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
-    /// The files of Automations that were decided upon, those that are gone among them.
+    /// Automation files checked so far, including deleted ones.
     checked: Paths,
-    /// Whether the Automations are in force that were decided upon in earlier rounds.
+    /// Results of earlier rounds: true if the automation is in force.
     known: BTreeMap<AutomationId, bool>,
 }
 
 impl Work<'_> {
-    /// Reads the manifests if one of them changed, or for the first time. Gives whether, since then everything is
+    /// Loads the manifests if one of them changed or on the first load. Returns true if it did, since all files must
+    /// be rechecked then.
     /// checked again.
     fn manifests(&mut self, changed: &Paths, builtin: &Arc<Registry>) -> bool {
         if changed.is_empty() && self.previous.generation > 0 {
@@ -98,7 +100,7 @@ impl Work<'_> {
             }
         }
         let (mut registry, said) = Registry::clone(builtin).with_manifests(sources);
-        // A connector whose file no longer loads stays in force as it last did.
+        // A connector whose file no longer loads keeps its last valid version.
         for path in paths {
             registry.keep(&self.previous.registry, &path);
         }
@@ -110,7 +112,7 @@ impl Work<'_> {
         true
     }
 
-    /// Takes the connections that changed, or all. Gives the files that use them.
+    /// Updates the changed connections, or all of them. Returns the files that use them.
     fn connections(&mut self, changed: &Paths, everything: bool) -> Paths {
         let mut paths = changed.clone();
         if everything {
@@ -122,7 +124,7 @@ impl Work<'_> {
             let was_there = self.next.has_connection(name);
             self.connection(path, name);
             concerned.extend(self.next.relations.who(Says::Connects, name).cloned());
-            // Whoever misses one may be told a nearer name.
+            // Suggestions in files that name missing connections may change.
             if was_there != self.next.has_connection(name) {
                 concerned.extend(self.next.relations.who_misses(Says::MissesConnection).cloned());
             }
@@ -143,7 +145,7 @@ impl Work<'_> {
             None => load::allow(loaded.report.clone()),
         };
         let value = loaded.value.clone().filter(|_| !said.has_errors());
-        // A connection that no longer loads stays in force as it last did.
+        // A connection that no longer loads keeps its last valid version.
         match value.or_else(|| self.previous.connections.get(name).cloned()) {
             Some(connection) => next.connections.insert_mut(name.to_owned(), connection),
             None => next.broken_connections.insert_mut(name.to_owned()),
@@ -151,7 +153,7 @@ impl Work<'_> {
         self.say(path, Arc::new(said));
     }
 
-    /// Takes in what the files say that changed. Gives the files to check: these, and those that what they say concerns.
+    /// Updates the relations of changed files. Returns the files to check: the changed ones and those they affect.
     fn concerned_by(&mut self, changed: &Paths) -> Paths {
         let (before, now) = (&self.previous.folder, &self.next.folder);
         let relations = &mut self.next.relations;
@@ -167,7 +169,7 @@ impl Work<'_> {
             }
         }
         let mut concerned = changed.clone();
-        // Whoever writes the same name may be told that it is written otherwise elsewhere.
+        // Files that use the same name may now have a spelling warning.
         for (says, name) in spelled_names {
             concerned.extend(relations.who(says, &name).cloned());
         }
@@ -177,7 +179,7 @@ impl Work<'_> {
         for id in ids {
             let (old, new) = (self.previous.signature(&id), self.next.signature(&id));
             if old.is_some() != new.is_some() {
-                // Whoever misses one may be told a nearer id.
+                // Suggestions in files that name missing automations may change.
                 concerned.extend(self.next.relations.who_misses(Says::MissesAutomation).cloned());
             }
             let was_in_force = AutomationId::parse(&id).is_some_and(|id| self.previous.get(&id).is_some());
@@ -190,7 +192,7 @@ impl Work<'_> {
         concerned
     }
 
-    /// Reports files of code that cannot be read, and links of no kind that lead out of the project.
+    /// Reports unreadable code files and links without a file kind that lead out of the project.
     fn unreadable(&mut self, changed: &Paths) {
         let is_meant =
             |path: &&Arc<str>| matches!(FileKind::of(Path::new(&***path)), Some(FileKind::Code) | None);
@@ -205,13 +207,13 @@ impl Work<'_> {
         }
     }
 
-    /// The files that run code of which this is a file.
+    /// Returns the automation files that run these code files.
     fn run_by(&self, changed: &Paths) -> Paths {
         changed.iter().flat_map(|path| self.next.relations.who(Says::Runs, path).cloned()).collect()
     }
 
-    /// Checks these files and puts into force what can be. Gives the files that have been told otherwise of what they call
-    /// than it has turned out.
+    /// Checks these files and puts valid ones in force. Returns the callers that were checked under an assumption
+    /// that proved wrong.
     fn round(&mut self, stale: Paths) -> Paths {
         let stale = self.entangled(stale);
         let loaded =
@@ -244,7 +246,7 @@ impl Work<'_> {
         misled
     }
 
-    /// With the files whose fate is tied to theirs: all that want the same id.
+    /// Adds all files that claim the same automation ids as these.
     fn entangled(&self, stale: Paths) -> Paths {
         let mut queue: Vec<Arc<str>> = stale.iter().cloned().collect();
         let mut all = stale;
@@ -267,7 +269,7 @@ impl Work<'_> {
         Outlook { next: self.next, known: &self.known, stale }
     }
 
-    /// Takes whatever a file holds out of force, until it is decided upon, and forgets what was said of it.
+    /// Removes a file's automation and reports until its check result is applied.
     fn take_out(&mut self, path: &Arc<str>) {
         let next = &mut *self.next;
         let held: Vec<_> = next.held_by(path).into_iter().chain(self.previous.held_by(path)).collect();
@@ -287,7 +289,7 @@ impl Work<'_> {
         next.reports.remove_mut(path);
     }
 
-    /// Puts a file's version into force, or leaves its last good one.
+    /// Puts a file's version in force, or keeps its last valid version.
     fn settle(&mut self, path: Arc<str>, decision: Decision) {
         let Decision { deployed, mut report, misses } = decision;
         for (says, misses) in misses {
@@ -337,17 +339,17 @@ impl Work<'_> {
     }
 }
 
-/// What is known of the next snapshot while some files are still to be decided upon.
+/// View of the next snapshot while some files are still unchecked.
 struct Outlook<'a> {
     next: &'a Catalog,
     known: &'a BTreeMap<AutomationId, bool>,
-    /// The files that are to be decided upon.
+    /// Files that are still to be checked.
     stale: &'a Paths,
 }
 
 impl Outlook<'_> {
-    /// Whether a version of an Automation is in force. It is taken for granted of one whose file is to be decided upon and
-    /// was read whole, until it turns out otherwise.
+    /// Returns true if a version of the automation is in force. Assumes true for a fully parsed file that is not yet
+    /// checked.
     fn in_force(&self, id: &str) -> bool {
         let Some(id) = AutomationId::parse(id) else { return false };
         if let Some(in_force) = self.known.get(&id) {
@@ -361,17 +363,17 @@ impl Outlook<'_> {
     }
 }
 
-/// What is to become of a file.
+/// Check result of a file.
 struct Decision {
-    /// What can be put into force, if anything.
+    /// Deployable version; `None` if the file has errors.
     deployed: Option<Deployed>,
     report: Arc<Report>,
-    /// Whether it names something that there is none of.
+    /// Whether it names nonexistent automations, and nonexistent connections.
     misses: [(Says, bool); 2],
 }
 
 impl Catalog {
-    /// Checks a file, also one that could not be read whole: its report then has everything there is to say at once.
+    /// Checks a file, including a partially parsed one, so that one report has all problems.
     fn decide(&self, loaded: &Loaded<Arc<Automation>>, in_force: &dyn Fn(&str) -> bool) -> Decision {
         let Some((automation, gaps)) = loaded.to_check() else {
             let misses = [(Says::MissesAutomation, false), (Says::MissesConnection, false)];
@@ -381,7 +383,7 @@ impl Catalog {
         let automation = with_code.as_ref().unwrap_or(automation);
         let Judged { verdict, misses } = self.judge(automation, gaps, &loaded.report, in_force);
         let report = Arc::new(verdict.report);
-        // Only what was read whole can be in force.
+        // Only a fully parsed file can be in force.
         let whole = loaded.value.as_ref().filter(|_| !report.has_errors());
         let whole = whole.map(|whole| with_code.map_or_else(|| whole.clone(), Arc::new));
         let deployed = whole.map(|automation| Deployed {
@@ -396,7 +398,7 @@ impl Catalog {
     }
 }
 
-/// What a reload changed, from the files that it decided upon.
+/// Summarizes a reload from the files it checked.
 fn describe(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Paths) -> Reload {
     let mut reload = Reload { generation: next.generation, ..Reload::default() };
     let held = checked.iter().flat_map(|path| [previous.held_by(path), next.held_by(path)]);

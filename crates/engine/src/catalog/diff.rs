@@ -1,4 +1,4 @@
-//! What changes from one snapshot to the next: for a person, before it is taken and when it is.
+//! Human-readable differences between two snapshots, for previews and for the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,119 +13,119 @@ use super::file::{FileKind, Uses};
 use super::written::Written;
 use super::{Catalog, Deployed, Reload};
 
-/// How many of the next instants of a schedule are told.
+/// Number of future fire times shown.
 const NEXT_FIRES: usize = 5;
-/// Digits of a definition's hash that are shown.
+/// Number of hash digits shown.
 const SHORT_HASH: usize = 8;
 
-/// What becomes of one Automation, or of a file that is none yet.
+/// Change of one automation, or of an invalid file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// The Automation's id; of a file that cannot be read the one that its name suggests.
+    /// Automation id; for an unreadable file, the id suggested by its name.
     pub id: String,
-    /// Its file, relative to the project folder.
+    /// Path relative to the project folder.
     pub path: String,
-    /// What becomes of it.
+    /// Kind of change.
     pub effect: Effect,
-    /// The version that was in force: the first digits of its hash.
+    /// Hash prefix of the previous version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The version that is then in force.
+    /// Hash prefix of the new version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
-    /// What is different.
+    /// Individual differences.
     pub details: Vec<Detail>,
-    /// The next instants at which its schedule then fires.
+    /// Next fire times of the new schedule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next_fires: Vec<Timestamp>,
-    /// The zone of its schedule.
+    /// Time zone of the new schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// Executions that have not ended and go on with an earlier version.
+    /// Unfinished executions that continue on an earlier version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<InFlight>,
 }
 
-/// What becomes of an Automation.
+/// Kind of change of an automation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
-    /// It comes into force.
+    /// The automation comes into force.
     Added,
-    /// Another version of it comes into force.
+    /// Another version comes into force.
     Changed,
-    /// It is no longer in force.
+    /// The automation is no longer in force.
     Removed,
-    /// Its last good version stays in force: its file has errors.
+    /// The file has errors; the last valid version stays in force.
     Stale,
-    /// Its file has no errors any more, and says what is in force.
+    /// The file is valid again and its definition is the one in force.
     Restored,
-    /// Its file has errors, and no version of it is in force.
+    /// The file has errors and no version is in force.
     Broken,
 }
 
-/// One thing that is different.
+/// Difference in one part of an automation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// What: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
+    /// Part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
     pub part: String,
-    /// What happens to it.
+    /// Kind of difference.
     pub how: How,
-    /// To which of them.
+    /// Affected names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What it was, where that is short.
+    /// Old value, if short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is then.
+    /// New value, if short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What happens to a part.
+/// Kind of difference in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum How {
-    /// It begins to start executions.
+    /// The trigger starts executions from now on.
     Mounted,
-    /// It starts no more executions.
+    /// The trigger no longer starts executions.
     Unmounted,
-    /// It goes on as it is; a webhook at its address, a schedule with its timeline.
+    /// The trigger is unchanged: a webhook keeps its URL, a schedule its fire times.
     Kept,
-    /// It is new.
+    /// The part is new.
     Added,
-    /// It is there no more.
+    /// The part was removed.
     Removed,
-    /// It is another.
+    /// The part changed.
     Changed,
-    /// It stands elsewhere.
+    /// The part moved elsewhere.
     Moved,
 }
 
-/// A connection or a connector that comes, changes or goes.
+/// Change of a connection or connector file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChange {
-    /// The file, relative to the project folder.
+    /// Path relative to the project folder.
     pub path: String,
     /// `added`, `changed` or `removed`.
     pub how: How,
 }
 
-/// Executions that have not ended.
+/// Unfinished executions on one version of an automation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InFlight {
-    /// The version that they go on with: the first digits of its hash.
+    /// Hash prefix of the version.
     pub definition: String,
-    /// How many there are.
+    /// Number of executions.
     pub count: usize,
 }
 
 impl Catalog {
-    /// What `reload`, which made this snapshot from the one `before`, changes. Nothing is said of executions.
+    /// Describes the changes that `reload` made from the snapshot `before` to this one, without executions.
     pub(crate) fn changes(&self, before: &Catalog, reload: &Reload, now: Timestamp) -> Vec<Change> {
         let lists = [
             (Effect::Added, &reload.added),
@@ -149,7 +149,7 @@ impl Catalog {
         changes
     }
 
-    /// The connections and connectors that `reload`, which made this snapshot from the one `before`, changes.
+    /// Returns the connection and connector files that `reload` changed from the snapshot `before` to this one.
     pub(crate) fn file_changes(&self, before: &Catalog, reload: &Reload) -> Vec<FileChange> {
         let others = reload
             .files
@@ -182,13 +182,13 @@ impl Change {
         }
     }
 
-    /// Whether executions may go on with a version that is not the one in force then.
+    /// Returns true if executions may continue on a version other than the one in force.
     #[must_use]
     pub fn leaves_executions_behind(&self) -> bool {
         matches!(self.effect, Effect::Added | Effect::Changed | Effect::Removed)
     }
 
-    /// What is different, as one sentence.
+    /// Describes the differences in one sentence.
     #[must_use]
     pub fn words(&self) -> String {
         let details: Vec<String> = self.details.iter().map(ToString::to_string).collect();
@@ -217,7 +217,7 @@ fn change(
     Some(change)
 }
 
-/// The first digits of a definition's hash.
+/// Returns the first digits of a definition's hash.
 pub(crate) fn short(definition: DefinitionHash) -> String {
     definition.to_string().chars().take(SHORT_HASH).collect()
 }
@@ -267,7 +267,7 @@ fn step_ids(automation: &Automation) -> BTreeSet<String> {
     ids
 }
 
-/// What of some names is there before or after alone.
+/// Adds details for the names present only before or only after.
 fn differ(part: &str, before: &BTreeSet<String>, after: &BTreeSet<String>, details: &mut Vec<Detail>) {
     for (how, names) in [(How::Added, after - before), (How::Removed, before - after)] {
         if !names.is_empty() {
@@ -314,7 +314,7 @@ fn trigger(
     }
 }
 
-/// What starts an Automation, in words.
+/// Describes the trigger in words.
 fn started_by(deployed: &Deployed) -> String {
     match &deployed.schedule {
         Some(schedule) => schedule.describe(),
@@ -363,7 +363,7 @@ impl fmt::Display for Detail {
     }
 }
 
-/// Groups executions by the version that they go on with.
+/// Counts executions by definition.
 pub(crate) fn in_flight(definitions: impl IntoIterator<Item = DefinitionHash>) -> Vec<InFlight> {
     let mut counts: BTreeMap<DefinitionHash, usize> = BTreeMap::new();
     for definition in definitions {

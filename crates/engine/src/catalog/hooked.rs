@@ -1,11 +1,11 @@
-//! Which Automations other applications tell of events.
+//! Selects automations that start on events pushed by an application.
 
 use connector::{EventSource, HookedEvent};
 use model::automation::{EventTrigger, Trigger};
 
 use super::{Catalog, Deployed};
 
-/// The hook of the event that starts an Automation, if it is one that the other application tells of.
+/// Returns the event trigger and its hook; `None` unless the application pushes the event to a webhook.
 pub(crate) fn hooked<'a>(
     deployed: &'a Deployed,
     catalog: &Catalog,

@@ -1,5 +1,5 @@
-//! What the files say of one another, kept with each snapshot: so a change finds the files that it concerns without
-//! looking at the rest.
+//! Index of the references between project files, so that a change finds the affected files without scanning all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::file::{File, Uses};
 use super::folder::Folder;
 use crate::check::{NameKind, fold};
 
-/// The most Automations that are visited in search of the way round a circle.
+/// Maximum number of automations visited when searching a call path.
 const MAX_SEARCH: usize = 1000;
 
-/// Who says what of whom. A copy is cheap.
+/// Index of references between files. A clone is cheap.
 #[derive(Clone)]
 pub(crate) struct Relations {
     said: RedBlackTreeSetSync<Relation>,
-    /// The Automations that call each other in a circle: for each the whole circle, in the order of the ids.
+    /// For each automation in a call cycle, the members of its cycle, sorted by id.
     circles: RedBlackTreeMapSync<Arc<str>, Arc<[Arc<str>]>>,
 }
 
-/// The file at `path` says something of `name`.
+/// Statement of the file at `path` about `name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Relation {
     says: Says,
@@ -31,24 +31,24 @@ struct Relation {
     path: Arc<str>,
 }
 
-/// What a file says of a name.
+/// Kind of a relation between a file and a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Says {
-    /// That it is the file of the Automation with this id.
+    /// The file defines the automation with this id.
     IsIt,
-    /// That it calls the Automation with this id.
+    /// The file calls the automation with this id.
     Calls,
-    /// That it uses the connection of this name.
+    /// The file uses the connection of this name.
     Connects,
-    /// That it runs the code in the file at this path.
+    /// The file runs the code file at this path.
     Runs,
-    /// That it names an event, whose name folded is this.
+    /// The file names an event with this folded name.
     Event,
-    /// That it names a key of the shared state, whose name folded is this.
+    /// The file names a shared state key with this folded name.
     Shared,
-    /// That it names an Automation that there is none of, whatever its id.
+    /// The file names some automation that does not exist; the name is empty.
     MissesAutomation,
-    /// That it names a connection that there is none of, whatever its name.
+    /// The file names some connection that does not exist; the name is empty.
     MissesConnection,
 }
 
@@ -57,14 +57,14 @@ impl Relations {
         Self { said: RedBlackTreeSetSync::new_sync(), circles: RedBlackTreeMapSync::new_sync() }
     }
 
-    /// Takes in what a file says.
+    /// Adds all relations of a file.
     pub(crate) fn enter(&mut self, path: &Arc<str>, file: &File) {
         for relation in relations(path, file) {
             self.said.insert_mut(relation);
         }
     }
 
-    /// Takes out all that a file says.
+    /// Removes all relations of a file.
     pub(crate) fn leave(&mut self, path: &Arc<str>, file: &File) {
         let missing = [Says::MissesAutomation, Says::MissesConnection];
         let missing = missing.map(|says| Relation { says, name: "".into(), path: path.clone() });
@@ -73,7 +73,7 @@ impl Relations {
         }
     }
 
-    /// Notes whether a file names something that there is none of.
+    /// Records whether a file names an automation or connection that does not exist.
     pub(crate) fn misses(&mut self, says: Says, path: &Arc<str>, misses: bool) {
         let relation = Relation { says, name: "".into(), path: path.clone() };
         if misses {
@@ -83,7 +83,7 @@ impl Relations {
         }
     }
 
-    /// The paths of the files that say this of `name`, in order.
+    /// Iterates over the paths of the files with this relation to `name`, sorted.
     pub(crate) fn who<'a>(&'a self, says: Says, name: &str) -> impl Iterator<Item = &'a Arc<str>> + use<'a> {
         let name: Arc<str> = name.into();
         let start = Relation { says, name: name.clone(), path: "".into() };
@@ -91,27 +91,27 @@ impl Relations {
         self.said.range(start..).take_while(of_it).map(|relation| &relation.path)
     }
 
-    /// The paths of the files that name something that there is none of.
+    /// Iterates over the paths of the files that name something nonexistent of this kind.
     pub(crate) fn who_misses(&self, says: Says) -> impl Iterator<Item = &Arc<str>> {
         self.who(says, "")
     }
 
-    /// Every id that some file has, in order; one that several have comes several times.
+    /// Iterates over all defined ids, sorted; an id defined by several files is repeated.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         let start = Relation { says: Says::IsIt, name: "".into(), path: "".into() };
         let said = self.said.range(start..).take_while(|relation| relation.says == Says::IsIt);
         said.map(|relation| &relation.name)
     }
 
-    /// The Automations in a circle with this one, itself included; empty where it is in none.
+    /// Returns the call cycle that contains this automation, itself included; empty if there is none.
     pub(crate) fn circle(&self, id: &str) -> &[Arc<str>] {
         self.circles.get(id).map_or(&[], |circle| circle)
     }
 
-    /// Finds the circles anew in which the Automations with these ids are or were, after their files have come, gone
-    /// or changed. Gives all members of these circles, of those before and of those now.
+    /// Recomputes the call cycles of these automations after their files changed. Returns all members of the old and
+    /// new cycles.
     ///
-    /// Only what the given ones reach is looked at: a circle that has come or gone passes through one of them.
+    /// Visits only automations reachable from `ids`: a cycle that appears or disappears contains one of them.
     pub(crate) fn find_circles(&mut self, ids: BTreeSet<Arc<str>>, folder: &Folder) -> BTreeSet<Arc<str>> {
         let mut concerned: BTreeSet<Arc<str>> = BTreeSet::new();
         for id in &ids {
@@ -166,14 +166,14 @@ impl Relations {
         named.collect()
     }
 
-    /// The ids that the Automation with an id calls, by all files that say they are it.
+    /// Returns the ids that an automation calls, over all files that define it.
     fn callees(&self, id: &str, folder: &Folder) -> BTreeSet<Arc<str>> {
         let files = self.who(Says::IsIt, id).filter_map(|path| folder.get(path)?.uses());
         files.flat_map(|uses| uses.automations.iter().cloned()).collect()
     }
 
-    /// A shortest way by calls from the Automation `from` to `to`, both included, among those that `within` lets pass.
-    /// `None` where there is none, or where it is not found among as many as are looked at.
+    /// Finds a shortest call path between two automations, both included, through automations accepted by `within`.
+    /// Returns `None` if there is none or the search limit is reached.
     pub(crate) fn way(
         &self,
         from: &str,
@@ -204,7 +204,7 @@ impl Relations {
     }
 }
 
-/// What a file says that has a name of this kind.
+/// Returns the relation kind for a name of this kind.
 pub(crate) fn spelled(kind: NameKind) -> Says {
     match kind {
         NameKind::Event => Says::Event,

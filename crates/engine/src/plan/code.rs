@@ -1,4 +1,4 @@
-//! What there is to know of the code of an Automation before it runs.
+//! Static information about an automation's code, computed before it runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,42 +9,42 @@ use script::Module;
 
 use crate::code::module;
 
-/// The code of one Automation.
+/// Code of one automation.
 #[derive(Debug, Default)]
 pub(crate) struct CodePlans {
     steps: HashMap<Arc<str>, CodePlan>,
     trigger: Option<Module>,
 }
 
-/// The code of one step.
+/// Code of one step.
 #[derive(Debug)]
 pub(crate) struct CodePlan {
-    /// What runs; absent for a file that is not there.
+    /// Module to run; `None` if its file does not exist.
     pub(crate) module: Option<Module>,
-    /// The loops around it, from the outside in.
+    /// Enclosing loops, outermost first.
     pub(crate) loops: Vec<Loop>,
-    /// Whether its result can be the answer to the caller: it ends the steps of a synchronous Automation.
+    /// True if the result may be the response to the caller: the last step of a synchronous automation.
     pub(crate) answers: bool,
-    /// How long it may take, where the step says.
+    /// Time limit set on the step; `None` if it has none.
     pub(crate) timeout: Option<Duration>,
-    /// The row of code steps that it stands in, and its place there.
+    /// Sequence of consecutive code steps that contains the step, and the step's index in it.
     row: (Arc<[Arc<str>]>, usize),
 }
 
 impl CodePlan {
-    /// The code steps that come right after it, whatever it gives.
+    /// Returns the code steps that follow directly, whatever this one returns.
     pub(crate) fn followers(&self) -> &[Arc<str>] {
         let (row, place) = &self.row;
         row.get(place + 1..).unwrap_or_default()
     }
 }
 
-/// A loop around a step.
+/// Loop around a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Loop {
-    /// The id of its step.
+    /// Id of the loop step.
     pub(crate) id: Arc<str>,
-    /// What the item of a turn is called; a `repeat` has none.
+    /// Name of the loop variable; `None` for `repeat`.
     pub(crate) item: Option<Arc<str>>,
 }
 
@@ -74,14 +74,14 @@ impl CodePlans {
         self.trigger.as_ref()
     }
 
-    /// The code in a list of steps. `ends` tells whether the result of the list is that of the execution.
+    /// Collects the code in a list of steps. `ends` is true if the list's result is the execution's result.
     fn list(&mut self, automation: &Automation, block: &Block, loops: &[Loop], ends: bool) {
         let last = block.steps.len().saturating_sub(1);
         for (index, step) in block.steps.iter().enumerate() {
             self.inside(automation, step, loops, ends && index == last);
         }
         let rows = block.steps.chunk_by(|step, next| is_code(step) && is_code(next) && next.guard.is_none());
-        // Steps that wait for others by name may run beside each other.
+        // Steps with `needs` may run concurrently.
         let in_order = block.steps.iter().all(|step| step.needs.is_none());
         for row in rows.filter(|row| in_order && row.len() > 1) {
             let ids: Arc<[Arc<str>]> = row.iter().map(|step| step.id.clone()).collect();
@@ -110,7 +110,7 @@ impl CodePlans {
                     let own = Loop { id: step.id.clone(), item: item.map(Arc::from) };
                     self.list(automation, inner.block, &[loops, &[own]].concat(), false);
                 }
-                // Of lists side by side none is the last.
+                // No concurrent list is the last one.
                 Runs::Beside => self.list(automation, inner.block, loops, false),
                 Runs::Case { .. } | Runs::Once => self.list(automation, inner.block, loops, ends),
             }
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// The steps that follow each step of code, as `a: b c`.
+    /// Formats the followers of each code step, as `a: b c`.
     fn followers(steps: &str) -> Vec<String> {
         let code = "code: 'export default () => 1'";
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", steps.replace("CODE", code));
