@@ -1,4 +1,4 @@
-//! Calls of actions against what the actions declare, and connections against their types.
+//! Checks action calls against the actions' declarations, and connections against their types.
 
 use connector::{ConnectionType, EventSource, Registry, Written};
 use model::action::InputSpec;
@@ -9,7 +9,7 @@ use model::{Connection, Template, Value};
 
 use super::{Found, Surroundings, value};
 
-/// Checks every call of an action in the file.
+/// Checks all action calls in the file.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     trigger(automation, around, &mut found);
@@ -26,7 +26,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
     found
 }
 
-/// Checks what a trigger asks for.
+/// Checks the action or event of a trigger.
 fn trigger(automation: &Automation, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
     match &automation.trigger {
         Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
@@ -83,14 +83,14 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
     }
 }
 
-/// What something that is asked wants of a connection.
+/// Connection requirements of an action or event.
 struct Wants<'a> {
     name: &'a str,
     connections: &'a [String],
     required: bool,
 }
 
-/// Checks one call. `unread` says of a key of its step whether it could not be read.
+/// Checks one call. `unread` returns true for step keys that could not be parsed.
 fn check_call(
     call: &ActionStep,
     unread: &dyn Fn(&str) -> bool,
@@ -99,13 +99,13 @@ fn check_call(
 ) {
     let Some(action) = around.registry.action(&call.action.name) else {
         match broken_connector(call, around.registry) {
-            // One error of a connector is told once of a file.
+            // Report a broken connector only once per file.
             Some(broken)
                 if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
             Some(broken) => found.push(broken),
             None => found.push(unknown_action(call, around.registry)),
         }
-        // A connection that does not exist is none for any action.
+        // A missing connection is an error regardless of the action.
         found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
         return;
     };
@@ -132,7 +132,7 @@ fn check_call(
     for problem in problems {
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
-        // Of an input of the wrong type this would only repeat it.
+        // Skip inputs that already have a type error.
         if given.is_some()
             && found[before..].iter().any(|told| told.span.start >= span.start && told.span.end <= span.end)
         {
@@ -153,18 +153,18 @@ fn check_call(
     found.extend(other_host(call, around));
 }
 
-/// What a step gives to what it calls.
+/// Inputs passed to an action, event or automation.
 pub(super) struct Given<'a> {
-    /// The file.
+    /// File of the call.
     pub(super) source: &'a Source,
-    /// What it calls.
+    /// Name of the callee.
     pub(super) callee: &'a str,
-    /// What that takes.
+    /// Declared inputs of the callee.
     pub(super) inputs: &'a [InputSpec],
     pub(super) with: &'a [(Named, Template)],
-    /// Where to tell of an input that is missing.
+    /// Position for missing inputs.
     pub(super) place: Span,
-    /// Whether not all of `with` could be read.
+    /// True if `with` is partly unreadable.
     pub(super) unread: bool,
 }
 
@@ -202,8 +202,8 @@ impl Given<'_> {
     }
 }
 
-/// The input that a name is read as. One that is none is reported, and read as the one that was most likely meant and
-/// is not given, so that this one is not reported as missing too.
+/// Returns the declared input that a name refers to. Reports an unknown name and returns the most similar unused
+/// input, so that this one is not reported as missing too.
 fn read_as<'a>(
     name: &'a Named,
     with: &[(Named, Template)],
@@ -224,7 +224,7 @@ fn read_as<'a>(
     near
 }
 
-/// The complaint about a connector of which nothing can be called, because its manifest has errors.
+/// Reports that the connector's manifest has errors, so that none of its actions can be called.
 fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic> {
     let (connector, _) = call.action.name.split_once('.')?;
     let path = registry.broken(connector)?;
@@ -235,8 +235,7 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
     )
 }
 
-/// The complaint about an address that is written out and is not that of the connection, which would be refused when the
-/// step runs.
+/// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
 fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic> {
     if call.action.name != "http.request" {
         return None;
@@ -246,7 +245,7 @@ fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic
     let (name, url) = call.with.iter().find(|(input, _)| input.name == "url")?;
     let (address, is_whole) = match url {
         Template::Literal(Value::String(text)) => (text.to_string(), true),
-        // The host is known where a path follows it.
+        // The host is complete if a path follows it.
         Template::Text(parts) => match parts.first() {
             Some(model::template::Part::Text(text)) => {
                 let host = text.find("://").map(|at| at + 3)?;
@@ -363,7 +362,7 @@ fn check_connection(
     }
 }
 
-/// The complaint about a connection that is not there. `kinds` are the types that its action takes, if that is known.
+/// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.
 fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_>) -> Option<Diagnostic> {
     let path = format!("connections/{}.yaml", name.name);
     match (around.connection)(&name.name) {
@@ -387,8 +386,7 @@ fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_
     }
 }
 
-/// Checks a connection against the type that it names, also one of which not everything could be read (see
-/// [`super::automation`]).
+/// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
 pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry: &Registry) -> Report {
     let mut found = Vec::new();
     match registry.connection_type(&connection.kind) {
@@ -422,13 +420,13 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
     model::load::allow(super::together(said, found))
 }
 
-/// Whether a credential was told of there already: by its form, which says more.
+/// Returns true if the loader already reported a credential there; its message is more specific.
 fn says_credential(said: &Report, place: std::ops::Range<u32>) -> bool {
     let told = |told: &Diagnostic| told.code == "literal-credential" && place.contains(&told.span.start);
     said.diagnostics().iter().any(told)
 }
 
-/// The complaint about a secret that stands in the file, at its value where that stands there as it is.
+/// Warns of a secret in the file, at its value if that is found verbatim.
 fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
     let (text, from) = (value.to_text(), name.span.range().end);
     let at = source.text().get(from..).and_then(|rest| rest.find(&text)).filter(|_| !text.is_empty());

@@ -1,4 +1,4 @@
-//! Calls of other Automations against what these are.
+//! Checks calls of other automations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,38 +11,38 @@ use model::load::Gaps;
 use super::Surroundings;
 use super::actions::Given;
 
-/// The most names of a circle that a message tells.
+/// Maximum number of names of a cycle in a message.
 const MAX_NAMES: usize = 12;
 
-/// An Automation by its id, as whoever calls it has to know it.
+/// Automation looked up by id, as its callers see it.
 pub(crate) enum Callee {
-    /// There is a file.
+    /// A file defines it.
     Found {
-        /// Where.
+        /// Path of the file.
         path: String,
-        /// What it says.
+        /// Declared trigger kind and inputs.
         signature: Signature,
-        /// Whether a version of it is in force, or would be.
+        /// True if a version is in force or would be.
         in_force: bool,
     },
-    /// There is no such file.
+    /// No file defines it.
     Missing {
-        /// The id of an Automation that was probably meant.
+        /// Id of the most similar automation.
         nearest: Option<String>,
     },
 }
 
-/// What a file says of an Automation to whoever calls it; nothing of what could not be read.
+/// Parts of an automation that its callers depend on; `None` for unreadable parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Signature {
-    /// The kind of its trigger.
+    /// Trigger kind.
     pub(crate) trigger: Option<&'static str>,
-    /// Its inputs.
+    /// Declared inputs.
     pub(crate) inputs: Option<Vec<InputSpec>>,
 }
 
 impl Signature {
-    /// What is known of an Automation of which not everything could be read.
+    /// Extracts the signature of a possibly partially parsed automation.
     pub(crate) fn of(automation: &Automation, gaps: &Gaps) -> Self {
         Self {
             trigger: (!gaps.has("trigger")).then(|| automation.trigger.word()),
@@ -51,20 +51,20 @@ impl Signature {
     }
 }
 
-/// Checks every call of another Automation in the file.
+/// Checks all calls in the file.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut circles: BTreeSet<&str> = BTreeSet::new();
     automation.walk(&mut |step| {
         let Verb::Call(call) = &step.verb else { return };
         let (before, callee) = (found.len(), &call.automation);
-        // What could not be read has no name.
+        // An unreadable name is empty.
         if callee.name.is_empty() {
             return;
         }
         let way = (around.way_here)(&callee.name);
         let circular = way.is_some();
-        // A circle is told once, at the first call that closes it.
+        // Report a cycle once, at the first call that closes it.
         if let Some(way) = way.filter(|_| circles.insert(&callee.name)) {
             found.push(circle(automation.id.as_str(), callee, &way));
         }
@@ -76,7 +76,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
     found
 }
 
-/// `way` leads from the callee to the caller.
+/// Reports a call cycle. `way` is the path from the callee to the caller.
 fn circle(own: &str, callee: &Named, way: &[Arc<str>]) -> Diagnostic {
     let names: Vec<&str> = std::iter::once(own).chain(way.iter().map(AsRef::as_ref)).collect();
     let told = match names.len() {
@@ -89,7 +89,7 @@ fn circle(own: &str, callee: &Named, way: &[Arc<str>]) -> Diagnostic {
         .help("take one of these calls out; to do the same for many things, use `forEach` or `repeat`")
 }
 
-/// Checks one call, one that closes a `circular` way included. `unread` says that not all of its `with` could be read.
+/// Checks one call. `circular` is true if it closes a cycle, `unread` if `with` is partly unreadable.
 fn check_call(
     call: &CallStep,
     circular: bool,
@@ -102,7 +102,7 @@ fn check_call(
         Callee::Found { path, signature, in_force } => (path, signature, in_force),
         Callee::Missing { nearest } => return found.push(unknown(callee, nearest)),
     };
-    // That those in a circle are not in force follows from the circle.
+    // Members of a cycle are not in force because of the cycle, so do not report that too.
     if !in_force && !circular {
         let message = format!("the automation `{}` has errors of its own", callee.name);
         found.push(

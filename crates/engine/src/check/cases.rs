@@ -1,22 +1,22 @@
-//! Cases of a `switch` that never come, where it is known which values can: the choices of an input, the answers to an
-//! approval, the methods of a webhook.
+//! Finds unreachable `switch` cases if the possible values are known: choices of an input, options of an approval,
+//! methods of a webhook.
 
 use model::action::InputType;
 use model::automation::{Automation, SwitchStep, Trigger, Verb, WaitOn};
 use model::diagnostic::Diagnostic;
 use model::expression::{Expression, Whole};
 
-/// What a case for everything else is called in other languages.
+/// Names that other languages use for the default case.
 const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];
 
-/// The values that something can have.
+/// Possible values of an expression.
 struct Values {
     texts: Vec<String>,
-    /// Whether it may have none.
+    /// True if the value may be null.
     may_be_null: bool,
 }
 
-/// Checks the cases of every `switch`.
+/// Checks the cases of each `switch`.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
@@ -48,7 +48,7 @@ fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
     found
 }
 
-/// A case with the name that elsewhere stands for everything else.
+/// Warns of a case that is named like a default case.
 fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
     let (name, _) = switch.cases.iter().find(|(name, _)| OTHERWISE.contains(&name.name.as_str()))?;
     let message = format!("this case is for the text `{}`, not for what fits no other case", name.name);
@@ -58,7 +58,7 @@ fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
     })
 }
 
-/// The values that an expression can have, if they are few and known.
+/// Returns the possible values of an expression; `None` if unknown or unlimited.
 fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
     let Some(Whole::One(read)) = expression.whole() else { return None };
     if !read.rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Code: whether it is a module, and whether what it reads of other steps and of the state is there.
+//! Checks code: its syntax, its exported function, and the step results and state keys it reads.
 
 use model::automation::{Automation, Code};
 use model::diagnostic::{Diagnostic, Severity, Span};
@@ -8,10 +8,10 @@ use script::{Facts, Position, Reference};
 use super::Surroundings;
 use crate::code::{Workers, module};
 
-/// What an entry of `stepResults` holds.
+/// Fields of an entry of `stepResults`.
 const MEMBERS: [&str; 5] = ["results", "error", "timedOut", "currentItem", "index"];
 
-/// Checks the code of the trigger and of every step.
+/// Checks the code of the trigger and of all steps.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (step, code) in automation.codes() {
@@ -77,7 +77,7 @@ impl Place<'_> {
         }
     }
 
-    /// Keys of the state are read before the code runs, so they have to be written out.
+    /// Reports computed state keys: state is read before the code runs, so keys must be literals.
     fn keys(&self, facts: &Facts) -> Vec<Diagnostic> {
         let told = facts.computed_keys.iter().map(|at| {
             let message = "a key of the state has to be written out, such as `context.state.get(\"count\")`";
@@ -110,8 +110,8 @@ impl Place<'_> {
         })
     }
 
-    /// A problem at a place of the code. Of a file of code the message names the place, since the report is of the
-    /// Automation's file.
+    /// Builds a diagnostic at a position in the code. For a code file, the message contains the position because the
+    /// report belongs to the automation's file.
     fn tell(
         &self,
         severity: Severity,
@@ -133,7 +133,7 @@ impl Place<'_> {
     }
 }
 
-/// The function that code exports.
+/// Returns the signature of the function that code must export.
 fn contract(in_step: bool) -> &'static str {
     if in_step {
         "export default async (context, stepResults) => { … }"
@@ -142,14 +142,14 @@ fn contract(in_step: bool) -> &'static str {
     }
 }
 
-/// What to write for a `return` that stands in no function.
+/// Suggests how to rewrite a `return` outside a function.
 fn bare_return(in_step: bool) -> String {
     let gives = if in_step { "return { data: … }; }" } else { "return { payload, response, run }; }" };
     let function = contract(in_step).replace("… }", gives);
     format!("code is a module, and what it exports is called: put the lines into `{function}`")
 }
 
-/// A line of code, short enough for a label.
+/// Shortens a line of code for a label.
 fn shown(line: &str) -> String {
     const MOST: usize = 80;
     let line = line.trim();

@@ -1,4 +1,4 @@
-//! The one checker behind `validate`, the daemon and the API: a file against everything around it.
+//! Checker shared by `validate`, the daemon and the API: checks a file against the rest of the project.
 
 mod actions;
 mod calls;
@@ -30,57 +30,57 @@ pub(crate) use results::saved_body;
 pub(crate) use secrets::{missing_secrets, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
 
-/// What the checker makes of one Automation.
+/// Check result of one automation.
 pub(crate) struct Verdict {
     pub(crate) plan: Plan,
     pub(crate) schedule: Option<Schedule>,
-    /// Everything that there is to say of the file, what the loader said included.
+    /// All problems of the file, including those the loader reported.
     pub(crate) report: Report,
 }
 
-/// A spelling of a name.
+/// One spelling of a name.
 pub(crate) struct Spelling {
-    /// The name as it is written.
+    /// Name as written.
     pub(crate) name: Arc<str>,
-    /// The file that writes it so.
+    /// File that uses this spelling.
     pub(crate) path: Arc<str>,
 }
 
-/// What the files around an Automation are.
+/// Project context of the automation that is checked.
 pub(crate) struct Surroundings<'a> {
-    /// The file itself.
+    /// Source of the automation.
     pub(crate) source: &'a Source,
     pub(crate) registry: &'a Registry,
-    /// The connection of a name.
+    /// Looks up a connection by name.
     pub(crate) connection: &'a dyn Fn(&str) -> Found,
-    /// The Automation with an id.
+    /// Looks up an automation by id.
     pub(crate) automation: &'a dyn Fn(&str) -> Callee,
-    /// The way by calls from the Automation with an id to the one that is checked, both included, where there is one:
-    /// then a call of it closes a circle. Without names where the way is too long to be told.
+    /// Returns the call path from the automation with this id to the checked one, both included, if there is one: a
+    /// call of it closes a cycle. The path is empty if it is too long to find.
     pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
-    /// The path of a file of code that was probably meant by one that is not there.
+    /// Returns the nearest existing path for a missing code file.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
-    /// How files of the project write a name, by its folded form.
+    /// Returns the project's spellings of a name, by its folded form.
     pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
-    /// What the payloads that were saved for an Automation say of a webhook's body.
+    /// Infers the type of a webhook's body from payloads saved for the automation.
     pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
 }
 
-/// A connection by its name.
+/// Result of looking up a connection.
 pub(crate) enum Found {
-    /// In force.
+    /// The connection is in force.
     Loaded(Arc<Connection>),
-    /// Its file has errors, and no version of it is in force.
+    /// The file has errors and no version is in force.
     Broken,
     /// There is no such file.
     Missing {
-        /// The name of a connection that was probably meant.
+        /// Name of the most similar connection.
         nearest: Option<String>,
     },
 }
 
-/// Checks an Automation against everything around it, also one of which not everything could be read: of what `gaps`
-/// names nothing is said, and nothing twice that `said`, the report of its loading, says already.
+/// Checks an automation against its project. Parts listed in `gaps` could not be parsed and are skipped; problems
+/// already in `said`, the loader's report, are not repeated.
 pub(crate) fn automation(
     automation: &Automation,
     gaps: &Gaps,
@@ -107,14 +107,14 @@ pub(crate) fn automation(
     Verdict { plan, schedule, report }
 }
 
-/// A report with what was found after it. What stands where an error was told already follows from that error; and in a
-/// file with errors nobody knows what is never read.
+/// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
+/// `unused-value` if there are errors, because unparsed parts may use the value.
 pub(crate) fn together(said: &Report, found: Vec<Diagnostic>) -> Report {
     let all = said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)));
     if all.has_errors() { all.without("unused-value") } else { all }
 }
 
-/// The compiled schedule; else what is wrong with its cadence and with its zone.
+/// Compiles the schedule, or reports errors in its cadence and time zone.
 fn schedule(written: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
     let error = match Schedule::compile(written) {
         Ok(schedule) => return Some(schedule),
@@ -144,7 +144,7 @@ fn schedule_problem(written: &ScheduleTrigger, error: &trigger::schedule::Schedu
     diagnostic
 }
 
-/// The connectors that come with Cogwork.
+/// Loads the connectors that come with Cogwork.
 pub(crate) fn builtin() -> Result<Registry, crate::Error> {
     Registry::builtin().map(crate::native::add).map_err(|reports| {
         let text: Vec<String> = reports.iter().map(|report| report.render(false)).collect();

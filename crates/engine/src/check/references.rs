@@ -1,7 +1,7 @@
-//! What expressions read against what exists where they stand.
+//! Checks the names and paths that expressions read.
 //!
-//! Every expression of a file is visited with the names in force at its place; each path that it reads is followed
-//! as far as it is known before anything runs. Codes: `unknown-name`, `name-not-here`, `unknown-member`,
+//! Visits each expression of a file with the names in scope and resolves its paths as far as possible before a run.
+//! Codes: `unknown-name`, `name-not-here`, `unknown-member`,
 //! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `unknown-variable`,
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
@@ -29,8 +29,8 @@ use self::places::{Doubt, Places, Seen, Way};
 use self::races::Reading;
 use crate::plan::Plan;
 
-/// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
-/// not be read), only what does not depend on it is checked.
+/// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
+/// order-dependent checks are skipped.
 pub(crate) fn check(
     automation: &Automation,
     gaps: &Gaps,
@@ -56,7 +56,7 @@ pub(crate) fn check(
     checker.found
 }
 
-/// Checks the expressions of a connection: only `env` and `secrets` exist there.
+/// Checks the expressions of a connection, in which only `env` and `secrets` exist.
 pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (_, template) in &connection.with {
@@ -79,10 +79,10 @@ pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
     found
 }
 
-/// Why a variable of a file or an input of a connection has no moment.
+/// Reason why `now()` is not allowed in configuration variables and connections.
 const VARIABLE: &str = "it is worked out anew whenever it is needed";
 
-/// The complaint about `now()` or `uuid()` where no step records what they give.
+/// Reports `now()` or `uuid()` outside steps, where nothing records their values.
 fn dated(expression: &Expression, why: &str) -> Option<Diagnostic> {
     let message = "`now()` and `uuid()` cannot be asked for here: nothing records what they give";
     expression.is_dated().then(|| {
@@ -96,22 +96,22 @@ struct Checker<'a> {
     registry: &'a Registry,
     gaps: &'a Gaps,
     places: Places<'a>,
-    /// The steps that set each variable.
+    /// Steps that set each variable.
     variables: BTreeMap<&'a str, Vec<&'a Step>>,
-    /// What was said already: an expression may read a path twice.
+    /// Diagnostics already reported; an expression may read a path twice.
     said: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
 }
 
-/// From where an expression reads.
+/// Context in which an expression is evaluated.
 #[derive(Clone, Copy)]
 struct Site<'a, 's> {
     names: &'s Names<'a>,
-    /// The step it belongs to; none at the top of the file.
+    /// Step of the expression; `None` at the top level of the file.
     step: Option<&'a Step>,
-    /// Whether it is that step's own guard.
+    /// True if the expression is the step's own guard.
     in_guard: bool,
-    /// The list at whose end it is read, for what a loop reads after a turn.
+    /// List at whose end the expression is evaluated, for a loop's condition after an iteration.
     after: Option<(&'a Block, Way<'a>)>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Checker<'a> {
             self.template(value, Site::top(&Names::at(Place::ConfigVar { secret: *secret })));
         }
         if let Trigger::Webhook(webhook) = &automation.trigger {
-            // A secret is never shown there, as in a variable that is marked so.
+            // Secrets are allowed: these values are never shown, as in a variable marked as secret.
             let names = Names::at(Place::ConfigVar { secret: true });
             let mut look = |expression| self.expression(expression, Site::top(&names));
             webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
@@ -151,7 +151,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a trigger reads that asks for something.
+    /// Checks the expressions of a polling or event trigger.
     fn asks(&mut self) {
         let trigger = &self.automation.trigger;
         trigger.expressions(&mut |expression| {
@@ -190,7 +190,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a step reads of an event that it waits for.
+    /// Checks the condition of a `waitFor` step, which reads the event.
     fn waits_for(&mut self, step: &'a Step, names: &Names<'a>, site: Site<'a, '_>) {
         if let Verb::WaitFor(wait) = &step.verb
             && let Some(condition) = wait.condition()
@@ -199,7 +199,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a loop reads at the end of each turn.
+    /// Checks the expression that a loop evaluates after each iteration.
     fn after_turns(&mut self, step: &'a Step, block: &'a Block, way: Way<'a>, site: Site<'a, '_>) {
         let lists = step.verb.lists();
         let after = lists.iter().find(|list| std::ptr::eq(list.block, block)).and_then(|list| list.after);
@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
                 self.say(diagnostic, site);
             }
         }
-        // A loop may call its item by any other name, so what is below is known only of names that are not.
+        // A loop may rename its item to any of these names, which then hides it.
         let diagnostic = match root.as_str() {
             root if site.names.items.contains(&root) => None,
             "secrets" if site.names.place == (Place::ConfigVar { secret: false }) => {
@@ -292,7 +292,7 @@ impl<'a> Checker<'a> {
         let message = format!("`{root}` is not defined");
         let diagnostic = Diagnostic::error("unknown-name", message, spot.span);
         match dashed(read, &spot) {
-            // Of a name with several dashes the first part is told of.
+            // Report only the first part of a name with several dashes.
             Some(Dashed::Later) => return None,
             Some(Dashed::First(help)) => return Some(diagnostic.help(help)),
             None => {}
@@ -317,7 +317,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The place from where something is read; nothing at the top of the file.
+    /// Returns the position of the reading step; `None` at the top level.
     fn reader(&self, site: Site<'a, '_>) -> Option<Cow<'_, places::Chain<'a>>> {
         let step = site.step?;
         match site.after {
@@ -326,7 +326,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// `steps.<id>`: whether there is such a step, and whether it has run where it is read.
+    /// Checks `steps.<id>`: the step must exist and have run before it is read.
     fn step(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
         let spot = read.spot(1);
@@ -346,7 +346,7 @@ impl<'a> Checker<'a> {
                 (None, _) => false,
             };
             let mut ids: Vec<&str> = self.places.ids().collect();
-            // A step that was misspelt and cannot be read here is told of once its name is right.
+            // Suggest a similar step even if it cannot be read here; once the name is right, that is reported.
             if model::diagnostic::nearest(id, ids.iter().copied()).is_none() {
                 ids.retain(is_read);
             }
@@ -367,12 +367,12 @@ impl<'a> Checker<'a> {
         }
         match seen {
             Seen::Never(why) => {
-                // With a default, what the turn before left can be carried over.
+                // With a default, a loop can carry over the result of the previous iteration.
                 let carried = optional && reader.is_some_and(|reader| Places::share_turns(&reader, target));
                 (!carried).then(|| never(id, why, spot.span))
             }
             Seen::Maybe(doubts) if !optional => {
-                // A step skipped by its own guard has results: null. Only what is below them is missing.
+                // A step skipped by its own guard has `null` as result. Only paths below it fail.
                 let own = matches!(doubts.as_slice(), [Doubt::Condition { own: true, .. }]);
                 (!(own && read.path.len() <= 3)).then(|| maybe(id, &doubts, spot.span))
             }
@@ -380,12 +380,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A `stop` without a result that may end the execution before a step has run.
+    /// Finds a `stop` without a result that may end the execution before a step runs.
     fn stop_before(&self, target: &places::Chain<'a>) -> Option<&'a Step> {
         let mut found = None;
         self.automation.steps.walk(&mut |step| {
             let Verb::Stop { result } = &step.verb else { return };
-            // One with a result ends with it, and nothing of the file's `outputs` is read.
+            // With a result, `stop` bypasses the file's `outputs`.
             let has_result = result.literal().is_none_or(|result| !result.is_null());
             let Some(stop) = self.places.chain(&step.id).filter(|_| !has_result && found.is_none()) else {
                 return;
@@ -397,7 +397,7 @@ impl<'a> Checker<'a> {
         found
     }
 
-    /// `vars.<name>`
+    /// Checks `vars.<name>`.
     fn variable(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let spot = read.spot(1);
@@ -482,7 +482,7 @@ impl<'a, 's> Site<'a, 's> {
     }
 }
 
-/// A path that an expression reads.
+/// Path that an expression reads.
 #[derive(Clone, Copy)]
 struct Read<'r> {
     source: &'r Source,
@@ -495,7 +495,7 @@ impl Read<'_> {
         Spot::of(self.source, self.expression, self.path, depth)
     }
 
-    /// The complaint about a key of the state that is not known before the step runs, and so cannot be read ahead of it.
+    /// Reports a computed state key: state is loaded before the step, so its keys must be literals.
     fn state_key(&self) -> Option<Diagnostic> {
         if self.path.len() > 1 {
             return None;
@@ -507,7 +507,7 @@ impl Read<'_> {
         )
     }
 
-    /// The complaint about a member that is not one of these.
+    /// Reports a member that is not in `known`.
     fn member(&self, depth: usize, known: &[&str]) -> Option<Diagnostic> {
         let name = self.path.get(depth).filter(|name| !known.contains(&name.as_str()))?;
         let parent = self.path.get(..depth).unwrap_or_default().join(".");
@@ -518,20 +518,20 @@ impl Read<'_> {
     }
 }
 
-/// Where a name of a path stands.
+/// Position of a name within a path.
 struct Spot {
     span: Span,
-    /// Whether the span covers exactly the name; else it covers the expression.
+    /// True if the span covers exactly the name; otherwise it covers the expression.
     exact: bool,
 }
 
 impl Spot {
-    /// Where the name at `depth` of a path stands, if the path is written out with dots.
+    /// Locates the name at `depth` of a path written with dots.
     fn of(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
         let whole = Self { span: expression.span(), exact: false };
         let text = source.slice(expression.span());
         let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };
-        // A text with escapes or line breaks does not stand in the file as it is.
+        // A text with escapes or line breaks differs from the file.
         if text != expression.text() {
             return whole;
         }
@@ -547,7 +547,7 @@ impl Spot {
         Self { span: Span::new(end - name.len(), end), exact: true }
     }
 
-    /// The names that are right, and the closest: as a correction where the place is exact, else in words.
+    /// Lists the valid names and suggests the most similar: as a quick fix if the position is exact, else in words.
     fn nearest(&self, diagnostic: Diagnostic, found: &str, names: &[&str]) -> Diagnostic {
         if self.exact {
             return diagnostic.expected_names(found, names.iter().copied());

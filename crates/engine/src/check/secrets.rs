@@ -1,6 +1,6 @@
-//! Secrets that files name and that are set nowhere on this machine. Code: `missing-secret`.
+//! Warns of secrets that files name but that are not set on this machine. Code: `missing-secret`.
 //!
-//! Checked apart from the rest, since a secret comes and goes without a change of a file, and may come after it.
+//! Separate from the other checks because secrets change independently of files.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use model::{Connection, Expression};
 use crate::catalog::Catalog;
 use crate::secrets::where_to_set;
 
-/// What there is to say of the files of a snapshot: one report for each that names a secret that is not set.
+/// Reports unset secrets, one report per file.
 pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
     let mut reports = Vec::new();
     for connection in catalog.connections() {
@@ -35,7 +35,7 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
     told.collect()
 }
 
-/// The names of the secrets that a connection cannot do without, in order.
+/// Returns the sorted names of the secrets that a connection requires.
 pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (_, template) in &connection.with {
@@ -50,7 +50,7 @@ pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
     names
 }
 
-/// The expressions of a file in which secrets may stand.
+/// Visits the expressions of a file that may read secrets.
 fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expression)) {
     automation.config_vars.iter().for_each(|variable| variable.value.expressions(look));
     if let Trigger::Webhook(webhook) = &automation.trigger {

@@ -1,6 +1,7 @@
-//! Names that a project writes in two ways: `lastRun` and `lastrun`, `order_paid` and `order-paid`. Code: `other-spelling`.
+//! Warns of names with inconsistent spelling: `lastRun` and `lastrun`, `order_paid` and `order-paid`. Code:
+//! `other-spelling`.
 //!
-//! Keys of an Automation's own state are compared within its file, shared keys and events over all files.
+//! Keys of an automation's own state are compared within its file, shared keys and events across all files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,40 +14,40 @@ use model::{Template, Value};
 use super::Surroundings;
 use crate::code::{Workers, module};
 
-/// What a name is of.
+/// Kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameKind {
-    /// A key of the Automation's own state.
+    /// Key of the automation's own state.
     Own,
-    /// A key of the state that all Automations share.
+    /// Key of the state shared by all automations.
     Shared,
-    /// An event that `events.emit` sends and `waitFor` waits for.
+    /// Event that `events.emit` sends and `waitFor` awaits.
     Event,
 }
 
-/// A name as it is written at a place.
+/// Use of a name at a position.
 struct Written<'a> {
     kind: NameKind,
     name: &'a str,
-    /// Where its key stands, or itself.
+    /// Position of the input's key or of the name itself.
     span: Span,
     is_key: bool,
     step: Option<&'a str>,
 }
 
-/// The letters of a name without its convention: names with the same ones are probably one.
+/// Normalizes a name: lower case, without `-` and `_`. Names with the same folded form are probably meant to be one.
 pub(crate) fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
-/// The names in a file that other files may have too, each once, in order.
+/// Returns the names of a file that other files may also use, each once and sorted.
 pub(crate) fn names(automation: &Automation) -> Vec<(NameKind, Arc<str>)> {
     let found = written(automation).into_iter().filter(|found| found.kind != NameKind::Own);
     let names: BTreeSet<(NameKind, &str)> = found.map(|found| (found.kind, found.name)).collect();
     names.into_iter().map(|(kind, name)| (kind, name.into())).collect()
 }
 
-/// Warns of names that stand in another spelling elsewhere: at the first place of each spelling but the first.
+/// Warns of differing spellings, at the first use of each spelling except the first.
 pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<Diagnostic> {
     let own = written(automation);
     let mut keys = Vec::new();
@@ -106,7 +107,7 @@ fn diagnostic(
     }
 }
 
-/// Where a name stands.
+/// Returns the position of a name.
 fn place(automation: &Automation, written: &Written<'_>) -> Span {
     match written.is_key {
         true => place_of(&automation.source, written.span, &[]).unwrap_or(written.span),
@@ -114,7 +115,7 @@ fn place(automation: &Automation, written: &Written<'_>) -> Span {
     }
 }
 
-/// The names in the steps of a file, in order.
+/// Collects the names in the steps of a file, in order.
 fn written(automation: &Automation) -> Vec<Written<'_>> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
@@ -155,7 +156,7 @@ fn written(automation: &Automation) -> Vec<Written<'_>> {
     found
 }
 
-/// The name that a call of `state.…` or `events.emit` is given, where it is written out.
+/// Returns the literal name passed to `state.…` or `events.emit`.
 fn of_call<'a>(action: &str, with: &'a [(Named, Template)], step: Option<&'a str>) -> Option<Written<'a>> {
     let text = |input: &str| {
         let (name, template) = with.iter().find(|(name, _)| name.name == input)?;
@@ -174,7 +175,7 @@ fn of_call<'a>(action: &str, with: &'a [(Named, Template)], step: Option<&'a str
     Some(Written { kind, name, span, is_key: true, step })
 }
 
-/// Where the name of the event stands that a step waits for.
+/// Finds the name of the event that a step waits for.
 fn event_span(automation: &Automation, step: Span) -> Option<Span> {
     let text = automation.source.text().get(step.start as usize..)?;
     let wait = text.find("waitFor")?;
@@ -186,7 +187,7 @@ fn event_span(automation: &Automation, step: Span) -> Option<Span> {
     Some(Span::new(from, from + name.len()))
 }
 
-/// Calls `look` with each key of the state that code names, where it stands, and its step.
+/// Calls `look` with each state key in code, its position and its step.
 fn code_keys(automation: &Automation, look: &mut dyn FnMut(&str, Span, Option<&str>)) {
     for (step, code) in automation.codes() {
         let Some(module) = module(code, automation) else { continue };

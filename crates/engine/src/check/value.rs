@@ -1,12 +1,12 @@
-//! What is literal of a value against its type, each problem at its own place in the file.
+//! Checks the literal parts of a value against its type and reports each problem at its own position.
 
 use connector::check_value;
 use model::diagnostic::{Diagnostic, Source, Span};
 use model::load::{Part, place_of};
 use model::{InputType, Template, Value};
 
-/// Checks the value of the entry whose key stands at `key`; what is computed of it is checked when it runs. `what` names it:
-/// "input `url`".
+/// Checks the value of the entry whose key is at `key`. Computed parts are checked at run time. `what` names the
+/// value in messages, such as "input `url`".
 pub(super) fn check(
     source: &Source,
     kind: &InputType,
@@ -21,7 +21,7 @@ pub(super) fn check(
 struct Checker<'a> {
     source: &'a Source,
     key: Span,
-    /// From the value of the key down to what is looked at.
+    /// Path from the key's value down to the current part.
     way: Vec<Part>,
     found: &'a mut Vec<Diagnostic>,
 }
@@ -70,7 +70,7 @@ impl Checker<'_> {
         self.wrong(kind, &problem, what);
     }
 
-    /// What holds no expression. The innermost part that is wrong is told of, each of several.
+    /// Checks a value without expressions and reports each innermost mismatch.
     fn value(&mut self, kind: &InputType, value: &Value, what: &str) {
         let Err(problem) = check_value(kind, value) else { return };
         if value.is_null() {
@@ -110,7 +110,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The entries of a map with fixed ones.
+    /// Checks the keys of a map with declared fields.
     fn object(&mut self, kind: &InputType, given: &[&str], what: &str) {
         let InputType::Object { fields } = kind else { return };
         let names = || fields.iter().map(|field| field.name.as_str());
@@ -154,7 +154,7 @@ impl Checker<'_> {
         self.way.pop();
     }
 
-    /// Where the key stands under which what is looked at stands; of an item of a list where that stands.
+    /// Returns the position of the current part's key; for a list item, of the item.
     fn own_key(&mut self) -> Span {
         match self.way.split_last() {
             None => self.key,
@@ -166,7 +166,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Where what is looked at stands, or a part of it; the key itself where that is not known.
+    /// Returns the position of the current part or of a child; falls back to the key.
     fn place(&mut self, part: Option<Part>) -> Span {
         let mut way = self.way.clone();
         way.extend(part);

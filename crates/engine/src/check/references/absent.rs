@@ -1,11 +1,11 @@
-//! What is said of results that are not there, or may not be.
+//! Diagnostics for step results that are missing or may be missing.
 
 use model::automation::Step;
 use model::diagnostic::{Diagnostic, Span};
 
 use super::places::{Doubt, Why};
 
-/// Why a step has no results where they are read, in words that follow its name.
+/// Explains why a step has no results, as a predicate for the step's name.
 pub(super) fn words(why: Why<'_>) -> String {
     match why {
         Why::Itself => "is this step itself".to_owned(),
@@ -19,7 +19,7 @@ pub(super) fn words(why: Why<'_>) -> String {
     }
 }
 
-/// A step whose results are not there yet.
+/// Reports a step whose results are not available.
 pub(super) fn never(id: &str, why: Why<'_>, span: Span) -> Diagnostic {
     let message = format!("step `{id}` has no results yet: it {}", words(why));
     let (code, help) = match why {
@@ -42,7 +42,7 @@ pub(super) fn never(id: &str, why: Why<'_>, span: Span) -> Diagnostic {
     Diagnostic::error(code, message, span).help(help)
 }
 
-/// A step whose results may not be there.
+/// Warns of a step whose results may be missing.
 pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
     let reason = match doubts.first() {
         Some(Doubt::Condition { expression, holds: true, .. }) => {
@@ -68,7 +68,7 @@ pub(super) fn maybe(id: &str, doubts: &[Doubt<'_>], span: Span) -> Diagnostic {
     Diagnostic::warning("may-be-missing", format!("step `{id}` may not have run: {reason}"), span).help(help)
 }
 
-/// The warning about `outputs` that read a step behind a `stop`.
+/// Warns of `outputs` that read a step after a `stop`.
 pub(super) fn behind_stop(id: &str, stop: &Step, span: Span) -> Diagnostic {
     let message = format!(
         "step `{id}` has not run where `stop` ends the execution before it: these `outputs` then fail"

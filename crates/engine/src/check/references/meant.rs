@@ -1,4 +1,4 @@
-//! What was probably meant by a path that leads nowhere: words of other tools, a forgotten `.data`, a dash in a name.
+//! Suggests corrections for unresolved paths: terms of other tools, a missing `.data`, a dash in a name.
 
 use model::ResultType;
 use model::automation::{Trigger, Verb};
@@ -7,7 +7,7 @@ use model::diagnostic::Diagnostic;
 use super::{Checker, Read, Spot, names};
 
 impl Checker<'_> {
-    /// What to write for a path that begins with a name of another tool: `outputs.x.body`, `body.orderId`.
+    /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.
     pub(super) fn elsewhere(&self, read: Read<'_>) -> Option<String> {
         let root = read.path.first()?.as_str();
         let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
@@ -45,7 +45,7 @@ impl Checker<'_> {
         Some(format!("did you mean `{}`?", self.result_of(id, &names[2..])))
     }
 
-    /// The path to what a step gave, from what was written behind its id.
+    /// Builds the path to a step's result from the names that follow the step id.
     fn result_of(&self, id: &str, rest: &[&str]) -> String {
         let rest = match rest {
             [first, rest @ ..] if names::RESULT_WORDS.contains(first) => rest,
@@ -60,7 +60,7 @@ impl Checker<'_> {
         path
     }
 
-    /// The field of a step's result that was most likely meant by a name that it does not have.
+    /// Returns the field of a step's result that most resembles an unknown name.
     fn field_of(&self, id: &str, name: &str) -> Option<String> {
         let mut action = None;
         self.automation.walk(&mut |step| {
@@ -82,7 +82,7 @@ impl Checker<'_> {
         begins().or_else(|| model::diagnostic::nearest(name, fields.iter().copied())).map(str::to_owned)
     }
 
-    /// `steps.<id>.<member>`
+    /// Checks `steps.<id>.<member>`.
     pub(super) fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
         let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
         let mut waits = false;
@@ -108,7 +108,7 @@ impl Checker<'_> {
         Some(diagnostic.allowed(members.iter().copied()).help(format!("did you mean `{meant}`?")))
     }
 
-    /// `trigger.results.body.<name>`: what came stands below `data`.
+    /// Checks `trigger.results.body.<name>`; the received data is below `data`.
     fn body(&self, read: Read<'_>, optional: bool) -> Option<Diagnostic> {
         let [_, _, body, member, rest @ ..] = read.path else { return None };
         let trigger = &self.automation.trigger;
@@ -117,13 +117,13 @@ impl Checker<'_> {
             return None;
         }
         let members: &[&str] = match trigger {
-            // Whether an event is polled for or told of, its connector says.
+            // The connector decides whether an event is polled or pushed.
             Trigger::Webhook(_) | Trigger::Event(_) => &["data", "contentType"],
             Trigger::Schedule(_) | Trigger::Poll(_) | Trigger::Manual => &["data"],
         };
         let is_schedule = matches!(trigger, Trigger::Schedule(_));
         if is_schedule && (member != "data" || !rest.is_empty()) {
-            // One that is started by hand may bring data along.
+            // A manual start may supply data.
             if optional && member == "data" {
                 return None;
             }
@@ -156,7 +156,7 @@ impl Checker<'_> {
         })
     }
 
-    /// `trigger.results.<name>`
+    /// Checks `trigger.results.<name>`.
     pub(super) fn trigger(&self, read: Read<'_>, optional: bool) -> Option<Diagnostic> {
         let first = read.path.get(1)?;
         let known = names::trigger_results(&self.automation.trigger);
@@ -173,7 +173,7 @@ impl Checker<'_> {
             return Some(diagnostic);
         }
         let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
-        // Which names there are hangs on the kind, and on the trigger's code, if it has some.
+        // Unknown if the trigger is unreadable or its code builds the results.
         let has_code =
             matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
         if self.gaps.has("trigger") || has_code {
@@ -191,15 +191,16 @@ impl Checker<'_> {
     }
 }
 
-/// A part of a name with dashes, which an expression reads as a subtraction.
+/// Part of a name with dashes, which an expression parses as a subtraction.
 pub(super) enum Dashed {
-    /// The part behind the first dash, with what to write.
+    /// Part after the first dash, with a suggestion.
     First(String),
-    /// One behind a later dash.
+    /// Part after a later dash.
     Later,
 }
 
-/// What to write for a name with dashes, which an expression reads as a subtraction: `headers.X-Request-Id`.
+/// Suggests bracket notation for a name with dashes, which an expression parses as a subtraction:
+/// `headers.X-Request-Id`.
 pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<Dashed> {
     let text = read.source.slice(read.expression.span());
     let at = (spot.span.start as usize)
@@ -216,7 +217,7 @@ pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<Dashed> {
     }
     let path_start = parent.rfind(|c: char| !is_part(c) && c != '.').map_or(0, |at| at + 1);
     let parent = &parent[path_start..];
-    // Headers are read by their names in small letters.
+    // Header names are stored in lower case.
     let name = if parent.ends_with("headers") { name.to_ascii_lowercase() } else { name.to_owned() };
     if before.get(start..).is_some_and(|before| before.matches('-').count() > 1) {
         return Some(Dashed::Later);

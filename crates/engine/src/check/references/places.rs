@@ -1,4 +1,4 @@
-//! Where steps stand to each other: which have ended for certain when another one begins.
+//! Happens-before relation between steps: determines which steps have finished when another one starts.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -10,10 +10,10 @@ use model::load::Gaps;
 
 use crate::plan::{BlockGraph, Plan};
 
-/// The way from a list of the file down to a step: a list, a place in it, a list inside that step, and so on.
+/// Path from a top-level list down to a step.
 pub(super) type Chain<'a> = Vec<Hop<'a>>;
 
-/// A step of a list, and how the list hangs in the step around it.
+/// Step of a list, and how the list is attached to its parent.
 #[derive(Clone, Copy)]
 pub(super) struct Hop<'a> {
     block: &'a Block,
@@ -21,96 +21,96 @@ pub(super) struct Hop<'a> {
     way: Way<'a>,
 }
 
-/// How a list of steps hangs in what is around it.
+/// How a list of steps is attached to its parent.
 #[derive(Clone, Copy)]
 pub(super) enum Way<'a> {
-    /// A list of the file itself: `steps`, `onError` or `finally`.
+    /// Top-level list: `steps`, `onError` or `finally`.
     Root(&'static str),
-    /// One of several cases, of which one runs: when this holds (or does not), where it is a plain condition.
+    /// One of several alternative cases. Holds the condition and the value it must have, for a plain condition.
     Case(Option<(&'a Expression, bool)>),
-    /// The turns of a loop.
+    /// Iterations of a loop.
     Turn {
-        /// What the item is called, where there is one.
+        /// Name of the loop variable, if any.
         item: Option<&'a str>,
-        /// Whether the turns follow each other.
+        /// True if iterations run sequentially.
         in_order: bool,
-        /// Whether there is at least one.
+        /// True if there is at least one iteration.
         certain: bool,
     },
-    /// One of several lists side by side.
+    /// One of several concurrent lists.
     Branch(&'a str),
-    /// A list that always runs, once.
+    /// List that always runs once.
     Within,
-    /// What follows a failure of the step.
+    /// List that runs after the step failed.
     OnError,
-    /// What takes back what the step did.
+    /// List that compensates the step.
     Undo,
 }
 
-/// What can be said of a step's results where they are read.
+/// Availability of a step's results at the reading position.
 pub(super) enum Seen<'a> {
-    /// They are there.
+    /// Available.
     Always,
-    /// They are there unless one of these keeps the step from running.
+    /// Available unless one of these reasons kept the step from running.
     Maybe(Vec<Doubt<'a>>),
-    /// They are not there.
+    /// Not available.
     Never(Why<'a>),
-    /// Nobody knows while what decides it cannot be read.
+    /// Unknown, because relevant parts of the file are unreadable.
     Unsure,
 }
 
-/// Why a step may not have run.
+/// Reason why a step may not have run.
 #[derive(Clone, Copy)]
 pub(super) enum Doubt<'a> {
-    /// A condition decides: the step's own guard, or one further out. A step skipped by its own guard has `null`.
+    /// A condition: the step's own guard or an outer one. A step skipped by its own guard has `null` as result.
     Condition { expression: &'a Expression, holds: bool, own: bool },
-    /// Another case of this step may be the one.
+    /// Another case of this step may be taken.
     Case(&'a Step),
-    /// A loop may have no turns.
+    /// The loop may have no iterations.
     Loop(&'a Step),
-    /// It runs only when another step fails.
+    /// The step runs only after another step fails.
     OnlyOnError,
-    /// Something before it may have failed.
+    /// An earlier step may have failed.
     Failure,
 }
 
-/// Why a step has no results where they are read.
+/// Reason why a step has no results at the reading position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why<'a> {
-    /// It is the reading step itself.
+    /// It is the reading step.
     Itself,
-    /// It is around the reading step.
+    /// It contains the reading step.
     Around,
     /// It is inside the reading step.
     Inside,
-    /// It comes later.
+    /// It runs later.
     Later,
-    /// It is in the other of two branches, of which one runs.
+    /// It is in another, mutually exclusive case.
     OtherCase,
-    /// It runs side by side with the reading step, in the list of this name.
+    /// It runs concurrently, in the list of this name.
     SideBySide(&'a str),
-    /// `needs` does not make the reading step, or this one around it, wait for it.
+    /// `needs` does not make the reading step, or this parent of it, wait for it.
     NotWaited(&'a str),
-    /// It is in a list of the file that the reading one does not see.
+    /// It is in a top-level list that is not visible to the reading step.
     OtherList(&'static str),
 }
 
-/// Whether a step has ended when another begins.
+/// Order of two steps of one list.
 enum Order<'a> {
     Before,
     Not(Why<'a>),
     Unsure,
 }
 
-/// By a list and a place in it, the places of the steps that have ended before.
+/// Indices of the steps that finish earlier, by list and index.
 type Ancestors = HashMap<(*const Block, usize), Rc<HashSet<usize>>>;
 
-/// All steps of a file by id.
+/// All steps of a file, with their positions.
 pub(super) struct Places<'a> {
     plan: &'a Plan,
     gaps: &'a Gaps,
     chains: HashMap<&'a str, Chain<'a>>,
-    /// Worked out as far as they were asked for.
+    /// Cache of computed ancestors.
     ancestors: RefCell<Ancestors>,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The ids of all steps, in no order.
+    /// Iterates over the ids of all steps, unordered.
     pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.chains.keys().copied()
     }
@@ -146,7 +146,7 @@ impl<'a> Places<'a> {
         self.chains.get(id)
     }
 
-    /// What a reader at the end of the file's steps sees of a step.
+    /// Returns the availability of a step at the end of the file's steps.
     pub(super) fn at_the_end(&self, target: &Chain<'a>) -> Seen<'a> {
         match target.first().map(|hop| hop.way) {
             Some(Way::Root("steps")) | None => self.seen(doubts(target, 0), &[], target, &Vec::new()),
@@ -154,7 +154,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What one step sees of another. `in_guard` says that the reader is the step's own guard.
+    /// Returns the availability of `target` to `reader`. `in_guard` is true if the reader is a step's own guard.
     pub(super) fn seen_by(&self, reader: &Chain<'a>, in_guard: bool, target: &Chain<'a>) -> Seen<'a> {
         let depth = shared(reader, target);
         let assured = assurances(reader, in_guard);
@@ -168,7 +168,7 @@ impl<'a> Places<'a> {
                 match self.before(there, here) {
                     Order::Before => self.seen(doubts(target, depth), &assured, target, reader),
                     Order::Unsure => Seen::Unsure,
-                    // Undoing comes after everything that has run at all.
+                    // Compensation runs after all steps that ran at all.
                     Order::Not(_) if undoes => self.after_failure(target, depth, &assured, reader),
                     Order::Not(why) => Seen::Never(why),
                 }
@@ -187,7 +187,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What is seen of a step from where something has failed.
+    /// Returns the availability of a step after a failure.
     fn after_failure(
         &self,
         target: &Chain<'a>,
@@ -200,14 +200,14 @@ impl<'a> Places<'a> {
         self.seen(doubts, assured, target, reader)
     }
 
-    /// The chain of a reader at the end of a list inside a step, such as the `until` of a loop.
+    /// Returns the path of a reader at the end of a list inside a step, such as the `until` of a loop.
     pub(super) fn at_the_end_of(&self, step: &Step, block: &'a Block, way: Way<'a>) -> Option<Chain<'a>> {
         let mut chain = self.chain(&step.id)?.clone();
         chain.push(Hop { block, index: block.steps.len(), way });
         Some(chain)
     }
 
-    /// Whether one step of a list has ended when another of the same list begins.
+    /// Determines the order of two steps of one list.
     fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Order<'a> {
         let Some(graph) = self.plan.block(there.block) else { return Order::Before };
         if here.step().is_none() {
@@ -228,13 +228,13 @@ impl<'a> Places<'a> {
         Order::Not(here.step().map_or(Why::Later, |step| Why::NotWaited(&step.id)))
     }
 
-    /// Every step that has ended before this one begins, worked out once: it is asked for again and again.
+    /// Returns the steps that finish before this one starts; cached because it is queried often.
     fn ancestors(&self, graph: &BlockGraph, hop: &Hop<'a>) -> Rc<HashSet<usize>> {
         let key = (std::ptr::from_ref(hop.block), hop.index);
         self.ancestors.borrow_mut().entry(key).or_insert_with(|| Rc::new(graph.ancestors(hop.index))).clone()
     }
 
-    /// What remains of the doubts about a step where it is read. Those that hang on something unread are none.
+    /// Determines the availability from the remaining doubts; *unsure* if a relevant step is partly unreadable.
     fn seen(
         &self,
         doubts: Vec<Doubt<'a>>,
@@ -249,8 +249,8 @@ impl<'a> Places<'a> {
         remaining(doubts, assured, target.last().and_then(Hop::step).map(|step| step.id.as_ref()))
     }
 
-    /// Whether a loop whose turns follow each other is around both, so that one sees what the other left in the turn
-    /// before.
+    /// Returns true if both are inside a sequential loop, so that one can read the other's result of the previous
+    /// iteration.
     pub(super) fn share_turns(reader: &Chain<'a>, target: &Chain<'a>) -> bool {
         let depth = shared(reader, target);
         let same_list = |(there, here): (&Hop<'a>, &Hop<'a>)| std::ptr::eq(there.block, here.block);
@@ -259,9 +259,10 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What runs beside what.
+/// Concurrency queries.
 impl<'a> Places<'a> {
-    /// Whether a step runs beside others anywhere on its way: in a branch, in an unordered list, in turns side by side.
+    /// Returns true if the step may run concurrently with others: in a branch, an unordered list or parallel
+    /// iterations.
     pub(super) fn in_strand(&self, chain: &Chain<'a>) -> bool {
         chain.iter().any(|hop| match hop.way {
             Way::Branch(_) | Way::Turn { in_order: false, .. } => true,
@@ -269,7 +270,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// Whether two steps run side by side, and the depth at which their ways part.
+    /// Returns the depth at which the paths of two concurrent steps part; `None` if they are not concurrent.
     pub(super) fn beside(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
         let depth = shared(first, second);
         let apart = matches!(
@@ -279,7 +280,7 @@ impl<'a> Places<'a> {
         if apart { Some(depth) } else { self.unordered(first, second) }
     }
 
-    /// Whether two steps, or those around them in one list, run in no order, and the depth of that list.
+    /// Returns the depth of the list in which two steps, or their parents, are unordered; `None` if ordered.
     pub(super) fn unordered(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
         let depth = shared(first, second);
         let (here, there) = (first.get(depth)?, second.get(depth)?);
@@ -288,13 +289,13 @@ impl<'a> Places<'a> {
         unordered.then_some(depth)
     }
 
-    /// The innermost loop around a step whose turns run side by side, and the depth of its list.
+    /// Returns the innermost loop with parallel iterations around a step, and the depth of its list.
     pub(super) fn turn_beside(&self, chain: &Chain<'a>) -> Option<(usize, &'a Step)> {
         let depth = chain.iter().rposition(|hop| matches!(hop.way, Way::Turn { in_order: false, .. }))?;
         Some((depth, chain.get(depth.checked_sub(1)?)?.step()?))
     }
 
-    /// Whether two steps are in the same list at a depth, by the same way.
+    /// Returns true if two steps are in the same list at this depth.
     pub(super) fn shares(&self, first: &Chain<'a>, second: &Chain<'a>, depth: usize) -> bool {
         let same_list = |first: &Hop<'a>, second: &Hop<'a>| std::ptr::eq(first.block, second.block);
         shared(first, second) >= depth
@@ -303,13 +304,13 @@ impl<'a> Places<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// The step; nothing at the end of a list.
+    /// Returns the step; `None` at the end of a list.
     fn step(&self) -> Option<&'a Step> {
         self.block.steps.get(self.index)
     }
 }
 
-/// The lists of steps inside a step.
+/// Returns the lists of steps inside a step.
 pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
     let lists = step.verb.lists().into_iter().map(|inner| {
         let way = match inner.runs {
@@ -328,7 +329,7 @@ pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
     blocks
 }
 
-/// How many hops two chains have in common: the same step of the same list.
+/// Returns the length of the common prefix of two paths.
 pub(super) fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
     let same = |(first, second): &(&Hop<'_>, &Hop<'_>)| {
         std::ptr::eq(first.block, second.block) && first.index == second.index
@@ -336,7 +337,7 @@ pub(super) fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
     first.iter().zip(second).take_while(same).count()
 }
 
-/// What may keep a step from having run, from a depth of its chain on.
+/// Collects the reasons why a step may not have run, from a depth of its path on.
 fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
     let mut doubts = Vec::new();
     for (depth, hop) in target.iter().enumerate().skip(from) {
@@ -346,7 +347,7 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
                     doubts.push(Doubt::Condition { expression, holds, own: false });
                 }
                 Way::Case(None) => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Case)),
-                // A list written out with items has turns for certain.
+                // A literal list with items has iterations for certain.
                 Way::Turn { certain: true, .. } => {}
                 Way::Turn { .. } => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Loop)),
                 Way::OnError | Way::Undo => doubts.push(Doubt::OnlyOnError),
@@ -365,7 +366,7 @@ fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
     doubts
 }
 
-/// The conditions that hold (or do not) wherever a reader is evaluated.
+/// Collects the conditions whose values are known where the reader is evaluated.
 fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
     let mut assured = Vec::new();
     for (depth, hop) in reader.iter().enumerate() {
@@ -380,8 +381,8 @@ fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bo
     assured
 }
 
-/// What remains of the doubts where some conditions are known to hold. A condition that asks for the step itself
-/// (`steps.a is defined`) takes all of them.
+/// Removes doubts settled by conditions with known values. A condition on the step itself (`steps.a is defined`)
+/// settles all.
 fn remaining<'a>(
     mut doubts: Vec<Doubt<'a>>,
     assured: &[(&Expression, bool)],

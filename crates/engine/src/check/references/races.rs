@@ -1,7 +1,6 @@
-//! Variables that are set in several places at once: in lists side by side, in steps that `needs` does not put in an
-//! order, in turns that run beside each other. Each such strand goes on with the variables as they were where it began
-//! and with what it sets itself; the others' come in where the strands meet. What is read there must not hang on which of
-//! them was the last.
+//! Finds data races on variables that concurrent steps set: parallel lists, steps unordered by `needs`, parallel
+//! iterations. Each concurrent strand starts with a copy of the variables and sees its own writes; the strands'
+//! writes merge where they join. A value must not depend on which strand finishes last.
 
 use model::automation::{Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
@@ -10,27 +9,27 @@ use model::template::Template;
 use super::Checker;
 use super::places::{Chain, Seen};
 
-/// How many steps that set one variable are compared with each other.
+/// Maximum number of steps compared per variable.
 const MOST_SETTERS: usize = 32;
 
-/// A step that sets a variable, from where the variable is read.
+/// Step that sets a variable, with its availability to the reader.
 struct Setter<'c, 'a> {
     step: &'a Step,
     chain: &'c Chain<'a>,
     seen: Seen<'a>,
 }
 
-/// Where a variable is read.
+/// Read of a variable.
 pub(super) struct Reading<'r, 'a> {
     pub(super) name: &'r str,
     pub(super) span: Span,
-    /// From where: the reading step; absent at the end of the file's steps.
+    /// Reading step; `None` at the end of the file's steps.
     pub(super) reader: Option<&'r Chain<'a>>,
     pub(super) in_guard: bool,
 }
 
 impl<'a> Checker<'a> {
-    /// What is uncertain of the value of a variable that at least one step has set where it is read.
+    /// Reports an uncertain value of a variable that at least one earlier step sets.
     pub(super) fn race(&self, reading: &Reading<'_, 'a>, setters: &[&'a Step]) -> Option<Diagnostic> {
         if !self.may_race(setters) {
             return None;
@@ -56,13 +55,13 @@ impl<'a> Checker<'a> {
             .or_else(|| self.last_turn(reading, &setters))
     }
 
-    /// Whether anything that sets the variable runs beside something else; of most variables nothing does.
+    /// Returns true if any setter runs concurrently with other steps. Excludes most variables quickly.
     fn may_race(&self, setters: &[&Step]) -> bool {
         let chains = || setters.iter().filter_map(|step| self.places.chain(&step.id));
         chains().any(|chain| self.places.in_strand(chain))
     }
 
-    /// A turn that adds to what the turns beside it add to as well: `set: {total: ${{ vars.total + item.price }}}`.
+    /// Reports a lost update between parallel iterations: `set: {total: ${{ vars.total + item.price }}}`.
     fn lost(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let own = setters
@@ -91,7 +90,7 @@ impl<'a> Checker<'a> {
         )
     }
 
-    /// Two steps side by side, both of which have ended where the variable is read.
+    /// Reports two concurrent setters that both finished before the read.
     fn two(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let lasting: Vec<&Setter<'_, 'a>> = setters
             .iter()
@@ -113,7 +112,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// A step that `needs` does not make the reading one wait for, so that it may have set the variable by then or not.
+    /// Reports a setter that is unordered with the reader because `needs` does not make the reader wait for it.
     fn meanwhile(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let before = setters.iter().find(|setter| is_visible(setter))?;
@@ -135,7 +134,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// A variable that each of several turns side by side has set, read behind the loop.
+    /// Reports a variable set by parallel iterations and read after the loop.
     fn last_turn(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let of_turns =
             setters.iter().filter(|setter| is_visible(setter) && !self.is_overwritten(setter, setters));
@@ -158,7 +157,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// Whether another step sets the variable for certain after this one and before it is read.
+    /// Returns true if another step certainly sets the variable after this one and before the read.
     fn is_overwritten(&self, setter: &Setter<'_, 'a>, setters: &[Setter<'_, 'a>]) -> bool {
         setters.iter().any(|later| {
             matches!(later.seen, Seen::Always)
@@ -183,12 +182,12 @@ fn is_same(first: &Chain<'_>, second: &Chain<'_>) -> bool {
     first.len() == second.len() && super::places::shared(first, second) == first.len()
 }
 
-/// Whether two steps set a variable to the same value, whichever comes last: a mark such as `found: true`.
+/// Returns true if both steps set the variable to the same literal, such as `found: true`.
 fn sets_the_same(first: &Step, second: &Step, name: &str) -> bool {
     literal(first, name).is_some_and(|value| literal(second, name) == Some(value))
 }
 
-/// The value that a step sets a variable to, where it is written out.
+/// Returns the literal value that a step assigns to a variable; `None` if it is computed.
 fn literal<'s>(step: &'s Step, name: &str) -> Option<&'s model::Value> {
     let Verb::Set(values) = &step.verb else { return None };
     let (_, template) = values.iter().find(|(other, _)| other.as_ref() == name)?;

@@ -1,4 +1,4 @@
-//! What expressions may read, by subject.
+//! Tests of names in expressions, by subject.
 
 mod races;
 
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
-/// What is said of a file that loads.
+/// Checks a file that loads.
 fn report(text: &str) -> Report {
     let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
@@ -21,7 +21,7 @@ fn report(text: &str) -> Report {
     Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan, &REGISTRY))
 }
 
-/// `code text` of each problem, where the text is what its place covers.
+/// Formats each problem as `code text`; the text is the marked source.
 fn said(report: &Report) -> Vec<String> {
     let text = |span| report.source().slice(span).to_owned();
     report.diagnostics().iter().map(|found| format!("{} {}", found.code, text(found.span))).collect()
@@ -33,13 +33,13 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
-/// Steps under a manual trigger. A line `name: value` is a step that sets `value` aside, called `name`.
+/// Checks steps under a manual trigger. A line `name: value` stands for a step `name` that sets `value`.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"), expected);
 }
 
-/// What is said of one expression in a step behind the step `a`, which sets `total`.
+/// Checks one expression in a step after the step `a`, which sets `total`.
 #[track_caller]
 fn check_expression(expression: &str, expected: &[&str]) {
     check(

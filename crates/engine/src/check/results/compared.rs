@@ -1,5 +1,5 @@
-//! Comparisons that never hold, whatever the values are: a boolean with `'true'`, a number with `'200'`, a choice with what
-//! is none of its options. Code: `never-equal`.
+//! Finds comparisons that can never hold because of the types: a boolean with `'true'`, a number with `'200'`, a
+//! choice with a text that is not an option. Code: `never-equal`.
 
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Compared, Expression, Reference, Side};
@@ -7,7 +7,7 @@ use model::{ResultType, Value};
 
 use super::{a, written};
 
-/// The warning about a comparison of something of this type, where it can never hold.
+/// Warns if a comparison with a value of this type can never hold.
 pub(super) fn never(
     expression: &Expression,
     compared: &Compared,
@@ -22,7 +22,7 @@ pub(super) fn never(
         }
         _ => return None,
     };
-    // A text that is searched for a text is no list.
+    // Searching a text for a text is not a list test.
     let is_list = compared.within
         && matches!(right.literals.as_deref(), Some([_]) if !text_of(expression, right).starts_with('['));
     let kind = kind(path);
@@ -44,7 +44,7 @@ fn text_of<'e>(expression: &'e Expression, side: &Side) -> &'e str {
     expression.text().get(side.at.clone()).unwrap_or_default().trim_start()
 }
 
-/// Whether something of a type can be equal to a literal. Of what is not known anything can.
+/// Returns true if a value of the type can equal the literal. Unknown types can equal anything.
 fn may_equal(kind: &ResultType, literal: &Value) -> bool {
     kind.alternatives().iter().any(|kind| match (kind, literal) {
         (ResultType::Any | ResultType::File, _) | (_, Value::Null) => true,

@@ -1,11 +1,11 @@
-//! What is given to an action against what it takes.
+//! Compares result types with input types.
 
 use model::{InputType, ResultType};
 
-/// Whether nothing of the one type can be given where the other is wanted, whatever the values are. It knows what is
-/// bent when a step runs (`connector::input`): digits become numbers, numbers texts, one value a list of it.
+/// Returns true if no value of the result type is accepted as input. Allows the conversions made at run time
+/// (`connector::input`): digits to numbers, numbers to text, a value to a one-item list.
 pub(super) fn clash(wanted: &InputType, given: &ResultType) -> bool {
-    // Null counts as not given.
+    // Null counts as absent.
     let mut values = given.alternatives().iter().filter(|kind| **kind != ResultType::Null).peekable();
     values.peek().is_some() && values.all(|kind| clashes(wanted, kind))
 }
@@ -31,7 +31,7 @@ fn clashes(wanted: &InputType, given: &ResultType) -> bool {
             ResultType::Choice { options: given } => !given.iter().any(|one| options.contains(one)),
             _ => !is_text && !is_number,
         },
-        // A text may be `a,b`.
+        // A text may be a comma-separated list.
         InputType::List { items } => !is_list && !is_text && clash(items, given),
         InputType::Object { .. } | InputType::Map { .. } => !is_map,
         InputType::File => !is_text && !is_file,

@@ -1,7 +1,7 @@
-//! The types of results: what expressions read of them, and where they are given.
+//! Checks the types of step results: the fields that expressions read, and the inputs that receive them.
 //!
-//! Whatever is said here is certain: of what is not known (an answer without a declared type, a value that is computed,
-//! a file that could be read only in part) nothing is said. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
+//! Reports only certain errors: undeclared results, computed values and partially parsed files have an unknown type,
+//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
 
 mod compared;
 mod inputs;
@@ -25,7 +25,7 @@ pub(crate) use self::saved::body as saved_body;
 use self::types::Types;
 use self::walk::Miss;
 
-/// Checks what the file does with the results of its steps. `saved` is what saved payloads say of the body.
+/// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
 pub(super) fn check(
     automation: &Automation,
     gaps: &Gaps,
@@ -42,7 +42,7 @@ struct Checker<'a> {
     automation: &'a Automation,
     registry: &'a Registry,
     types: Types<'a>,
-    /// What was said already: an expression may read a path twice.
+    /// Diagnostics already reported; an expression may read a path twice.
     said: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
 }
@@ -95,13 +95,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether the author provides for the absence of what the file itself may or may not put there.
+    /// Returns true if the expression handles the absence of a field that the file itself may or may not set.
     fn provides(&self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) -> bool {
         let is_query = expression.text().starts_with('$');
         reference.optional && !is_query && self.types.is_own(&reference.path, at)
     }
 
-    /// Warns of a name that nothing is said of and that is almost one of those known. It may be there all the same.
+    /// Warns of an undeclared field that resembles a declared one. It may exist nevertheless.
     fn strange(
         &mut self,
         expression: &Expression,
@@ -161,7 +161,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a loop goes over has to be a list.
+    /// Reports a `forEach` over a value that is not a list.
     fn items(&mut self, items: &'a Template, step: &'a Step) {
         let Template::Expression(expression) = items else { return };
         let kind = self.types.expression(expression, Some(step));
@@ -179,7 +179,7 @@ impl<'a> Checker<'a> {
         self.say(diagnostic, Some(step));
     }
 
-    /// What is given to an action has to be of the type that it takes.
+    /// Reports action inputs of the wrong type.
     fn inputs(&mut self, call: &'a ActionStep, step: &'a Step) {
         let Some(action) = self.registry.action(&call.action.name) else { return };
         for (name, template) in &call.with {
@@ -232,7 +232,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Where a part of an expression stands, if the file has it as it is.
+/// Returns the position of a part of an expression, or of the whole if the file has it in escaped form.
 fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::ops::Range<usize>) -> Span {
     let whole = expression.span();
     if source.slice(whole) != expression.text() {
@@ -242,7 +242,7 @@ fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::op
     Span::new(start + at.start, start + at.end)
 }
 
-/// A path as messages call it.
+/// Formats a path for messages.
 fn written(links: &[Link]) -> String {
     let mut text = String::new();
     for link in links {
@@ -255,7 +255,7 @@ fn written(links: &[Link]) -> String {
     format!("`{text}`")
 }
 
-/// A type as it stands behind "is".
+/// Formats a type so that it can follow "is".
 fn a(kind: &ResultType) -> String {
     let one = |kind: &ResultType| match kind {
         ResultType::Null => "null".to_owned(),
@@ -272,7 +272,7 @@ fn is_list(kind: &ResultType) -> bool {
     kind.alternatives().iter().any(|kind| matches!(kind, ResultType::List { .. }))
 }
 
-/// The fields of a map that are lists.
+/// Returns the fields of a map that are lists.
 fn lists_in(kind: &ResultType) -> Vec<&str> {
     let objects = kind.alternatives().iter().filter_map(|kind| match kind {
         ResultType::Object(object) => Some(object),

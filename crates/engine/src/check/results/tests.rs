@@ -1,4 +1,4 @@
-//! What is known of results, by subject.
+//! Tests of result types, by subject.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,7 +16,7 @@ fn report(text: &str) -> Report {
     Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &REGISTRY, None))
 }
 
-/// `code text` of each problem, where the text is what its place covers, with the nearest name where there is one.
+/// Formats each problem as `code text`, with the suggested name if any; the text is the marked source.
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = report(text);
@@ -31,8 +31,8 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(said, expected, "\n{text}\n{}", report.render(false));
 }
 
-/// What is said of one expression behind these steps: `page`, which gets a page; `pages`, which lists some; `gone`, which
-/// deletes one; `call`, an HTTP request; and `own`, which names values.
+/// Checks one expression after these steps: `page` (gets a page), `pages` (lists pages), `gone` (deletes a page),
+/// `call` (an HTTP request) and `own` (sets values).
 #[track_caller]
 fn check_expression(expression: &str, expected: &[&str]) {
     check(
@@ -54,7 +54,7 @@ steps:
     );
 }
 
-/// What is said of these steps behind `pages`, which lists pages.
+/// Checks these steps after `pages`, which lists pages.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check(

@@ -1,4 +1,4 @@
-//! The types of what expressions can read: results of steps, variables, inputs, items of loops.
+//! Infers the types of values that expressions read: step results, variables, inputs, loop items.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,27 +12,26 @@ use model::{Expression, ResultType, Template};
 
 use super::walk::walk;
 
-/// How many types may be worked out inside each other. Steps come in the order of the file, so what one reads is mostly
-/// known before it.
+/// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
 const MAX_DEPTH: usize = 48;
 
-/// What is known of everything that expressions can read.
+/// Inferred types of one automation.
 pub(super) struct Types<'a> {
     automation: &'a Automation,
     gaps: &'a Gaps,
     registry: &'a Registry,
-    /// What saved payloads say of the body, where nothing else does.
+    /// Type of the body inferred from saved payloads, for webhooks without a schema.
     saved: Option<ResultType>,
     steps: HashMap<&'a str, Placed<'a>>,
-    /// The values that each variable is set to, each with its step.
+    /// Values assigned to each variable, each with its step.
     setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
-    /// What was worked out before.
+    /// Cache of inferred types.
     known: RefCell<HashMap<Name<'a>, ResultType>>,
-    /// What is being worked out: what comes to itself is of no known type.
+    /// Names whose type is being inferred; a cycle yields *unknown*.
     open: RefCell<Vec<Name<'a>>>,
 }
 
-/// Something that has one type wherever it is read.
+/// Key of a cached type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Name<'a> {
     Step(&'a str),
@@ -41,11 +40,11 @@ enum Name<'a> {
     Body,
 }
 
-/// A step and the one around it.
+/// Step with its parent.
 struct Placed<'a> {
     step: &'a Step,
     around: Option<&'a Step>,
-    /// Whether it runs in the turns of the one around it.
+    /// True if the step runs in iterations of its parent.
     in_turns: bool,
 }
 
@@ -93,7 +92,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What is known of what a path reads: the type of its first links, and how many of them that is.
+    /// Returns the type of the first links of a path, and the number of these links; `None` if unknown.
     pub(super) fn base(&self, path: &[Key], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
         let root = path.first()?;
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
@@ -124,7 +123,7 @@ impl<'a> Types<'a> {
         Some((kind, 2))
     }
 
-    /// Whether what a path reads was put together by the file itself, by a step that names values.
+    /// Returns true if the file itself builds the value of the path, in a step other than an action.
     pub(super) fn is_own(&self, path: &[Key], at: Option<&'a Step>) -> bool {
         let Some(root) = path.first() else { return false };
         match at.and_then(|step| self.loop_of(root, step)) {
@@ -146,7 +145,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The type at the end of a path; of one that leads nowhere nothing is known.
+    /// Returns the type at the end of a path; *unknown* if the path cannot be resolved.
     pub(super) fn reference(&self, reference: &Reference, at: Option<&'a Step>) -> ResultType {
         let Some((kind, depth)) = self.base(&reference.path, at) else { return ResultType::Any };
         let links: Vec<Link> = reference.links().skip(depth).collect();
@@ -175,7 +174,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What is worked out once for a name. It stays within bounds however the file is written.
+    /// Infers a type once and caches it. Bounds the size of types and the depth of inference.
     fn once(&self, name: Name<'a>, work: impl FnOnce() -> ResultType) -> ResultType {
         if let Some(known) = self.known.borrow().get(&name) {
             return known.clone();
@@ -190,7 +189,7 @@ impl<'a> Types<'a> {
         kind
     }
 
-    /// The type of `steps.<id>.results`.
+    /// Infers the type of `steps.<id>.results`.
     fn step(&self, id: &'a str) -> ResultType {
         let Some(step) = self.steps.get(id).map(|placed| placed.step) else { return ResultType::Any };
         self.once(Name::Step(id), || {
@@ -224,7 +223,7 @@ impl<'a> Types<'a> {
             }
             Verb::ForEach(each) => {
                 let turn = self.turn(&each.steps);
-                // A turn that fails leaves its error in its place.
+                // A failed iteration yields its error.
                 let failed = ResultType::object([("error", ResultType::Any)]);
                 ResultType::list(if each.fail_fast { turn } else { ResultType::one_of([turn, failed]) })
             }
@@ -240,7 +239,7 @@ impl<'a> Types<'a> {
             Verb::Group(block) => self.block(block),
             Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
-            // What another automation gives, code, or whoever answers, is not known here; what ends gives nothing.
+            // Results of calls, code and approvals have no static type; `stop` and `fail` produce none.
             Verb::Call(_)
             | Verb::Code(_)
             | Verb::WaitFor(_)
@@ -251,16 +250,16 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What a list of steps gives: the result of its last step.
+    /// Infers the result of a list of steps: that of its last step.
     fn block(&self, block: &'a Block) -> ResultType {
-        // Which one is the last is unknown where a step could not be read.
+        // An unparsed step may be the last one.
         if !self.gaps.is_empty() {
             return ResultType::Any;
         }
         block.steps.last().map_or(ResultType::Null, |step| self.step(&step.id))
     }
 
-    /// What a turn of a loop gives: null where it may be cut short.
+    /// Infers the result of an iteration; it may be null if `continue` ends the iteration early.
     fn turn(&self, block: &'a Block) -> ResultType {
         let mut cut = false;
         block.walk(&mut |step| cut |= matches!(step.verb, Verb::Continue));
@@ -278,7 +277,7 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// What a webhook's schema says of `trigger.results.body.data`; without one what saved payloads say.
+    /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
     fn body(&self, path: &[Key]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
@@ -291,7 +290,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What a manual start was given; other starts give nothing.
+    /// Returns the type of an input. It may be null unless it has a default or a manual start must supply it.
     fn input(&self, name: &str) -> Option<ResultType> {
         let spec = self.automation.inputs.iter().find(|input| input.name == name)?;
         let given = ResultType::from(&spec.kind);
@@ -300,7 +299,7 @@ impl<'a> Types<'a> {
         Some(if certain { given } else { given.or_null() })
     }
 
-    /// The innermost loop around a step that calls its items so.
+    /// Returns the innermost `forEach` around a step whose loop variable has this name.
     fn loop_of(&self, name: &str, step: &'a Step) -> Option<&'a Step> {
         let mut placed = self.steps.get(step.id.as_ref())?;
         while let Some(around) = placed.around {
@@ -315,7 +314,7 @@ impl<'a> Types<'a> {
         None
     }
 
-    /// What the items of a loop are.
+    /// Infers the type of a loop's items.
     fn item(&self, around: &'a Step) -> ResultType {
         self.once(Name::Item(&around.id), || {
             let Verb::ForEach(each) = &around.verb else { return ResultType::Any };

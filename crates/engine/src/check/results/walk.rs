@@ -1,17 +1,17 @@
-//! From a type along a path to what stands at its end.
+//! Resolves a path within a type.
 
 use model::ResultType;
 use model::expression::Link;
 
-/// A path that leads nowhere.
+/// Failed resolution of a path.
 pub(super) struct Miss {
-    /// Which of its links it is that leads nowhere.
+    /// Index of the link that cannot be followed.
     pub(super) at: usize,
-    /// What stands before that link.
+    /// Type before that link.
     pub(super) parent: ResultType,
 }
 
-/// What is at the end of `links` behind something of this type.
+/// Returns the type at the end of `links`, starting from a type.
 pub(super) fn walk(start: &ResultType, links: &[Link]) -> Result<ResultType, Miss> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
@@ -23,7 +23,7 @@ pub(super) fn walk(start: &ResultType, links: &[Link]) -> Result<ResultType, Mis
     Ok(kind)
 }
 
-/// The first of the links that leads to an entry of which nothing is said, in a map of which other entries are known.
+/// Returns the first link to an undeclared entry of an open map that declares other entries.
 pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
@@ -39,8 +39,8 @@ pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
     None
 }
 
-/// What a link leads to; nothing where it leads nowhere whatever the value is. Of something that may be null it is what
-/// it leads to otherwise: whether null is there, only a run can tell.
+/// Returns the type a link leads to; `None` if it leads nowhere for any value. Ignores null alternatives, since only
+/// a run shows whether the value is null.
 fn follow(kind: &ResultType, link: &Link) -> Option<ResultType> {
     let leads: Vec<ResultType> =
         kind.alternatives().iter().filter_map(|kind| follow_one(kind, link)).collect();
@@ -52,7 +52,7 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
         (ResultType::Any, _) => Some(ResultType::Any),
         (ResultType::List { items }, Link::Item | Link::Every) => Some((**items).clone()),
         (ResultType::Map { values }, Link::Name(_) | Link::Every) => Some((**values).clone()),
-        // By a number: a map has text keys, but those that look like one are found too.
+        // A numeric index: map keys are text, but keys of digits are found too.
         (ResultType::Map { .. }, Link::Item) => Some(ResultType::Any),
         (ResultType::Object(object), Link::Name(name)) => match object.field(name) {
             Some(field) => Some(field.kind.clone()),
@@ -74,7 +74,7 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
     }
 }
 
-/// The names that could stand behind something of this type; nothing if any could, or none.
+/// Returns the names declared for a type; empty if all or none are possible.
 pub(super) fn names(kind: &ResultType) -> Vec<&str> {
     let mut names = Vec::new();
     for kind in kind.alternatives() {

@@ -1,4 +1,4 @@
-//! Variables that are set in several places at once.
+//! Tests of data races on variables.
 
 use super::check_steps;
 
@@ -15,9 +15,9 @@ fn two_branches_that_set_one_variable_leave_one_of_two_values() {
         &["racing-variable x"],
     );
     check_steps(&format!("{}{READ}", both("{set: {y: 2}}")), &[]);
-    // Each reads its own, and nobody what is left.
+    // Each strand reads its own value, and no step reads the merged one.
     check_steps(&both("{set: {x: 2}}, {if: vars.x == 2, action: log.info}"), &[]);
-    // What comes after has the last word.
+    // A later step overwrites the value.
     check_steps(&format!("{}- set: {{x: 3}}\n{READ}", both("{set: {x: 2}}")), &[]);
     check_steps(
         &format!("{}- {{if: execution.id, set: {{x: 3}}}}\n{READ}", both("{set: {x: 2}}")),
@@ -43,13 +43,13 @@ fn steps_that_needs_leaves_unordered_race() {
         )
     };
     check_steps(&graph("[a, b]"), &["racing-variable x"]);
-    // It waits for one of the two, and the other may have come before.
+    // The reader waits for one of the two setters; the other may have run earlier.
     check_steps(&graph("[a]"), &["racing-variable x"]);
     check_steps(
         "- {id: a, needs: [], set: {x: 1}}\n- {id: b, needs: [a], set: {x: 2}}\n- {id: c, needs: [b], if: vars.x, action: log.info}\n",
         &[],
     );
-    // Where the reading step has set it itself, the other does not come in between.
+    // The reader's own value is not affected by the other strand.
     check_steps(
         "- {id: a, needs: [], set: {x: 1}}\n- id: b\n  needs: []\n  steps: [{set: {x: 2}}, {if: vars.x, action: log.info}]\n",
         &[],
@@ -65,7 +65,7 @@ fn a_sum_over_turns_side_by_side_loses_what_the_others_add() {
     };
     check_steps(&sum(2, ""), &["racing-variable x"]);
     check_steps(&sum(1, ""), &[]);
-    // A sum of the turn's own.
+    // A sum within the iteration.
     check_steps(&sum(2, "- set: {x: 0}\n    "), &[]);
 }
 
@@ -75,7 +75,7 @@ fn what_a_turn_sets_for_itself_is_its_own() {
         "- forEach: [1, 2]\n  concurrency: 2\n  steps:\n    - set: {x: '${{ item }}'}\n    - {if: vars.x, action: log.info}\n",
         &[],
     );
-    // An outer value is read, and another put in its place for the rest of the turn.
+    // An outer value is read and then replaced for the rest of the iteration.
     check_steps(
         "- set: {x: 0}\n- forEach: [1, 2]\n  concurrency: 2\n  steps:\n    - {if: vars.x, action: log.info}\n    - set: {x: '${{ item }}'}\n",
         &[],
