@@ -1,4 +1,4 @@
-//! The start of a test: as a caller, the clock or a person would make it.
+//! Starts a test's execution as a caller, the scheduler or a person would.
 
 use std::time::Duration;
 
@@ -17,24 +17,24 @@ use crate::clock::Clock as _;
 use crate::intake::Terms;
 use crate::project_dir::read_project_file;
 
-/// The most bytes of a file that is sent as a body: as many as a webhook may take.
+/// Maximum bytes of a body read from a file: the limit of a webhook.
 const MOST_BODY: u64 = 512 << 20;
 
-/// What cannot stand in a path as it is (RFC 3986, 3.3).
+/// Characters to escape in a path (RFC 3986, 3.3).
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
-/// What came of a start.
+/// Result of a start.
 pub(super) enum Begun {
-    /// The caller was answered.
+    /// The caller received a response.
     Answered(HttpResponse),
-    /// Nothing was started.
+    /// The start was refused.
     Refused(String),
-    /// It was started, or passed over by the trigger's condition.
+    /// The execution started, or the trigger's condition rejected the start.
     Accepted,
 }
 
-/// Where the clock stands at the start: for a usual start of a schedule, where it fires next.
+/// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
 pub(super) fn now(case: &Case, deployed: &Deployed) -> Timestamp {
     let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
     let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
@@ -45,7 +45,7 @@ pub(super) fn now(case: &Case, deployed: &Deployed) -> Timestamp {
 }
 
 impl Scene<'_> {
-    /// Starts the execution as the test says.
+    /// Starts the execution as the test specifies.
     pub(super) async fn begin(&self) -> Result<Begun, Trouble> {
         let automation = &self.deployed.automation;
         match (&self.case.start, &automation.trigger) {
@@ -71,7 +71,7 @@ impl Scene<'_> {
     async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<Begun, Trouble> {
         let mounted = Mounted {
             deployed: self.deployed.clone(),
-            // The live address of a disabled Automation is not there; its test address is.
+            // A disabled automation has no live URL, but a test URL.
             test: !self.deployed.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
@@ -177,7 +177,7 @@ impl Scene<'_> {
     }
 }
 
-/// The query: a list repeats its parameter.
+/// Encodes query parameters; a list repeats its parameter.
 fn query(parameters: &[(Named, Value)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs = parameters.iter().flat_map(|(name, value)| {

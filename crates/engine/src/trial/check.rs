@@ -1,4 +1,4 @@
-//! A file of tests against the Automation that it tests and the actions there are.
+//! Checks a test file against the tested automation and the available actions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::seen::{find, split};
 use crate::catalog::{Catalog, stem};
 use crate::project_dir::{ProjectFileError, check_project_target};
 
-/// What expressions of a double read.
+/// Names in scope of a double's expressions.
 const OF_A_DOUBLE: [&str; 2] = ["inputs", "index"];
-/// What conditions of a test read.
+/// Names in scope of a test's conditions.
 const OF_A_CONDITION: [&str; 9] =
     ["result", "error", "steps", "response", "calls", "events", "logs", "state", "duration"];
 
-/// Everything that is wrong with the tests of a file. `dir` is the project folder, where it can be looked at.
+/// Returns all problems of a test file. `dir` is the project folder, if its files may be examined.
 pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec<Diagnostic> {
     let automation = match automation(suite, catalog) {
         Ok(automation) => automation,
@@ -35,7 +35,7 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
     check.found
 }
 
-/// The Automation that is tested.
+/// Returns the tested automation.
 fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<Diagnostic>> {
     let Named { name, span } = &suite.automation;
     let id = AutomationId::parse(name);
@@ -53,7 +53,7 @@ fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<D
     let diagnostic =
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), *span);
     Err(Box::new(match near {
-        // Without `automation` it is the file's name that is wrong, which nothing in the file can be put in place of.
+        // Without `automation` the id comes from the file name, which a quick fix cannot change.
         Some(near) if !written => diagnostic.help(format!("add `automation: {near}`, or rename the file")),
         Some(near) => diagnostic.nearest(Some(near)),
         None => diagnostic.help("write `automation: ID`, the id of the automation that is tested"),
@@ -66,7 +66,7 @@ struct Check<'a> {
     suite: &'a Suite,
     dir: Option<&'a Path>,
     found: Vec<Diagnostic>,
-    /// The doubles that were checked: those of the whole file come with every test.
+    /// Positions of checked doubles; those of the whole file are repeated in each test.
     doubles: Vec<Span>,
 }
 
@@ -221,7 +221,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// An event that no step waits for never comes to anybody, as far as that can be known.
+    /// Reports an event that no step can wait for.
     fn event(&mut self, event: &Named) {
         let (mut names, mut certain) = (Vec::new(), true);
         self.automation.walk(&mut |step| match &step.verb {
@@ -232,7 +232,7 @@ impl<'a> Check<'a> {
                 },
                 WaitOn::Approval(_) => {}
             },
-            // What is called may wait.
+            // A called automation may wait for it.
             Verb::Call(_) => certain = false,
             _ => {}
         });
@@ -268,8 +268,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What a double stands in for, or a call is of; that there is no such thing is told. Gives the action's spec where
-    /// it is one.
+    /// Checks the target of a double or an expected call. Returns the action's spec if it is an action.
     fn target(&mut self, target: &Target, span: Span) -> Option<ActionSpec> {
         match target {
             Target::Action(name) => match self.registry.action(name) {
@@ -314,7 +313,7 @@ impl<'a> Check<'a> {
         );
     }
 
-    /// The inputs that a pattern names must be those of the action.
+    /// Reports inputs in a pattern that the action does not declare.
     fn inputs_in(&mut self, pattern: Option<&Pattern>, spec: &ActionSpec) {
         let Some(Pattern { shape: Shape::Map(entries), .. }) = pattern else { return };
         let names = || spec.inputs.iter().map(|input: &InputSpec| input.name.as_str());
@@ -329,7 +328,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The step of this id, which may have turns behind it; that there is none is told.
+    /// Returns the step of a key, which may include iterations; reports an unknown step.
     fn step(&mut self, key: &str, span: Span) -> Option<&'a Step> {
         let id = split(key).0;
         let automation = self.automation;
@@ -400,7 +399,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a step asks a person, if it does.
+/// Returns the approval that a step requests; `None` for other steps.
 fn approval(step: &Step) -> Option<&Approval> {
     let Verb::WaitFor(wait) = &step.verb else { return None };
     if let WaitOn::Approval(approval) = &wait.on { Some(approval) } else { None }

@@ -1,4 +1,4 @@
-//! What tests reach of an Automation: its steps, and the ways that lead through it.
+//! Coverage of automations by tests: steps and branches reached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use model::execution::{Event, StepOutcome};
 use super::play::Played;
 use super::seen::{Seen, split};
 
-/// What was reached of an Automation, and what could be.
+/// Coverage of one automation.
 #[derive(Clone, Debug)]
 pub struct Coverage {
-    /// The Automation.
+    /// Covered automation.
     pub automation: Arc<Automation>,
-    /// Everything there is to reach, in reading order, and how often it was.
+    /// All coverage goals in reading order, with their hits.
     pub goals: Vec<Goal>,
 }
 
-/// Something that a test can reach.
+/// Step or branch that a test can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goal {
-    /// The step that it is of; `None` for what is of the whole Automation.
+    /// Step of the goal; `None` for a goal of the whole automation.
     pub step: Option<Arc<str>>,
-    /// Where that stands.
+    /// Position of the step, or of the trigger.
     pub span: Span,
-    /// What it is.
+    /// Kind of the goal.
     pub kind: GoalKind,
-    /// How many tests, or executions of a test, reached it.
+    /// Number of tests, or executions within a test, that reached it.
     pub hits: u64,
 }
 
-/// What can be reached.
+/// Kind of a coverage goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GoalKind {
-    /// The step itself.
+    /// The step ran.
     Step,
-    /// A way: `then`, `else`, a case, `skipped`, `onError`, `no turn`, …
+    /// A branch was taken: `then`, `else`, a case, `skipped`, `onError`, `no iteration`, …
     Way(String),
 }
 
 impl Coverage {
-    /// What there is to reach of an Automation, nothing of it reached.
+    /// Creates the coverage of an automation with no goal reached.
     #[must_use]
     pub fn empty(automation: &Arc<Automation>) -> Self {
         let mut goals = Vec::new();
@@ -58,20 +58,20 @@ impl Coverage {
         Self { automation: automation.clone(), goals }
     }
 
-    /// Adds what another test reached of the same Automation.
+    /// Adds the hits of another test of the same automation.
     pub fn add(&mut self, other: &Self) {
         for (goal, more) in self.goals.iter_mut().zip(&other.goals) {
             goal.hits += more.hits;
         }
     }
 
-    /// How many steps there are, and how many were reached.
+    /// Returns the number of steps, and of reached steps.
     #[must_use]
     pub fn steps(&self) -> (usize, usize) {
         self.count(|kind| matches!(kind, GoalKind::Step))
     }
 
-    /// How many ways there are, and how many were taken.
+    /// Returns the number of branches, and of taken branches.
     #[must_use]
     pub fn ways(&self) -> (usize, usize) {
         self.count(|kind| matches!(kind, GoalKind::Way(_)))
@@ -98,7 +98,7 @@ fn goal(step: Option<&Step>, span: Span, kind: GoalKind) -> Goal {
     Goal { step: step.map(|step| step.id.clone()), span, kind, hits: 0 }
 }
 
-/// The ways through a step, beside that it runs.
+/// Returns the branches of a step, beside running it.
 fn ways(step: &Step) -> Vec<String> {
     let mut ways = Vec::new();
     if step.guard.is_some() {
@@ -112,7 +112,7 @@ fn ways(step: &Step) -> Vec<String> {
     }
     if let Verb::ForEach(each) = &step.verb {
         match each.items.literal().and_then(|items| items.as_list()) {
-            // Written out, it always has as many.
+            // A literal list always has the same length.
             Some(_) => {}
             None => ways.extend(TURNS.map(str::to_owned)),
         }
@@ -130,17 +130,17 @@ fn ways(step: &Step) -> Vec<String> {
     ways
 }
 
-/// A pause that is not let through before its time is up, and goes on.
+/// Branch of a `waitFor` that times out and continues.
 const TIME_IS_UP: &str = "time is up";
-/// How many turns a loop makes.
+/// Branches by the number of a loop's iterations.
 const TURNS: [&str; 3] = ["no iteration", "one iteration", "several iterations"];
 
-/// What a step that branches without covering every case is said to do otherwise.
+/// Returns the branch name for a step that takes none of its cases.
 fn otherwise(verb: &Verb) -> &'static str {
     if matches!(verb, Verb::If(_)) { "no else" } else { "no case" }
 }
 
-/// What the executions of a test reached.
+/// Computes the coverage of a test's executions.
 pub(super) fn of(played: &Played) -> Vec<Coverage> {
     let mut found: BTreeMap<String, Coverage> = BTreeMap::new();
     for execution in &played.executions {
@@ -152,7 +152,7 @@ pub(super) fn of(played: &Played) -> Vec<Coverage> {
     found.into_values().collect()
 }
 
-/// What a test reached that started nothing since the trigger's condition did not hold.
+/// Computes the coverage of a test in which the trigger's condition rejected the start.
 pub(super) fn filtered(automation: &Arc<Automation>) -> Coverage {
     let mut coverage = Coverage::empty(automation);
     coverage.reach(None, &GoalKind::Way("filtered".to_owned()));
@@ -169,7 +169,7 @@ fn mark(coverage: &mut Coverage, events: &[Event]) {
             if found.skips > 0 {
                 coverage.way(&step.id, "skipped");
             }
-            // One that is under way when the execution ends has begun all the same.
+            // A step still running when the execution ends has started nevertheless.
             if found.runs + found.retries + found.failures > 0 || found.outcome.is_none() {
                 coverage.reach(Some(&step.id), &GoalKind::Step);
             }
@@ -184,7 +184,7 @@ fn mark(coverage: &mut Coverage, events: &[Event]) {
     });
 }
 
-/// The ways that were taken inside a step that ran.
+/// Marks the branches taken inside a step that ran.
 fn mark_lists(
     coverage: &mut Coverage,
     step: &Step,
@@ -195,7 +195,7 @@ fn mark_lists(
     if let Some(branch) = seen.branch(step, turns) {
         let failed = matches!(outcome, Some(StepOutcome::Failed { .. }));
         match branch.as_str() {
-            // Where its condition had no value it took none of them.
+            // A condition that failed to evaluate took no branch.
             "none" if failed => {}
             "none" => coverage.way(&step.id, otherwise(&step.verb)),
             taken => coverage.way(&step.id, taken),

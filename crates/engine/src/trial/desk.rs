@@ -1,4 +1,4 @@
-//! Who answers in the place of actions, and keeps account of what was asked.
+//! Answers actions with the test's doubles and logs the calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,18 +20,18 @@ use crate::clock::{Clock as _, ManualClock};
 use crate::doubles::{Asked, Called, Doubles};
 use crate::secrets::Secrets;
 
-/// The action that sends an event.
+/// Action that emits an event.
 const EMIT: &str = "events.emit";
 
-/// Answers for one test.
+/// Doubles of one test, with the log of its calls.
 pub(super) struct Desk {
     automation: AutomationId,
     doubles: Vec<Double>,
     secrets: std::collections::BTreeMap<String, String>,
     env: std::collections::BTreeMap<String, String>,
-    /// The recording over which calls without a double run themselves.
+    /// Recording that answers HTTP requests of actions without a double.
     tape: Option<Arc<Tape>>,
-    /// The secrets and variables of this machine, where the real system is called.
+    /// Secrets and variables of this machine, for calls to the real system.
     real: Secrets,
     clock: ManualClock,
     still: Still,
@@ -39,34 +39,34 @@ pub(super) struct Desk {
     account: Mutex<Account>,
 }
 
-/// What was asked.
+/// Log of a test's calls.
 #[derive(Default)]
 pub(super) struct Account {
-    /// The calls, in the order in which they began.
+    /// Calls in the order of their start.
     pub(super) calls: Vec<Call>,
-    /// The events that were sent: maps of `name` and `data`.
+    /// Emitted events: maps of `name` and `data`.
     pub(super) events: Vec<Value>,
-    /// Calls that nothing could answer.
+    /// Calls without an answer.
     pub(super) unanswered: Vec<Unanswered>,
-    /// How many calls each answer of each double has answered.
+    /// Number of calls answered by each answer of each double.
     used: Vec<Vec<u32>>,
 }
 
-/// A call.
+/// Call of an action or automation.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) name: String,
-    /// The id of the step, where it is one of the Automation that is tested.
+    /// Step id; `None` for a step of a called automation.
     pub(super) step: Option<String>,
     pub(super) key: String,
     pub(super) inputs: Map,
 }
 
-/// A call that nothing could answer.
+/// Call without an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Unanswered {
     pub(super) call: Call,
-    /// The double that has no answer for it; `None` where there is no double at all.
+    /// Position of the double without a matching answer; `None` if there is no double.
     pub(super) double: Option<Span>,
 }
 
@@ -98,7 +98,7 @@ impl Desk {
         }
     }
 
-    /// What was asked, and the doubles of the test alone that nobody asked for.
+    /// Takes the log, and the doubles defined by the test itself that no call used.
     pub(super) fn close(&self) -> (Account, Vec<Double>) {
         let account = std::mem::take(&mut *self.account());
         let unused = self.doubles.iter().zip(&account.used);
@@ -111,7 +111,7 @@ impl Desk {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The double for a call: that of the step before that of the action.
+    /// Returns the index of the double for a call; doubles of steps precede those of actions.
     fn double(&self, asked: &Asked<'_>) -> Option<usize> {
         let own = *asked.automation == self.automation;
         let of_step = |double: &Double| own && double.target == Target::Step(asked.step.to_owned());
@@ -158,7 +158,7 @@ impl Doubles for Desk {
         let secret = match own {
             Some(own) => own,
             None if tape.records() => self.real.secret(name).ok().flatten()?.to_string(),
-            // What was recorded with a real one is played with one that is none.
+            // A recording made with a real secret is replayed with a placeholder.
             None => format!("not-the-real-{name}"),
         };
         tape.hide(&secret);
@@ -184,7 +184,7 @@ impl Doubles for Desk {
 }
 
 impl Desk {
-    /// Whether the real system is called.
+    /// Returns true if the real system is called.
     fn is_live(&self) -> bool {
         self.tape.as_ref().is_some_and(|tape| tape.records())
     }
@@ -194,13 +194,13 @@ impl Desk {
         asked: &Asked<'_>,
         call: Call,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
-        // Another Automation runs as it is: what it does outside needs doubles in its turn.
+        // A called automation runs for real: its external actions need doubles of their own.
         let Called::Action(spec) = asked.called else { return None };
         if spec.name == EMIT {
             let sent = ["name", "data"].map(|key| (key, asked.inputs.get(key).cloned().unwrap_or_default()));
             self.account().events.push(Value::from(Map::from_iter(sent)));
         }
-        // The engine's own actions really run, on the test's own store.
+        // The engine's own actions run for real, on the test's store.
         if spec.effect == Effect::Pure || crate::native::find(&spec.name).is_some() {
             return None;
         }
@@ -214,13 +214,13 @@ impl Desk {
     }
 }
 
-/// What a call gets that nothing can answer. Nothing is tried again for it.
+/// Fails a call without an answer, with an error that is not retried.
 fn unanswered(name: &str) -> BoxFuture<'static, Result<Value, ActionError>> {
     let message = format!("the test has no answer for this call of `{name}`");
     std::future::ready(Err(ActionError::new(ErrorKind::Internal, message))).boxed()
 }
 
-/// The reply, once the call has taken its time on the test's clock.
+/// Delays the reply by the double's duration on the test clock.
 fn after(
     takes: Duration,
     clock: ManualClock,

@@ -1,4 +1,4 @@
-//! While a test runs: the clock moves on whenever everything waits, and what is to happen happens in its time.
+//! Drives a running test: advances the clock when all tasks wait, and triggers the test's scripted events.
 
 use model::Span;
 use model::execution::WaitReason;
@@ -10,11 +10,11 @@ use crate::clock::Clock as _;
 use crate::intake::Answer;
 use crate::told::Pending;
 
-/// How a test came to its end.
+/// Result of driving a test to its end.
 pub(super) struct Directed {
-    /// What was left waiting for something that does not come, in words.
+    /// Explanation if an execution waits for something that never happens.
     pub(super) stuck: Option<String>,
-    /// Where it is written what was to happen once somebody waits for it, and nobody did.
+    /// Positions of scripted events that no step waited for.
     pub(super) unawaited: Vec<Span>,
 }
 
@@ -26,7 +26,7 @@ impl Directed {
 }
 
 impl Scene<'_> {
-    /// Moves the clock on whenever everything waits, and lets happen what is to happen, until all has ended.
+    /// Advances the clock and triggers scripted events until all executions have ended.
     pub(super) async fn direct(&self) -> Result<Directed, Trouble> {
         let begun = self.clock.now();
         let mut upcoming: Vec<&Happening> = self.case.happenings.iter().collect();
@@ -57,7 +57,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The first of what is to happen as soon as somebody waits for it, if somebody does.
+    /// Returns the index of the first scripted event that a step waits for now.
     async fn first_awaited(&self, upcoming: &[&Happening]) -> Result<Option<usize>, Trouble> {
         for (index, happening) in upcoming.iter().enumerate() {
             if happening.after.is_some() {
@@ -102,7 +102,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// The steps of the test's execution that pause.
+    /// Returns the waiting steps of the test's execution.
     async fn pending(&self) -> Result<Vec<Pending>, Trouble> {
         match self.test_execution().await? {
             Some(id) => self.engine.services().pending(id).await.map_err(Trouble::engine),
@@ -110,7 +110,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What is left waiting, in words, with the way out.
+    /// Explains which steps still wait, and how to continue them.
     async fn what_waits(&self) -> Result<String, Trouble> {
         let pending = self.pending().await?;
         let waits = pending.iter().map(|pending| match &pending.on {

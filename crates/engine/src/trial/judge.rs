@@ -1,4 +1,4 @@
-//! What happened against what must hold.
+//! Compares the trace of a test with its expectations.
 
 use connector::Unrecorded;
 use model::automation::{Automation, Named};
@@ -17,10 +17,10 @@ use super::desk::{Call, Unanswered};
 use super::play::Played;
 use super::seen::{self, Seen, SeenStep, split};
 
-/// The most complaints of one test.
+/// Maximum number of diagnostics per test.
 const MOST: usize = 20;
 
-/// Everything that is not as it must be, the cause before what follows from it.
+/// Returns all unmet expectations, causes before consequences.
 pub(super) fn judge(case: &Case, automation: &Automation, played: &Played) -> Vec<Diagnostic> {
     let mut judge = Judge { case, expect: &case.expect, automation, played, found: Vec::new() };
     judge.calls_without_answer();
@@ -69,11 +69,11 @@ impl Judge<'_> {
         }
     }
 
-    /// A call that nothing answers fails its step, and what follows is of no interest.
+    /// Reports calls without an answer; such a call fails its step.
     fn calls_without_answer(&mut self) {
         let mut told: Vec<(&str, Option<&str>)> = Vec::new();
         for Unanswered { call, double } in &self.played.account.unanswered {
-            // One that is tried again asks again.
+            // Report a retried call only once.
             let about = (call.name.as_str(), call.step.as_deref());
             if told.contains(&about) {
                 continue;
@@ -99,7 +99,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether an execution started, as it should or should not.
+    /// Checks whether an execution started as expected.
     fn start(&mut self) {
         let started = !self.played.executions.is_empty();
         let (expected, span) = self.expect.started.unwrap_or((true, self.case.name.span));
@@ -141,7 +141,7 @@ impl Judge<'_> {
                 Outcome::Cancelled { reason } => format!("it was cancelled: {reason}"),
             };
             let told = self.found.iter().any(|told| told.code == "no-double");
-            // That it fails because nothing answered is told already.
+            // The missing double is already reported as the cause.
             if !(told && found == Ending::Failed) {
                 self.unmet(format!("the execution has not {}", expected.word()), span, label);
             }
@@ -251,7 +251,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Every call that is expected takes one that was made; what is left over on either side is told.
+    /// Matches expected calls with actual calls and reports the rest of both.
     fn all_calls(&mut self, span: Span, calls: &[model::trial::CallExpect]) {
         let mut left: Vec<&Call> = self.played.account.calls.iter().collect();
         for expected in calls {
@@ -282,7 +282,7 @@ impl Judge<'_> {
 
     fn missing_call(&mut self, expected: &model::trial::CallExpect, missing: u32, left: &mut Vec<&Call>) {
         let name = expected.target.name();
-        // One of the same action that nobody expects is probably the one that was meant.
+        // An unmatched call of the same action is probably the expected one.
         let near = left.iter().position(|call| is_of(call, &expected.target));
         if let (Some(near), Some(with)) = (near, &expected.with) {
             let call = left.remove(near);
@@ -352,7 +352,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The names that conditions read.
+    /// Builds the variables that conditions read.
     fn scope(&self, seen: &Seen<'_>, events: &[Event], logs: &[LogLine]) -> Value {
         let (mut result, mut error) = (Value::Null, Value::Null);
         match seen::outcome(events) {
@@ -403,7 +403,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A recording answers each of its requests once, and no other.
+    /// Reports requests missing from the recording and recorded requests that were not sent; each answers once.
     fn tape(&mut self) {
         let (Some(tape), Some(name)) = (&self.played.tape, &self.case.cassette) else { return };
         for Unrecorded { line, differences } in tape.unrecorded() {
@@ -458,7 +458,7 @@ fn is_of(call: &Call, target: &Target) -> bool {
     }
 }
 
-/// A line of the log as a value.
+/// Converts a log line to a value.
 fn line(line: &LogLine) -> Value {
     let level = serde_json::to_value(line.level).map(Value::from_serde).unwrap_or_default();
     Value::from(Map::from_iter([
@@ -468,13 +468,13 @@ fn line(line: &LogLine) -> Value {
     ]))
 }
 
-/// How long an execution took on the test's clock.
+/// Returns the duration of an execution on the test clock.
 fn duration(events: &[Event]) -> Option<std::time::Duration> {
     let (first, last) = (events.first()?, events.last()?);
     std::time::Duration::try_from(first.at().duration_until(last.at())).ok()
 }
 
-/// The body of an answer as a value: JSON where that is its type, else text.
+/// Returns the body of a response as a value: parsed JSON according to its content type, else text.
 fn body_of(response: &HttpResponse) -> Value {
     let essence = response.header("content-type").unwrap_or_default();
     let essence = essence.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -488,7 +488,7 @@ fn text(response: &HttpResponse) -> String {
     String::from_utf8_lossy(&response.body.shown()).into_owned()
 }
 
-/// What a condition reads, with what was found there.
+/// Lists the operands of a condition with their values.
 fn operands(condition: &Expression, scope: &Value) -> Vec<String> {
     let mut told = Vec::new();
     for reference in condition.references().iter().take(4) {

@@ -1,7 +1,7 @@
-//! Tests of Automations: files of tests found, read and checked, and each test played and judged.
+//! Tests of automations: finds and checks test files, runs each test and compares its result with the expectations.
 //!
-//! A test is played by a real engine over a real store in a folder of its own, without network and without waiting: what
-//! has an effect outside is answered by doubles, and the clock stands still but where everything waits for it.
+//! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
+//! answer actions with external effects, and the clock advances only while all tasks wait.
 
 mod begin;
 mod check;
@@ -32,46 +32,46 @@ use play::Props;
 pub use coverage::{Coverage, Goal, GoalKind};
 pub use files::{Tests, check_text, find};
 
-/// Where tests are played: a project with its Automations, connections and connectors.
+/// Environment for running tests: a project with its automations, connections and connectors.
 pub struct Stage {
     catalog: Arc<Catalog>,
-    /// The project folder.
+    /// Project folder.
     dir: PathBuf,
     outbound_allow: Vec<String>,
     real: RealSecrets,
 }
 
-/// Where the secrets of this machine are, for recording, which calls the real system.
+/// Secrets of this machine, for recordings, which call the real system.
 #[derive(Clone)]
 pub struct RealSecrets {
-    /// Those of the project's store.
+    /// Secrets in the project's store.
     pub vault: Option<Arc<Vault>>,
-    /// The folder with a file for each.
+    /// Folder with one file per secret.
     pub folder: PathBuf,
 }
 
-/// What came of a test.
+/// Result of a test.
 pub struct Verdict {
-    /// What is not as it must be, at the places of the file that say so. Empty: the test passes.
+    /// Unmet expectations, at their positions in the file. Empty if the test passes.
     pub report: Report,
-    /// The execution of the test, where one started.
+    /// Execution of the test; `None` if none started.
     pub execution: Option<Execution>,
-    /// What was reached of each Automation that ran.
+    /// Coverage of each automation that ran.
     pub coverage: Vec<Coverage>,
 }
 
-/// An execution of a test.
+/// Execution of a test.
 pub struct Execution {
-    /// Of which Automation.
+    /// Automation that ran.
     pub automation: Arc<Automation>,
-    /// What happened.
+    /// Recorded events.
     pub events: Vec<Event>,
-    /// What it logged.
+    /// Log lines.
     pub logs: Vec<LogLine>,
 }
 
 impl Verdict {
-    /// Whether everything is as it must be.
+    /// Returns true if all expectations are met.
     #[must_use]
     pub fn passes(&self) -> bool {
         !self.report.has_errors()
@@ -79,7 +79,7 @@ impl Verdict {
 }
 
 impl Stage {
-    /// A stage over the Automations of a project folder.
+    /// Creates an environment for a project folder.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
@@ -87,20 +87,20 @@ impl Stage {
         Self { catalog, dir, outbound_allow: Vec::new(), real }
     }
 
-    /// The same where recording reads the secrets of this machine there.
+    /// Sets the secrets for recordings.
     #[must_use]
     pub fn with_secrets(self, real: RealSecrets) -> Self {
         Self { real, ..self }
     }
 
-    /// The same where recording may call these hosts and networks though they are private.
+    /// Sets the private hosts and networks that recordings may call.
     #[must_use]
     pub fn with_outbound(self, allow: Vec<String>) -> Self {
         Self { outbound_allow: allow, ..self }
     }
 
-    /// Plays one test of a file and judges it. `tape` is the recording of a test that names one: a blank one calls the
-    /// real system. Blocks the thread that it is called on, which should do nothing else.
+    /// Runs one test of a file and checks its expectations. `tape` is the recording of a test that names one; an
+    /// empty one calls the real system. Blocks the calling thread.
     #[must_use]
     pub fn play(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> Verdict {
         let failed = |diagnostic| Verdict {
@@ -142,31 +142,31 @@ impl Stage {
         }
     }
 
-    /// The Automations of the project.
+    /// Returns the project's snapshot.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// The project folder.
+    /// Returns the project folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-/// The file of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
+/// Returns the path of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
 #[must_use]
 pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
     let tests = Path::new(suite.source.path());
     tests.parent().unwrap_or(Path::new("")).join(CASSETTES).join(name)
 }
 
-/// Why a test could not be played.
+/// Reason why a test could not run.
 #[derive(Debug)]
 struct Trouble {
     message: String,
-    /// The place of the file that it is about.
+    /// Position in the test file.
     span: Span,
     help: Option<String>,
 }
@@ -184,7 +184,7 @@ impl Trouble {
         }
     }
 
-    /// Something of the machine, not of the test.
+    /// Creates an error of the environment, not of the test.
     fn system(what: &str, error: &dyn std::fmt::Display) -> Self {
         Self { message: format!("{what}: {error}"), span: Span::default(), help: None }
     }

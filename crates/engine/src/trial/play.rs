@@ -1,5 +1,5 @@
-//! One test from its start to its end: a real engine on a real store of its own, on a thread of its own, on a clock that
-//! moves only while everything waits.
+//! Runs one test from start to end: a real engine with its own store, on its own thread, with a clock that advances
+//! only while all tasks wait.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -30,59 +30,59 @@ use crate::run::Secret;
 use crate::services::{Foundation, Services};
 use crate::settings::Settings;
 
-/// The longest that one test may take of real time: it waits for nothing, so it is caught in a loop.
+/// Maximum real time of a test. Tests never wait for real time, so a longer one is in a loop.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The most executions of one test that are looked at, its own and those it calls.
+/// Maximum number of executions examined per test, including called ones.
 const MOST_EXECUTIONS: u32 = 1000;
-/// How many lines of a log are read at one time.
+/// Log lines and state entries read per page.
 const PAGE: u32 = 1000;
 
-/// What happened.
+/// Trace of a finished test.
 pub(super) struct Played {
-    /// The answer to the caller, where there was one.
+    /// Response to the caller; `None` if there was none.
     pub(super) response: Option<HttpResponse>,
-    /// Why nothing started, where that was refused.
+    /// Reason why the start was refused; `None` if it was not.
     pub(super) refused: Option<String>,
-    /// Whether the trigger's condition let nothing start.
+    /// True if the trigger's condition rejected the start.
     pub(super) filtered: bool,
-    /// The executions, that of the test first and then those that it called, in the order in which they began.
+    /// Executions in the order of their start; the first is the test's own, the others were called by it.
     pub(super) executions: Vec<Execution>,
     pub(super) account: Account,
-    /// Doubles of the test alone that nobody asked for.
+    /// Doubles defined by the test itself that no call used.
     pub(super) unused: Vec<model::trial::Double>,
-    /// What was left waiting for something that does not come, in words.
+    /// Explanation if an execution waits for something that never happens.
     pub(super) stuck: Option<String>,
-    /// Where it is written what was to happen once somebody waits for it, and nobody did.
+    /// Positions of events, approvals and cancellations that no step waited for.
     pub(super) unawaited: Vec<Span>,
-    /// What is remembered, by key.
+    /// State at the end, by key.
     pub(super) state: Map,
-    /// The recording, where the test has one.
+    /// Recording; `None` if the test has none.
     pub(super) tape: Option<Arc<Tape>>,
 }
 
-/// An execution as it is in the store.
+/// Execution as stored.
 pub(super) struct Execution {
     pub(super) deployed: Arc<Deployed>,
     pub(super) events: Vec<Event>,
     pub(super) logs: Vec<LogLine>,
 }
 
-/// What a test is played with.
+/// Inputs of a test run, beside the test itself.
 pub(super) struct Props {
     pub(super) catalog: Arc<Catalog>,
-    /// The project folder.
+    /// Project folder.
     pub(super) dir: PathBuf,
-    /// The folder of the file of tests, relative to it.
+    /// Folder of the test file, relative to the project folder.
     pub(super) folder: PathBuf,
-    /// The recording, where the test has one.
+    /// Recording; `None` if the test has none.
     pub(super) tape: Option<Arc<Tape>>,
-    /// What may be called although it is private, when the real system is.
+    /// Private hosts and networks that a recording may call.
     pub(super) outbound_allow: Vec<String>,
-    /// The secrets that the real system is called with.
+    /// Secrets for calls to the real system.
     pub(super) real: RealSecrets,
 }
 
-/// Plays a test.
+/// Runs a test.
 pub(super) fn play(props: &Props, case: &Case, deployed: &Arc<Deployed>) -> Result<Played, Trouble> {
     let still = Still::default();
     let watcher = still.clone();
@@ -107,7 +107,7 @@ pub(super) fn play(props: &Props, case: &Case, deployed: &Arc<Deployed>) -> Resu
     played
 }
 
-/// Everything around one test.
+/// Running test with its engine.
 pub(super) struct Scene<'a> {
     pub(super) case: &'a Case,
     pub(super) deployed: &'a Arc<Deployed>,
@@ -116,9 +116,9 @@ pub(super) struct Scene<'a> {
     pub(super) clock: ManualClock,
     desk: Arc<Desk>,
     pub(super) engine: Engine,
-    /// Set once whoever starts the execution has got an answer.
+    /// True once the start request has been answered.
     pub(super) started: Cell<bool>,
-    /// Deleted with everything in it at the end.
+    /// Temporary folder of the store, deleted on drop.
     _folder: tempfile::TempDir,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Scene<'a> {
     ) -> Result<Self, Trouble> {
         let folder = tempfile::tempdir()
             .map_err(|error| Trouble::system("cannot make a folder for the test", &error))?;
-        // The folder is deleted at the end, so nothing need survive a power cut.
+        // The folder is deleted at the end, so the data need not survive a power failure.
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
         let store = SqliteStore::open(folder.path(), options)
             .map_err(|error| Trouble::system("cannot open a store for the test", &error))?;
@@ -146,11 +146,11 @@ impl<'a> Scene<'a> {
             isolation: crate::isolation::Isolation::none(),
             settings,
             store: Arc::new(Noticed { store, still: still.clone() }),
-            // Whoever guesses an address of this engine reaches nobody.
+            // No other process can reach this engine, so the tokens need not be secret.
             secret: Secret::new([0; 32]),
             clock: Arc::new(clock.clone()),
             http,
-            // Nothing is loaded here: the files were read once for all tests.
+            // The project was loaded once for all tests.
             loader: Loader::new(folder.path(), props.catalog.registry().clone(), Vec::new()),
             catalog: props.catalog.clone(),
             vault: None,
@@ -172,11 +172,11 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Lets go of everything: what still waits is dropped with the runtime.
+    /// Shuts the engine down. Tasks that still wait are dropped with the runtime.
     async fn clear(&self) {
         self.engine.services().closing.cancel();
         self.engine.services().abort.cancel();
-        // What cannot be closed in a moment is deleted all the same.
+        // If the store does not close in time, its folder is deleted anyway.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.engine.store().close()).await;
     }
 
@@ -205,14 +205,14 @@ impl<'a> Scene<'a> {
         Ok(Played { response, refused, filtered, executions, account, unused, stuck, unawaited, state, tape })
     }
 
-    /// Whose state the Automation reads: that of a start on a test address is kept apart.
+    /// Returns the state scope of the automation; test URLs have a separate one.
     fn scope(&self) -> String {
         let automation = &self.deployed.automation;
         let is_test = !automation.enabled && matches!(automation.trigger, Trigger::Webhook(_));
         format!("{}automation:{}", if is_test { "test:" } else { "" }, automation.id)
     }
 
-    /// Puts in place what the test says is remembered.
+    /// Writes the initial state given by the test.
     async fn remember(&self) -> Result<(), Trouble> {
         let scope = self.scope();
         let writes = self.case.state.iter().map(|(key, value)| StateWrite {
@@ -229,7 +229,7 @@ impl<'a> Scene<'a> {
         self.engine.store().write_state(writes).await.map_err(Trouble::store)
     }
 
-    /// What is remembered in the end.
+    /// Reads the state at the end.
     async fn remembered(&self) -> Result<Map, Trouble> {
         let now = self.clock.now();
         let rows = self.engine.store().list_state(&self.scope(), None, PAGE).await.map_err(Trouble::store)?;
@@ -237,7 +237,7 @@ impl<'a> Scene<'a> {
         Ok(alive.map(|row| (row.key, row.entry.value)).collect())
     }
 
-    /// The execution that the test started, if it started one.
+    /// Returns the execution that the test started; `None` if it started none.
     pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, Trouble> {
         let filter = ExecutionFilter {
             automation: Some(self.deployed.automation.id.clone()),
@@ -248,7 +248,7 @@ impl<'a> Scene<'a> {
         Ok(rows.last().map(|row| row.id))
     }
 
-    /// All executions, oldest first: nothing begins before that of the test.
+    /// Reads all executions, oldest first; the first is the test's own.
     async fn executions(&self) -> Result<Vec<Execution>, Trouble> {
         let store = self.engine.store();
         let page = Page { before: None, limit: MOST_EXECUTIONS };
@@ -274,7 +274,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The way out: onto the tape, or nowhere.
+/// Creates the HTTP client, which uses the recording or has no network.
 fn http(props: &Props, clock: &ManualClock) -> Result<Http, Trouble> {
     let wrong = |error: &dyn std::fmt::Display| Trouble::system("cannot set up HTTP for the test", error);
     let usual = HttpOptions::default();
@@ -295,7 +295,7 @@ fn http(props: &Props, clock: &ManualClock) -> Result<Http, Trouble> {
     Http::new(options).map_err(|error| wrong(&error))
 }
 
-/// The test's clock, for what waits inside an action.
+/// Timer for actions that runs on the test clock.
 struct Stopped(ManualClock);
 
 #[async_trait]

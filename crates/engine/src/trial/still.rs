@@ -1,9 +1,8 @@
-//! Finding out that nothing goes on any more, so that the clock may move: the test's thread has nothing to run, and
-//! nobody else works for it.
+//! Detects quiescence (no runnable task, no store call in flight) so that the test clock can advance.
 //!
-//! A test has a thread of its own, on which everything of its engine runs. Just before that thread goes to sleep it says
-//! so; if no write or read of the store is under way then, whatever is left waits for the clock, or for something that
-//! never comes. So no test ever waits for real time to pass, and none moves the clock too early.
+//! All tasks of a test's engine run on one thread. Before the thread parks, it signals that it is idle. If no store
+//! call is in flight then, all tasks wait for the clock or for something that never happens. Tests therefore never
+//! wait for real time, and the clock never advances too early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,38 +19,38 @@ use store::{
 };
 use tokio::sync::Notify;
 
-/// Knows whether anything goes on. Cheap to clone.
+/// Detector of quiescence. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Still(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    /// What other threads do for this one.
+    /// Number of operations in flight on other threads.
     busy: AtomicUsize,
     rest: Notify,
 }
 
 impl Still {
-    /// To be called by the thread whenever it has nothing to run.
+    /// Signals that the test's thread has no runnable task; called before it parks.
     pub(super) fn idle(&self) {
         if self.0.busy.load(Ordering::Acquire) == 0 {
             self.0.rest.notify_waiters();
         }
     }
 
-    /// Comes back once nothing goes on. Whoever waits here is then the only one that runs.
+    /// Waits until nothing is running. The caller is then the only runnable task.
     pub(super) async fn rest(&self) {
         self.0.rest.notified().await;
     }
 
-    /// Says that something goes on elsewhere, for as long as what is given back lives.
+    /// Marks an operation on another thread as in flight until the guard is dropped.
     pub(super) fn busy(&self) -> Busy {
         self.0.busy.fetch_add(1, Ordering::AcqRel);
         Busy(self.0.clone())
     }
 }
 
-/// Something that goes on elsewhere.
+/// Guard of an operation in flight on another thread.
 pub(super) struct Busy(Arc<State>);
 
 impl Drop for Busy {
@@ -60,14 +59,14 @@ impl Drop for Busy {
     }
 }
 
-/// A store whose work is noticed.
+/// Store wrapper that marks its calls as in flight.
 pub(super) struct Noticed<S> {
     pub(super) store: S,
     pub(super) still: Still,
 }
 
 impl<S: Store> Noticed<S> {
-    /// The result of a read or write, which goes on elsewhere until it is taken here.
+    /// Awaits a store call; it is in flight until its result arrives on this thread.
     async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         let _busy = self.still.busy();
         work.await
