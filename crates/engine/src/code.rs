@@ -16,10 +16,10 @@ use crate::settings::Limits;
 /// Hidden subcommand of this program that runs a worker.
 pub const WORKER: &str = "code-worker";
 /// Maximum number of cached analyses.
-const MAX_KNOWN: usize = 20_000;
+const MAX_CACHED: usize = 20_000;
 
 /// Maximum time a step waits for a worker. Generous, because a burst of executions must not fail for lack of workers.
-const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(15 * 60);
 
 static PROGRAM: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
 static LIMITS: OnceLock<Limits> = OnceLock::new();
@@ -38,7 +38,7 @@ pub fn serve_code() -> ExitCode {
 }
 
 /// Sets the workers' limits; the first engine of the process decides.
-pub(crate) fn bound(limits: &Limits) {
+pub(crate) fn set_limits(limits: &Limits) {
     let _ = LIMITS.set(limits.clone());
 }
 
@@ -48,7 +48,7 @@ pub(crate) type Verdict = Result<Facts, Vec<SyntaxError>>;
 /// Worker pool of this process, with a cache of module analyses.
 pub(crate) struct Workers {
     pool: Pool,
-    known: Mutex<HashMap<Digest, Arc<Verdict>>>,
+    cache: Mutex<HashMap<Digest, Arc<Verdict>>>,
 }
 
 /// Builds the module for a code block; `None` if its file does not exist.
@@ -72,8 +72,8 @@ impl Workers {
         settings.memory = limits.code_memory;
         settings.workers = limits.code_workers.unwrap_or(settings.workers);
         settings.queue = limits.in_flight.max(settings.queue);
-        settings.wait_at_most = LONGEST_WAIT;
-        Self { pool: Pool::new(settings), known: Mutex::new(HashMap::new()) }
+        settings.wait_at_most = MAX_WAIT;
+        Self { pool: Pool::new(settings), cache: Mutex::new(HashMap::new()) }
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -81,37 +81,37 @@ impl Workers {
     }
 
     /// Analyses a module, using the cache.
-    pub(crate) async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+    pub(crate) async fn analyze(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
         match self.look_up(module.digest()) {
-            Some(known) => Ok(known),
-            None => Ok(self.keep(module.digest(), self.pool.check(module).await?)),
+            Some(cache) => Ok(cache),
+            None => Ok(self.insert(module.digest(), self.pool.check(module).await?)),
         }
     }
 
-    /// Blocking variant of [`Workers::facts`].
-    pub(crate) fn facts_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+    /// Blocking variant of [`Workers::analyze`].
+    pub(crate) fn analyze_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
         match self.look_up(module.digest()) {
-            Some(known) => Ok(known),
-            None => Ok(self.keep(module.digest(), self.pool.check_blocking(module)?)),
+            Some(cache) => Ok(cache),
+            None => Ok(self.insert(module.digest(), self.pool.check_blocking(module)?)),
         }
     }
 
     /// Returns the cached analysis of a module.
-    pub(crate) fn known(&self, module: &Module) -> Option<Arc<Verdict>> {
+    pub(crate) fn cached(&self, module: &Module) -> Option<Arc<Verdict>> {
         self.look_up(module.digest())
     }
 
     fn look_up(&self, digest: Digest) -> Option<Arc<Verdict>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
-    fn keep(&self, digest: Digest, verdict: Verdict) -> Arc<Verdict> {
+    fn insert(&self, digest: Digest, verdict: Verdict) -> Arc<Verdict> {
         let verdict = Arc::new(verdict);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN {
-            known.clear();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MAX_CACHED {
+            cache.clear();
         }
-        known.insert(digest, verdict.clone());
+        cache.insert(digest, verdict.clone());
         verdict
     }
 }

@@ -10,7 +10,7 @@ use model::value::Value;
 use store::Store;
 use tokio::sync::{broadcast, watch};
 
-use crate::catalog::{Catalog, Look, Reload};
+use crate::catalog::{Catalog, ReloadSummary, ScanScope};
 use crate::clock::Clock;
 use crate::inputs::check_inputs;
 use crate::intake::{Answer, SignalError, Terms};
@@ -58,7 +58,7 @@ impl Engine {
         let catalog = engine.catalog();
         tracing::info!(
             automations = catalog.automations().len(),
-            broken = catalog.broken().len(),
+            broken = catalog.invalid_files().len(),
             connections = catalog.connections().len(),
             generation = reload.generation,
             "loaded the project"
@@ -137,14 +137,14 @@ impl Engine {
     }
 
     /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
-    pub async fn reload(&self) -> Reload {
-        self.reload_at(Look::Everywhere).await
+    pub async fn reload(&self) -> ReloadSummary {
+        self.reload_at(ScanScope::Full).await
     }
 
-    pub(crate) async fn reload_at(&self, look: Look) -> Reload {
+    pub(crate) async fn reload_at(&self, scope: ScanScope) -> ReloadSummary {
         // In a task of its own: a caller that goes away must not leave a folder read and not taken.
         let services = self.services.clone();
-        let reload = services.tracker.spawn(services.clone().reload(look));
+        let reload = services.tracker.spawn(services.clone().reload(scope));
         reload.await.unwrap_or_default()
     }
 

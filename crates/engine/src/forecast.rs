@@ -12,21 +12,21 @@ use store::{ExecutionFilter, Page, Store};
 
 use crate::Error;
 use crate::catalog::{
-    Catalog, Change, Effect, File, FileChange, Folder, InFlight, Look, MAX_FILES, Parts, Reload, assemble,
-    in_flight,
+    AssembleInput, Catalog, Change, ChangeKind, File, FileChange, Folder, InFlightExecutions, MAX_FILES,
+    ReloadSummary, ScanScope, assemble, count_by_definition,
 };
 use crate::engine::Engine;
 use crate::services::Services;
 
 /// Maximum executions counted per automation: the limit of waiting executions (interfaces, "Limits").
-const MOST_EXECUTIONS: usize = 100_000;
+const MAX_EXECUTIONS: usize = 100_000;
 /// Executions read per page.
 const PAGE: u32 = 1000;
 
 /// Changes that a reload of the project folder would make.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Forecast {
+pub struct ReloadPreview {
     /// Generation of the snapshot compared with; 0 if nothing is in force.
     pub generation: u64,
     /// Changed automations, by id.
@@ -40,17 +40,21 @@ pub struct Forecast {
     pub reports: Vec<Report>,
 }
 
-impl Forecast {
+impl ReloadPreview {
     /// Returns the total number of errors.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.reports.iter().map(Report::error_count).sum()
     }
 
-    fn of(before: &Catalog, after: &Catalog, reload: &Reload, now: Timestamp) -> Self {
+    fn new(before: &Catalog, after: &Catalog, reload: &ReloadSummary, now: Timestamp) -> Self {
         let changes = after.changes(before, reload, now);
-        let in_force =
-            |effect| matches!(effect, Effect::Added | Effect::Changed | Effect::Stale | Effect::Restored);
+        let in_force = |effect| {
+            matches!(
+                effect,
+                ChangeKind::Added | ChangeKind::Changed | ChangeKind::Stale | ChangeKind::Restored
+            )
+        };
         let changed = changes.iter().filter(|change| in_force(change.effect)).count();
         let wrong = after.reports().filter(|report| report.has_errors());
         Self {
@@ -65,19 +69,19 @@ impl Forecast {
     /// Adds the executions that would continue on a version other than the one then in force.
     async fn count_executions(&mut self, after: &Catalog, store: &dyn Store) -> Result<(), Error> {
         for change in &mut self.changes {
-            change.executions = left_behind(change, after, store).await?;
+            change.executions = executions_on_other_versions(change, after, store).await?;
         }
         Ok(())
     }
 }
 
 /// Returns the unfinished executions of a changed automation on versions other than the one in force.
-pub(crate) async fn left_behind(
+pub(crate) async fn executions_on_other_versions(
     change: &Change,
     after: &Catalog,
     store: &dyn Store,
-) -> Result<Vec<InFlight>, Error> {
-    let Some(id) = AutomationId::parse(&change.id).filter(|_| change.leaves_executions_behind()) else {
+) -> Result<Vec<InFlightExecutions>, Error> {
+    let Some(id) = AutomationId::parse(&change.id).filter(|_| change.may_leave_executions()) else {
         return Ok(Vec::new());
     };
     let current = after.get(&id).map(|deployed| deployed.automation.definition);
@@ -85,7 +89,7 @@ pub(crate) async fn left_behind(
     let filter = ExecutionFilter { automation: Some(id), status, ..ExecutionFilter::default() };
     let mut others: Vec<DefinitionHash> = Vec::new();
     let mut before = None;
-    while others.len() < MOST_EXECUTIONS {
+    while others.len() < MAX_EXECUTIONS {
         let page = store.executions(&filter, Page { before, limit: PAGE }).await?;
         before = page.last().map(|row| row.id);
         others
@@ -94,13 +98,13 @@ pub(crate) async fn left_behind(
             break;
         }
     }
-    Ok(in_flight(others))
+    Ok(count_by_definition(others))
 }
 
 /// Project file read by a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct GivenFile {
+pub struct ProjectFile {
     /// Path relative to the project folder, separated by `/`.
     pub path: String,
     /// Content.
@@ -111,7 +115,7 @@ pub struct GivenFile {
     pub problem: Option<String>,
 }
 
-impl GivenFile {
+impl ProjectFile {
     fn is_inside(&self) -> bool {
         let mut parts = self.path.split('/');
         self.path.contains('/') && parts.all(|part| !matches!(part, "" | "." | ".."))
@@ -120,15 +124,15 @@ impl GivenFile {
 
 /// Reads the project files that a daemon would load: automations, their code, connections and connectors.
 #[must_use]
-pub fn project_files(dir: &Path) -> Vec<GivenFile> {
+pub fn project_files(dir: &Path) -> Vec<ProjectFile> {
     let mut folder = Folder::new(dir);
-    folder.look(&Look::Everywhere);
+    folder.scan(&ScanScope::Full);
     let files = folder.all().map(|file| {
         let problem = (!file.is_read()).then(|| {
             let first = file.report().entries().into_iter().next();
             first.map_or_else(|| "the file cannot be read".to_owned(), |entry| entry.message.to_string())
         });
-        GivenFile { path: file.source.path().to_owned(), text: file.source.text().to_owned(), problem }
+        ProjectFile { path: file.source.path().to_owned(), text: file.source.text().to_owned(), problem }
     });
     files.collect()
 }
@@ -137,8 +141,8 @@ pub fn project_files(dir: &Path) -> Vec<GivenFile> {
 #[must_use]
 pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
     let mut folder = Folder::new(dir);
-    folder.look(&Look::Everywhere);
-    let mut ids: Vec<AutomationId> = folder.all().filter_map(|file| file.claims()).collect();
+    folder.scan(&ScanScope::Full);
+    let mut ids: Vec<AutomationId> = folder.all().filter_map(|file| file.claimed_id()).collect();
     ids.sort();
     ids.dedup();
     ids
@@ -149,7 +153,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if there are too many files, a path leads out of the project, or the store cannot be read.
-    pub async fn forecast_of(&self, files: Vec<GivenFile>) -> Result<Forecast, Error> {
+    pub async fn preview_files(&self, files: Vec<ProjectFile>) -> Result<ReloadPreview, Error> {
         if files.len() > MAX_FILES {
             return Err(Error::Input(format!(
                 "{} files are more than the {MAX_FILES} of a project",
@@ -159,21 +163,21 @@ impl Engine {
         if let Some(wrong) = files.iter().find(|file| !file.is_inside()) {
             return Err(Error::Input(format!("`{}` is no path of a file inside a project", wrong.path)));
         }
-        self.services().clone().forecast(Some(files)).await
+        self.services().clone().preview(Some(files)).await
     }
 
     /// Previews [`Engine::reload`]. Changes nothing.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn forecast(&self) -> Result<Forecast, Error> {
-        self.services().clone().forecast(None).await
+    pub async fn preview_reload(&self) -> Result<ReloadPreview, Error> {
+        self.services().clone().preview(None).await
     }
 }
 
 impl Services {
     /// Previews loading these files, or the files on disk if `None`.
-    async fn forecast(self: Arc<Self>, given: Option<Vec<GivenFile>>) -> Result<Forecast, Error> {
+    async fn preview(self: Arc<Self>, given: Option<Vec<ProjectFile>>) -> Result<ReloadPreview, Error> {
         let folder = self.loader.folder().await;
         let services = self.clone();
         // Reading and checking block, so they run on a blocking thread.
@@ -181,25 +185,25 @@ impl Services {
             let mut folder = folder;
             let (before, now) = (services.catalog.load_full(), services.clock.now());
             let assembled = match given {
-                None => services.loader.assemble(&before, &mut folder, &Look::Everywhere),
+                None => services.loader.assemble(&before, &mut folder, &ScanScope::Full),
                 Some(given) => {
                     let files = given.into_iter().filter_map(|given| {
-                        let file = File::given(&given.path, given.text, given.problem)?;
+                        let file = File::from_text(&given.path, given.text, given.problem)?;
                         Some((given.path, file))
                     });
-                    let (folder, changed) = before.folder().replaced(files.collect());
+                    let (folder, changed) = before.folder().with_files(files.collect());
                     services.loader.assemble_changed(&before, &folder, changed)
                 }
             };
             let (after, reload) = match assembled {
                 Some(assembled) => (assembled.catalog, assembled.reload),
-                None => (Catalog::clone(&before), Reload::default()),
+                None => (Catalog::clone(&before), ReloadSummary::default()),
             };
-            (Forecast::of(&before, &after, &reload, now), after)
+            (ReloadPreview::new(&before, &after, &reload, now), after)
         });
-        let (mut forecast, after) = work.await.map_err(|error| Error::Checking(error.to_string()))?;
-        forecast.count_executions(&after, &*self.store).await?;
-        Ok(forecast)
+        let (mut preview, after) = work.await.map_err(|error| Error::Checking(error.to_string()))?;
+        preview.count_executions(&after, &*self.store).await?;
+        Ok(preview)
     }
 }
 
@@ -208,20 +212,21 @@ impl Services {
 ///
 /// # Errors
 /// Returns an error if the built-in connectors do not load or the store cannot be read.
-pub async fn forecast_project(
+pub async fn preview_project(
     dir: &Path,
     store: Option<&dyn Store>,
     now: Timestamp,
-) -> Result<Forecast, Error> {
+) -> Result<ReloadPreview, Error> {
     let builtin = Arc::new(crate::check::builtin()?);
     let mut folder = Folder::new(dir);
-    let changed = folder.look(&Look::Everywhere);
+    let changed = folder.scan(&ScanScope::Full);
     let before = Catalog::empty(builtin.clone());
-    let parts = Parts { previous: &before, folder, changed, builtin: &builtin, address: &mut |_, _| None };
+    let parts =
+        AssembleInput { previous: &before, folder, changed, builtin: &builtin, address: &mut |_, _| None };
     let (after, reload) = assemble(parts);
-    let mut forecast = Forecast::of(&before, &after, &reload, now);
+    let mut preview = ReloadPreview::new(&before, &after, &reload, now);
     if let Some(store) = store {
-        forecast.count_executions(&after, store).await?;
+        preview.count_executions(&after, store).await?;
     }
-    Ok(forecast)
+    Ok(preview)
 }

@@ -33,7 +33,7 @@ pub(crate) use credentials::dropped as without_credentials;
 pub(crate) use desk::Desk;
 
 use crate::Error;
-use crate::catalog::Mounted;
+use crate::catalog::Route;
 use crate::engine::Engine;
 use crate::intake::{Admission, Terms};
 use crate::listen::Aside;
@@ -45,12 +45,12 @@ impl Engine {
     #[must_use]
     pub fn body_limit(&self, token: &str) -> Option<usize> {
         let catalog = self.services().catalog.load();
-        let mounted = catalog.mounted(token)?;
+        let mounted = catalog.route(token)?;
         match &mounted.deployed.automation.trigger {
-            Trigger::Webhook(webhook) if mounted.test || mounted.deployed.automation.enabled => {
+            Trigger::Webhook(webhook) if mounted.is_test || mounted.deployed.automation.enabled => {
                 Some(webhook.max_body)
             }
-            Trigger::Event(_) if mounted.test || mounted.deployed.automation.enabled => {
+            Trigger::Event(_) if mounted.is_test || mounted.deployed.automation.enabled => {
                 Some(Automation::DEFAULT_MAX_BODY)
             }
             _ => None,
@@ -67,7 +67,7 @@ impl Engine {
     #[must_use]
     pub fn reads_whole(&self, token: &str, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
         let catalog = self.services().catalog.load();
-        let Some(mounted) = catalog.mounted(token) else { return false };
+        let Some(mounted) = catalog.route(token) else { return false };
         match &mounted.deployed.automation.trigger {
             Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
             // What a connector takes of an event is a document.
@@ -79,14 +79,14 @@ impl Engine {
     #[must_use]
     pub fn mounted_at(&self, token: &str) -> Option<AutomationId> {
         let catalog = self.services().catalog.load();
-        catalog.mounted(token).map(|mounted| mounted.deployed.automation.id.clone())
+        catalog.route(token).map(|mounted| mounted.deployed.automation.id.clone())
     }
 
     /// Answers a request on the address with this token, in the order: token, enabled, challenge, probe, chain, rate,
     /// signature, size, parsing, condition, what was sent before, durable acceptance, answer. An answer that names an
     /// execution is given only once that execution is committed.
     pub async fn receive(&self, token: &str, request: Request) -> HttpResponse {
-        let mounted = self.services().catalog.load().mounted(token).cloned();
+        let mounted = self.services().catalog.load().route(token).cloned();
         let result = match &mounted {
             None => Err(Rejection::unknown_trigger()),
             Some(mounted) => self.receive_at(mounted, request).await,
@@ -108,7 +108,7 @@ impl Engine {
 
     pub(crate) async fn receive_at(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
@@ -116,7 +116,7 @@ impl Engine {
             return self.receive_event(mounted, request).await;
         }
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
-        if !mounted.test && !automation.enabled {
+        if !mounted.is_test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge
@@ -146,14 +146,14 @@ impl Engine {
             self.count_refused(Some(mounted), "filtered");
             return Ok(filtered());
         }
-        let names = names(webhook, &received, signed, mounted.test)?;
+        let names = names(webhook, &received, signed, mounted.is_test)?;
         self.begin(mounted, webhook, received, names).await
     }
 
     /// What a request would be answered that starts nothing; `None` where its answer would be that of an execution.
     async fn judge(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
@@ -171,7 +171,7 @@ impl Engine {
     /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Engine::verify`] does.
     async fn read(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
@@ -216,7 +216,7 @@ impl Engine {
     /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
     async fn begin(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         mut received: Received,
         names: Vec<Sending>,
@@ -250,7 +250,7 @@ impl Engine {
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
         });
         let sendings = sendings.collect();
-        let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
+        let origin = if mounted.is_test { Origin::Test } else { Origin::Webhook };
         let received = credentials::hidden(webhook, received, &services.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
         let terms =
@@ -267,7 +267,7 @@ impl Engine {
     }
 
     /// What was sent before under one of these names.
-    async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    async fn sent_before(&self, mounted: &Route, names: &[Sending]) -> Result<Option<Accepted>, Error> {
         let services = self.services();
         let automation = &mounted.deployed.automation.id;
         for name in names {
@@ -282,7 +282,7 @@ impl Engine {
 
     async fn again(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         sent: Accepted,
     ) -> Result<HttpResponse, Rejection> {
@@ -303,7 +303,7 @@ impl Engine {
     /// Counts a request that was refused before it came to [`Engine::receive`].
     pub fn note_refused(&self, token: Option<&str>, reason: &'static str) {
         let catalog = self.services().catalog.load();
-        self.count_refused(token.and_then(|token| catalog.mounted(token)), reason);
+        self.count_refused(token.and_then(|token| catalog.route(token)), reason);
     }
 
     /// The starts of an Automation that were refused or passed over since the daemon began, by reason.
@@ -318,7 +318,7 @@ impl Engine {
         self.services().hooks.keys_used(automation)
     }
 
-    pub(crate) fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
+    pub(crate) fn count_refused(&self, mounted: Option<&Route>, reason: &'static str) {
         let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
         self.services().refusals.count(automation, reason);
     }
@@ -327,7 +327,7 @@ impl Engine {
     /// signed, where that tells it from others.
     fn verify(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<[u8; 32]>, Rejection> {
@@ -355,7 +355,7 @@ impl Engine {
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
 
-    async fn condition_holds(&self, mounted: &Mounted, results: &Value) -> Result<bool, Rejection> {
+    async fn condition_holds(&self, mounted: &Route, results: &Value) -> Result<bool, Rejection> {
         let automation = &mounted.deployed.automation;
         let Some(condition) = &automation.trigger_if else { return Ok(true) };
         let services = self.services();
@@ -457,10 +457,10 @@ impl Condition {
 
 impl Services {
     /// The address that a request was sent to, as its sender was given it: never what the request itself says of it.
-    fn address_of(&self, mounted: &Mounted, request: &Request) -> String {
+    fn address_of(&self, mounted: &Route, request: &Request) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = mounted.deployed.address.as_ref();
-        let token = address.map_or("", |address| if mounted.test { &address.test } else { &address.live });
+        let token = address.map_or("", |address| if mounted.is_test { &address.test } else { &address.live });
         let query =
             if request.raw_query.is_empty() { String::new() } else { format!("?{}", request.raw_query) };
         format!("{base}/trigger/{token}{}{query}", request.fragment)

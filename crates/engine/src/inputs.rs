@@ -9,11 +9,11 @@ use crate::Error;
 
 /// Checks the inputs of a manual start or a call against the automation's declaration.
 pub(crate) fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
-    check_given(&automation.inputs, given, &format!("automation `{}`", automation.id))
+    check_declared(&automation.inputs, given, &format!("automation `{}`", automation.id))
 }
 
 /// Checks inputs against a declaration. `what` names the owner in errors.
-pub(crate) fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
+pub(crate) fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
     let names = || declared.iter().map(|input| input.name.as_str());
     if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
         let near = model::diagnostic::nearest(unknown, names());

@@ -55,7 +55,10 @@ mod engine;
 
 pub mod trial;
 
-pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange, How, InFlight, Reload};
+pub use catalog::{
+    Catalog, Change, ChangeKind, Deployment, Detail, DiffKind, FileChange, InFlightExecutions, InvalidFile,
+    ReloadSummary,
+};
 pub use clock::{Clock, ManualClock, Steady, SystemClock};
 pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use connections::{
@@ -64,17 +67,17 @@ pub use connections::{
 pub use connector::http::Pieces;
 pub use engine::Engine;
 pub use error::Error;
-pub use forecast::{Forecast, GivenFile, automation_ids, forecast_project, project_files};
+pub use forecast::{ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
 pub use intake::{Answer, SignalError, read_definition};
 pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use poll::{PollError, PollView};
 pub use project_dir::{ProjectFileError, check_project_target, read_project_file};
-pub use schemas::surroundings;
+pub use schemas::schema_context;
 pub use secrets::{ListedSecret, SecretSource, exposed_secret_files, is_secret_set, secret_files};
 pub use settings::{Limits, Settings};
 pub use told::{Notice, Pending, Standing, Start, Status, Turn};
-pub use validate::{Checked, check_project, check_stranger, check_text};
+pub use validate::{ProjectCheck, check_draft, check_project, check_text};
 pub use vault::{KeptSecret, KeySource, Rotation, Vault};
 pub use waits::{Pause, Pauses};

@@ -24,45 +24,45 @@ pub(crate) use code::{CodePlan, CodePlans, Loop};
 pub struct Plan {
     /// Graphs by the id of the list's first step, which is unique in the file. An empty list has no graph.
     blocks: HashMap<Arc<str>, BlockGraph>,
-    /// Reads other than step results; only steps that have any.
-    reads: HashMap<Arc<str>, Reads>,
+    /// ReadSet other than step results; only steps that have any.
+    reads: HashMap<Arc<str>, ReadSet>,
     /// True if any expression reads `execution` or `automation`. These values are built only then.
-    about_itself: bool,
+    reads_execution: bool,
     /// True if any expression reads `execution.resumeUrl`. It is built only then.
-    resumes: bool,
+    reads_resume_url: bool,
     /// Steps whose results no expression or code reads, so that the run need not keep them.
-    unread: HashSet<Arc<str>>,
+    unread_results: HashSet<Arc<str>>,
     code: CodePlans,
 }
 
-/// Reads of one step's expressions, other than step results.
+/// ReadSet of one step's expressions, other than step results.
 #[derive(Debug, Default)]
-pub struct Reads {
+pub struct ReadSet {
     /// True if an expression calls `now()` or `uuid()`.
-    pub moment: bool,
+    pub is_nondeterministic: bool,
     /// True if an expression calls `now()`, so that the step's start time must be recorded.
-    pub clock: bool,
+    pub reads_clock: bool,
     /// Keys read from `state`.
     pub state: Vec<String>,
     /// True if an expression reads `execution` or `automation`.
-    pub about_itself: bool,
+    pub reads_execution: bool,
     /// True if an expression reads `execution.resumeUrl`.
-    pub resumes: bool,
+    pub reads_resume_url: bool,
 }
 
-impl Reads {
+impl ReadSet {
     fn note(&mut self, expression: &Expression) {
-        self.moment |= expression.is_dated();
-        self.clock |= expression.reads_clock();
+        self.is_nondeterministic |= expression.is_dated();
+        self.reads_clock |= expression.reads_clock();
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());
             let (root, next) = (path.next(), path.next());
-            self.about_itself |= matches!(root, None | Some("execution" | "automation"));
+            self.reads_execution |= matches!(root, None | Some("execution" | "automation"));
             match (root, next) {
                 (Some("state"), Some(key)) if !self.state.iter().any(|known| known == key) => {
                     self.state.push(key.to_owned());
                 }
-                (None, _) | (Some("execution"), None | Some("resumeUrl")) => self.resumes = true,
+                (None, _) | (Some("execution"), None | Some("resumeUrl")) => self.reads_resume_url = true,
                 _ => {}
             }
         }
@@ -70,7 +70,7 @@ impl Reads {
 
     /// Collects the reads of a template.
     #[must_use]
-    pub fn of(template: &Template) -> Self {
+    pub fn from_template(template: &Template) -> Self {
         let mut reads = Self::default();
         template.expressions(&mut |expression| reads.note(expression));
         reads
@@ -79,10 +79,10 @@ impl Reads {
 
 /// Graph of one list of steps. Steps are identified by index.
 #[derive(Debug)]
-pub struct BlockGraph(Waits);
+pub struct BlockGraph(Dependencies);
 
 #[derive(Debug)]
-enum Waits {
+enum Dependencies {
     /// Each step waits for the one before it. Holds the number of steps. The common case runs without bookkeeping and
     /// stores no graph.
     Chain(usize),
@@ -95,25 +95,25 @@ struct Graph {
     edges: DiGraph<usize, ()>,
     /// Steps with unknown dependencies: `needs` is unreadable, names a missing step, or is circular. Empty in a
     /// runnable plan.
-    unsettled: HashSet<usize>,
+    unordered: HashSet<usize>,
 }
 
 impl Plan {
     /// Builds the graphs of `automation` and reports errors in `needs`: unknown names, steps of another list, cycles.
     #[must_use]
     pub fn build(automation: &Automation) -> (Self, Vec<Diagnostic>) {
-        Self::of_draft(automation, Gaps::NONE)
+        Self::build_partial(automation, Gaps::NONE)
     }
 
     /// Builds the graphs of a partially parsed automation.
-    pub(crate) fn of_draft(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
+    pub(crate) fn build_partial(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
         let mut builder =
             Builder { plan: Self::default(), gaps, diagnostics: Vec::new(), known: HashSet::new() };
         automation.walk(&mut |step| {
             builder.known.insert(step.id.clone());
         });
         builder.reads(automation);
-        builder.plan.code = CodePlans::of(automation);
+        builder.plan.code = CodePlans::from_automation(automation);
         builder.block(&automation.steps);
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
             builder.block(block);
@@ -121,9 +121,9 @@ impl Plan {
         (builder.plan, builder.diagnostics)
     }
 
-    fn note(&mut self, reads: &Reads) {
-        self.about_itself |= reads.about_itself;
-        self.resumes |= reads.resumes;
+    fn note(&mut self, reads: &ReadSet) {
+        self.reads_execution |= reads.reads_execution;
+        self.reads_resume_url |= reads.reads_resume_url;
     }
 
     /// Marks the results that an expression reads; all results if the step id is computed at run time.
@@ -132,9 +132,9 @@ impl Plan {
             let mut path = reference.path.iter().map(|name| name.as_str());
             match (path.next(), path.next()) {
                 (Some("steps"), Some(id)) => {
-                    self.unread.remove(id);
+                    self.unread_results.remove(id);
                 }
-                (None | Some("steps"), _) => self.unread.clear(),
+                (None | Some("steps"), _) => self.unread_results.clear(),
                 _ => {}
             }
         }
@@ -148,14 +148,14 @@ impl Plan {
 
     /// Returns a step's reads other than step results; `None` if it has none.
     #[must_use]
-    pub fn reads(&self, step: &str) -> Option<&Reads> {
+    pub fn reads(&self, step: &str) -> Option<&ReadSet> {
         if self.reads.is_empty() { None } else { self.reads.get(step) }
     }
 
     /// Returns true if anything may read the step's result.
     #[must_use]
-    pub fn is_read(&self, step: &str) -> bool {
-        self.unread.is_empty() || !self.unread.contains(step)
+    pub fn is_result_read(&self, step: &str) -> bool {
+        self.unread_results.is_empty() || !self.unread_results.contains(step)
     }
 
     /// Returns the code of the automation.
@@ -166,14 +166,14 @@ impl Plan {
 
     /// Returns true if any expression reads `execution` or `automation`.
     #[must_use]
-    pub fn is_about_itself(&self) -> bool {
-        self.about_itself
+    pub fn reads_execution(&self) -> bool {
+        self.reads_execution
     }
 
     /// Returns true if any expression reads `execution.resumeUrl`.
     #[must_use]
-    pub fn resumes(&self) -> bool {
-        self.resumes
+    pub fn reads_resume_url(&self) -> bool {
+        self.reads_resume_url
     }
 
     /// Returns the plan as JSON for the API and for drawing: each step with its verb, dependencies and nested lists.
@@ -189,7 +189,7 @@ impl Plan {
         let graph = self.block(block);
         let steps = block.steps.iter().enumerate().map(|(index, step)| {
             let waits: Vec<&str> = graph.map_or_else(Vec::new, |graph| {
-                graph.waits_for(index).map(|before| block.steps[before].id.as_ref()).collect()
+                graph.dependencies(index).map(|before| block.steps[before].id.as_ref()).collect()
             });
             let lists: Vec<_> = step
                 .verb
@@ -213,33 +213,33 @@ impl BlockGraph {
     /// Returns true if the list is a plain sequence.
     #[must_use]
     pub fn is_chain(&self) -> bool {
-        matches!(self.0, Waits::Chain(_))
+        matches!(self.0, Dependencies::Chain(_))
     }
 
     /// Iterates over the direct dependencies of the step at `index`.
-    pub fn waits_for(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn dependencies(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let (before, graph) = match &self.0 {
-            Waits::Chain(_) => (index.checked_sub(1), None),
-            Waits::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Incoming))),
+            Dependencies::Chain(_) => (index.checked_sub(1), None),
+            Dependencies::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Incoming))),
         };
         before.into_iter().chain(graph.into_iter().flatten())
     }
 
     /// Iterates over the direct dependents of the step at `index`.
-    pub fn waited_by(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn dependents(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let (after, graph) = match &self.0 {
-            Waits::Chain(length) => (Some(index + 1).filter(|after| after < length), None),
-            Waits::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Outgoing))),
+            Dependencies::Chain(length) => (Some(index + 1).filter(|after| after < length), None),
+            Dependencies::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Outgoing))),
         };
         after.into_iter().chain(graph.into_iter().flatten())
     }
 
     /// Returns the number of direct dependencies of each step, by index.
     #[must_use]
-    pub fn waiting_counts(&self) -> Vec<usize> {
+    pub fn dependency_counts(&self) -> Vec<usize> {
         match &self.0 {
-            Waits::Chain(length) => (0..*length).map(|index| usize::from(index > 0)).collect(),
-            Waits::Graph(graph) => {
+            Dependencies::Chain(length) => (0..*length).map(|index| usize::from(index > 0)).collect(),
+            Dependencies::Graph(graph) => {
                 let nodes = graph.edges.node_indices();
                 nodes.map(|node| graph.edges.edges_directed(node, Direction::Incoming).count()).collect()
             }
@@ -250,20 +250,20 @@ impl BlockGraph {
     #[must_use]
     pub fn ancestors(&self, index: usize) -> HashSet<usize> {
         match &self.0 {
-            Waits::Chain(_) => (0..index).collect(),
-            Waits::Graph(graph) => graph.ancestors(index),
+            Dependencies::Chain(_) => (0..index).collect(),
+            Dependencies::Graph(graph) => graph.ancestors(index),
         }
     }
 
     /// Returns true if the dependencies of the step at `index` are unknown, directly or transitively.
     #[must_use]
-    pub(crate) fn is_unsettled(&self, index: usize) -> bool {
+    pub(crate) fn has_unknown_order(&self, index: usize) -> bool {
         match &self.0 {
-            Waits::Chain(_) => false,
-            Waits::Graph(graph) => {
-                let is_unsettled = |index: &usize| graph.unsettled.contains(index);
-                !graph.unsettled.is_empty()
-                    && (is_unsettled(&index) || graph.ancestors(index).iter().any(is_unsettled))
+            Dependencies::Chain(_) => false,
+            Dependencies::Graph(graph) => {
+                let has_unknown_order = |index: &usize| graph.unordered.contains(index);
+                !graph.unordered.is_empty()
+                    && (has_unknown_order(&index) || graph.ancestors(index).iter().any(has_unknown_order))
             }
         }
     }
@@ -299,22 +299,22 @@ impl Builder<'_> {
         let mut has_code = false;
         automation.walk(&mut |step| has_code |= matches!(step.verb, Verb::Code(_)));
         if !has_code {
-            self.plan.unread.clone_from(&self.known);
+            self.plan.unread_results.clone_from(&self.known);
         }
         automation.walk(&mut |step| {
-            let mut reads = Reads::default();
+            let mut reads = ReadSet::default();
             step.expressions(&mut |expression| {
                 reads.note(expression);
                 self.plan.note_read_steps(expression);
             });
             self.plan.note(&reads);
-            if reads.moment || !reads.state.is_empty() {
+            if reads.is_nondeterministic || !reads.state.is_empty() {
                 self.plan.reads.insert(step.id.clone(), reads);
             }
         });
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
-            self.plan.note(&Reads::of(template));
+            self.plan.note(&ReadSet::from_template(template));
             template.expressions(&mut |expression| self.plan.note_read_steps(expression));
         }
     }
@@ -334,17 +334,17 @@ impl Builder<'_> {
         let Some(first) = block.steps.first() else { return };
         let is_plain = |step: &Step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs");
         let waits = if block.steps.iter().all(is_plain) {
-            Waits::Chain(block.steps.len())
+            Dependencies::Chain(block.steps.len())
         } else {
-            let mut unsettled = HashSet::new();
-            let edges = self.graph(block, &mut unsettled);
-            self.report_cycles(block, &edges, &mut unsettled);
-            Waits::Graph(Box::new(Graph { edges, unsettled }))
+            let mut unordered = HashSet::new();
+            let edges = self.graph(block, &mut unordered);
+            self.report_cycles(block, &edges, &mut unordered);
+            Dependencies::Graph(Box::new(Graph { edges, unordered }))
         };
         self.plan.blocks.insert(first.id.clone(), BlockGraph(waits));
     }
 
-    fn graph(&mut self, block: &Block, unsettled: &mut HashSet<usize>) -> DiGraph<usize, ()> {
+    fn graph(&mut self, block: &Block, unordered: &mut HashSet<usize>) -> DiGraph<usize, ()> {
         let places: HashMap<&str, usize> =
             block.steps.iter().enumerate().map(|(index, step)| (step.id.as_ref(), index)).collect();
         let mut graph = DiGraph::with_capacity(block.steps.len(), block.steps.len());
@@ -354,7 +354,7 @@ impl Builder<'_> {
         for (index, step) in block.steps.iter().enumerate() {
             let unread = self.gaps.has_in_step(&step.id, "needs");
             if unread {
-                unsettled.insert(index);
+                unordered.insert(index);
             }
             let Some(needs) = &step.needs else {
                 if index > 0 && !unread {
@@ -368,7 +368,7 @@ impl Builder<'_> {
                         graph.update_edge(NodeIndex::new(before), NodeIndex::new(index), ());
                     }
                     None => {
-                        unsettled.insert(index);
+                        unordered.insert(index);
                         if !self.gaps.has("steps") && !self.gaps.may_name(&need.name) {
                             self.diagnostics.push(self.unknown_need(step, need, block));
                         }
@@ -394,14 +394,14 @@ impl Builder<'_> {
             .step(step.id.as_ref())
     }
 
-    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>, unsettled: &mut HashSet<usize>) {
+    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>, unordered: &mut HashSet<usize>) {
         for component in petgraph::algo::tarjan_scc(graph) {
             let circular = component.len() > 1
                 || component.first().is_some_and(|&node| graph.find_edge(node, node).is_some());
             if !circular {
                 continue;
             }
-            unsettled.extend(component.iter().map(|&node| graph[node]));
+            unordered.extend(component.iter().map(|&node| graph[node]));
             let path = cycle_path(graph, &component);
             let names: Vec<&str> = path.iter().map(|&index| block.steps[index].id.as_ref()).collect();
             let step = &block.steps[path[0]];
@@ -465,7 +465,8 @@ mod tests {
         let automation = loaded.value.expect("it loads");
         let plan = Plan::build(&automation).0;
         let mut read = Vec::new();
-        automation.walk(&mut |step| read.extend(Some(step.id.to_string()).filter(|id| plan.is_read(id))));
+        automation
+            .walk(&mut |step| read.extend(Some(step.id.to_string()).filter(|id| plan.is_result_read(id))));
         read.join(" ")
     }
 

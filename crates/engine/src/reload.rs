@@ -12,14 +12,17 @@ use jiff::tz::TimeZone;
 use model::automation::AutomationId;
 use store::Address;
 
-use crate::catalog::{Catalog, Change, Effect, Folder, InFlight, Look, Parts, Reload, assemble};
+use crate::catalog::{
+    AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, ReloadSummary, ScanScope,
+    assemble,
+};
 use crate::chance::random;
 use crate::forecast;
 use crate::services::Services;
 use crate::told::Notice;
 
 /// Maximum number of automations that the log lists individually after one reload.
-const MOST_TOLD: usize = 100;
+const MAX_LOGGED: usize = 100;
 
 /// State kept between scans of the project folder.
 pub(crate) struct Loader {
@@ -27,25 +30,25 @@ pub(crate) struct Loader {
     folder: tokio::sync::Mutex<Folder>,
     addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
     /// Automations rechecked since each listener last asked.
-    decided: Mutex<[BTreeSet<AutomationId>; Listener::COUNT]>,
+    rechecked: Mutex<[BTreeSet<AutomationId>; CatalogListener::COUNT]>,
 }
 
 /// Component that follows rechecked automations.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Listener {
+pub(crate) enum CatalogListener {
     Schedules,
     Polls,
     Subscriptions,
 }
 
-impl Listener {
+impl CatalogListener {
     const COUNT: usize = 3;
 }
 
 /// Next snapshot, not yet in force.
 pub(crate) struct Assembled {
     pub(crate) catalog: Catalog,
-    pub(crate) reload: Reload,
+    pub(crate) reload: ReloadSummary,
     /// New addresses that must be stored before the swap.
     fresh: Vec<Arc<Address>>,
 }
@@ -59,14 +62,14 @@ impl Loader {
             builtin,
             folder: tokio::sync::Mutex::new(Folder::new(dir)),
             addresses: Mutex::new(addresses),
-            decided: Mutex::default(),
+            rechecked: Mutex::default(),
         }
     }
 
     /// Takes the automations rechecked since the listener's last call.
-    pub(crate) fn take_decided(&self, listener: Listener) -> BTreeSet<AutomationId> {
-        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut decided[listener as usize])
+    pub(crate) fn take_rechecked(&self, listener: CatalogListener) -> BTreeSet<AutomationId> {
+        let mut rechecked = self.rechecked.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut rechecked[listener as usize])
     }
 
     /// Returns the files as last read.
@@ -75,8 +78,13 @@ impl Loader {
     }
 
     /// Scans the folder and builds the next snapshot; `None` if nothing changed.
-    pub(crate) fn assemble(&self, previous: &Catalog, folder: &mut Folder, look: &Look) -> Option<Assembled> {
-        let changed = folder.look(look);
+    pub(crate) fn assemble(
+        &self,
+        previous: &Catalog,
+        folder: &mut Folder,
+        scope: &ScanScope,
+    ) -> Option<Assembled> {
+        let changed = folder.scan(scope);
         self.assemble_changed(previous, folder, changed)
     }
 
@@ -92,7 +100,7 @@ impl Loader {
         }
         let known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fresh = Vec::new();
-        let (catalog, reload) = assemble(Parts {
+        let (catalog, reload) = assemble(AssembleInput {
             previous,
             folder: folder.clone(),
             changed,
@@ -113,16 +121,17 @@ impl Loader {
 impl Services {
     /// Scans the folder and applies changes. Run it in its own task: if the future is dropped midway, files that were
     /// read but not applied wait for the next full scan.
-    pub(crate) async fn reload(self: Arc<Self>, look: Look) -> Reload {
+    pub(crate) async fn reload(self: Arc<Self>, scope: ScanScope) -> ReloadSummary {
         let mut folder = self.loader.folder.lock().await;
         // Reading and checking block, so they run on a blocking thread.
-        let (services, mut looked) = (self.clone(), folder.clone());
+        let (services, mut scanned) = (self.clone(), folder.clone());
         let work = tokio::task::spawn_blocking(move || {
-            let assembled = services.loader.assemble(&services.catalog.load(), &mut looked, &look);
-            (looked, assembled)
+            let assembled = services.loader.assemble(&services.catalog.load(), &mut scanned, &scope);
+            (scanned, assembled)
         });
-        let nothing = || Reload { generation: self.catalog.load().generation(), ..Reload::default() };
-        let (looked, assembled) = match work.await {
+        let nothing =
+            || ReloadSummary { generation: self.catalog.load().generation(), ..ReloadSummary::default() };
+        let (scanned, assembled) = match work.await {
             Ok(done) => done,
             Err(error) => {
                 tracing::error!(%error, "loading the project failed; what was in force stays");
@@ -130,7 +139,7 @@ impl Services {
             }
         };
         let Some(Assembled { catalog, reload, fresh }) = assembled else {
-            *folder = looked;
+            *folder = scanned;
             return nothing();
         };
         if !fresh.is_empty() {
@@ -143,32 +152,32 @@ impl Services {
             let mut known = self.loader.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             known.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
         }
-        *folder = looked;
+        *folder = scanned;
         let before = self.catalog.load_full();
         let after = Arc::new(catalog);
-        self.take(after.clone(), &reload);
+        self.apply(after.clone(), &reload);
         drop(folder);
-        self.tell(before, after, &reload).await;
+        self.log_reload(before, after, &reload).await;
         reload
     }
 
     /// Puts a snapshot in force.
-    pub(crate) fn take(&self, catalog: Arc<Catalog>, reload: &Reload) {
+    pub(crate) fn apply(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.catalog.store(catalog);
         self.hooks.forget(&reload.removed);
         self.refusals.forget(&reload.removed);
         self.hooks.forget_keys(&reload.changed);
         if self.settings.background {
             // Listeners drain these sets; without listeners they would only grow.
-            let mut decided = self.loader.decided.lock().unwrap_or_else(PoisonError::into_inner);
-            decided.iter_mut().for_each(|decided| decided.extend(reload.decided.iter().cloned()));
+            let mut rechecked = self.loader.rechecked.lock().unwrap_or_else(PoisonError::into_inner);
+            rechecked.iter_mut().for_each(|rechecked| rechecked.extend(reload.rechecked.iter().cloned()));
         }
         self.generation.send_replace(reload.generation);
         let _ = self.notices.send(Notice::CatalogChanged { generation: reload.generation });
     }
 
     /// Logs the changes of a reload.
-    async fn tell(&self, before: Arc<Catalog>, after: Arc<Catalog>, reload: &Reload) {
+    async fn log_reload(&self, before: Arc<Catalog>, after: Arc<Catalog>, reload: &ReloadSummary) {
         for report in reload.reports.iter().filter(|report| report.has_errors()) {
             tracing::error!(file = report.source().path(), "\n{}", report.render(false));
         }
@@ -179,7 +188,7 @@ impl Services {
         let mut told = reload.clone();
         let lists =
             [&mut told.added, &mut told.changed, &mut told.removed, &mut told.stale, &mut told.restored];
-        let mut left = MOST_TOLD;
+        let mut left = MAX_LOGGED;
         let mut more = 0;
         for ids in lists {
             more += ids.len().saturating_sub(left);
@@ -195,8 +204,10 @@ impl Services {
             tracing::info!(path = file.path, "{}", file.how);
         }
         for change in changes {
-            let executions = forecast::left_behind(&change, &after, &*self.store).await.unwrap_or_default();
-            tell(&change, &executions);
+            let executions = forecast::executions_on_other_versions(&change, &after, &*self.store)
+                .await
+                .unwrap_or_default();
+            log_change(&change, &executions);
         }
         if more > 0 {
             tracing::info!(automations = more, "more automations changed than are told one by one");
@@ -210,33 +221,33 @@ fn new_address(automation: &AutomationId) -> Address {
     Address { automation: automation.clone(), live: token(), test: token() }
 }
 
-fn tell(change: &Change, executions: &[InFlight]) {
+fn log_change(change: &Change, executions: &[InFlightExecutions]) {
     let automation = &change.id;
-    let with_words = |effect: &str| match change.words() {
+    let with_summary = |effect: &str| match change.summary() {
         words if words.is_empty() => effect.to_owned(),
         words => format!("{effect}; {words}"),
     };
     let definition = change.definition.as_deref().unwrap_or_default();
     match change.effect {
-        Effect::Added => tracing::info!(automation, definition, "{}", with_words("added")),
-        Effect::Changed => {
-            tracing::info!(automation, definition, before = change.before, "{}", with_words("changed"));
+        ChangeKind::Added => tracing::info!(automation, definition, "{}", with_summary("added")),
+        ChangeKind::Changed => {
+            tracing::info!(automation, definition, before = change.before, "{}", with_summary("changed"));
         }
-        Effect::Removed => tracing::info!(automation, "{}", with_words("removed")),
-        Effect::Stale => tracing::warn!(
+        ChangeKind::Removed => tracing::info!(automation, "{}", with_summary("removed")),
+        ChangeKind::Stale => tracing::warn!(
             automation,
             definition,
             "its file has errors; the last good version stays in force"
         ),
-        Effect::Restored => tracing::info!(automation, definition, "its file has no errors any more"),
+        ChangeKind::Restored => tracing::info!(automation, definition, "its file has no errors any more"),
         // Its errors are already logged.
-        Effect::Broken => {}
+        ChangeKind::Broken => {}
     }
     if !change.next_fires.is_empty() {
         let zone = change.timezone.as_deref().unwrap_or("UTC");
         tracing::info!(automation, zone, "next fires {}", fires(&change.next_fires, zone));
     }
-    for InFlight { definition, count } in executions {
+    for InFlightExecutions { definition, count } in executions {
         tracing::info!(
             automation,
             definition,

@@ -13,9 +13,9 @@ use model::payload::Payload;
 use store::{Accept, Watermark};
 
 use crate::Error;
-use crate::catalog::{Catalog, Deployed};
+use crate::catalog::{Catalog, Deployment};
 use crate::intake::Terms;
-use crate::reload::Listener;
+use crate::reload::CatalogListener;
 use crate::services::Services;
 use crate::timer::{Due, Timed};
 use crate::told::Start;
@@ -49,7 +49,7 @@ struct Timetable {
 }
 
 struct Entry {
-    deployed: Arc<Deployed>,
+    deployed: Arc<Deployment>,
     fingerprint: String,
     /// The instant up to which the schedule has been dealt with.
     done: Timestamp,
@@ -61,7 +61,7 @@ struct Entry {
 
 impl Timed for Timetable {
     async fn adopt(&mut self) {
-        let decided = self.services.loader.take_decided(Listener::Schedules);
+        let decided = self.services.loader.take_rechecked(CatalogListener::Schedules);
         let catalog = self.services.catalog.load_full();
         self.take_over(&catalog, decided).await;
     }
@@ -167,7 +167,7 @@ impl Timetable {
 
 /// One schedule whose time has come.
 struct Tick {
-    deployed: Arc<Deployed>,
+    deployed: Arc<Deployment>,
     fingerprint: String,
     timezone: String,
     overlap: Overlap,

@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 
 /// Returns the actions, connection types and connections of a snapshot, for [`model::schema`].
 #[must_use]
-pub fn surroundings(catalog: &Catalog) -> Surroundings<'_> {
+pub fn schema_context(catalog: &Catalog) -> Surroundings<'_> {
     let registry = catalog.registry();
     let types = registry.connection_types().map(|kind| ConnectionType {
         name: &kind.name,

@@ -107,7 +107,7 @@ impl Services {
         vault: Arc<Vault>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, Error> {
-        crate::code::bound(&settings.limits);
+        crate::code::set_limits(&settings.limits);
         let builtin = Arc::new(crate::check::builtin()?);
         let http = connector::Http::new(connector::HttpOptions {
             allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))

@@ -7,12 +7,12 @@ use connector::Registry;
 use model::AutomationId;
 use model::diagnostic::{Report, Source};
 
-use crate::catalog::{Catalog, File, FileKind, Folder, Look, Parts, assemble, stem};
+use crate::catalog::{AssembleInput, Catalog, File, FileKind, Folder, ScanScope, assemble, stem};
 use crate::check::{builtin, connection};
-use crate::trial::{self, Tests};
+use crate::trial::{self, TestFile};
 
 /// Result of checking a project.
-pub struct Checked {
+pub struct ProjectCheck {
     /// Non-empty reports, one per file, by path.
     pub reports: Vec<Report>,
     /// Number of checked files.
@@ -21,7 +21,7 @@ pub struct Checked {
     pub catalog: Catalog,
 }
 
-impl Checked {
+impl ProjectCheck {
     /// Returns the total number of errors.
     #[must_use]
     pub fn errors(&self) -> usize {
@@ -33,12 +33,12 @@ impl Checked {
 ///
 /// # Errors
 /// Returns an error if the built-in connectors do not load.
-pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Error> {
+pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<ProjectCheck, crate::Error> {
     let builtin = Arc::new(builtin()?);
     let mut folder = Folder::new(dir);
-    let changed = folder.look(&Look::Everywhere);
+    let changed = folder.scan(&ScanScope::Full);
     let previous = Catalog::empty(builtin.clone());
-    let (catalog, _) = assemble(Parts {
+    let (catalog, _) = assemble(AssembleInput {
         previous: &previous,
         folder,
         changed: changed.clone(),
@@ -51,8 +51,8 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
                 .iter()
                 .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
-    let tests: Vec<Tests> =
-        trial::find(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
+    let tests: Vec<TestFile> =
+        trial::find_test_files(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
     let files = changed.iter().filter(|path| wanted(path)).count() + tests.len();
     let wanted = |report: &&Arc<Report>| wanted(report.source().path());
     let mut reports: Vec<Report> =
@@ -61,17 +61,17 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<Checked, crate::Er
     // Connectors and connections come first because their errors explain errors in automations.
     let place = |report: &Report| {
         let path = report.source().path().to_owned();
-        (FileKind::of(Path::new(&path)).unwrap_or(FileKind::Automation), path)
+        (FileKind::from_path(Path::new(&path)).unwrap_or(FileKind::Automation), path)
     };
     reports.sort_by_cached_key(place);
-    Ok(Checked { reports, files, catalog })
+    Ok(ProjectCheck { reports, files, catalog })
 }
 
 /// Checks a text that is not stored in the project, such as a draft or a temporary copy made by a hook. Its keys
 /// determine the file kind. An id that a project file already has is accepted, since the text may be a copy of that
 /// file.
 #[must_use]
-pub fn check_stranger(catalog: &Catalog, path: &str, text: &str) -> Report {
+pub fn check_draft(catalog: &Catalog, path: &str, text: &str) -> Report {
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
     let is_tests = model::trial::stem(path).is_some() || (has("tests:") && !has("steps:"));
     if is_tests {
@@ -96,7 +96,7 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     if model::trial::stem(path).is_some() {
         return trial::check_text(catalog, path, text);
     }
-    check_as(catalog, path, stem(path), text, FileKind::of(Path::new(path)))
+    check_as(catalog, path, stem(path), text, FileKind::from_path(Path::new(path)))
 }
 
 /// Checks a text as a file of this kind. `name` is the default name.
@@ -117,7 +117,7 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
         }
         Some(FileKind::Code) => Report::new(source, []),
         Some(FileKind::Automation) | None => {
-            catalog.judge_draft(path, File::draft(source, name, FileKind::Automation))
+            catalog.check_draft(path, File::draft(source, name, FileKind::Automation))
         }
     }
 }

@@ -10,49 +10,49 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::{FileKind, Look};
+use crate::catalog::{FileKind, ScanScope};
 use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
 
 /// Delay after a completed write (file closed or renamed into place), to batch it with related files.
-const SETTLED: Duration = Duration::from_millis(5);
+const SETTLE_DELAY: Duration = Duration::from_millis(5);
 /// Delay after the last event of a possibly incomplete write; a save must be in force within 200 ms.
-const QUIET: Duration = Duration::from_millis(40);
+const QUIET_PERIOD: Duration = Duration::from_millis(40);
 /// Maximum delay under continuous events.
-const PATIENCE: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_millis(500);
 /// Number of paths above which a full scan replaces scanning individual paths.
 const MAX_PATHS: usize = 256;
-/// Interval of unconditional full scans, since a watch can silently stop (recreated folder, swapped link, network
+/// Interval of unconditional full scans, events a watch can silently stop (recreated folder, swapped link, network
 /// file system). Files with the same size and time are not reread.
 const RESCAN: Duration = Duration::from_secs(3);
 /// Reloads after each change until the engine stops.
 pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let (clock, dir) = (engine.clock().clone(), engine.settings().dir.clone());
-    let seen = Arc::new(Seen::new(clock.clone(), dir.clone()));
-    let mut watched = watch(&dir, &seen);
+    let queue = Arc::new(ChangeQueue::new(clock.clone(), dir.clone()));
+    let mut watched = watch(&dir, &queue);
     // Covers changes between the first load and the start of the watch.
     engine.reload().await;
     loop {
-        let look = tokio::select! {
+        let scope = tokio::select! {
             biased;
             () = closing.cancelled() => return,
-            look = seen.next() => look,
-            () = clock.sleep_for(RESCAN) => Look::Everywhere,
+            scope = queue.next() => scope,
+            () = clock.sleep_for(RESCAN) => ScanScope::Full,
         };
-        if look == Look::Everywhere && !watched.as_ref().is_some_and(Watched::is_alive) {
-            watched = watch(&dir, &seen);
+        if scope == ScanScope::Full && !watched.as_ref().is_some_and(FolderWatch::is_alive) {
+            watched = watch(&dir, &queue);
         }
-        engine.reload_at(look).await;
+        engine.reload_at(scope).await;
     }
 }
 
 /// Collects watcher events until the next scan.
-struct Seen {
+struct ChangeQueue {
     clock: Arc<dyn Clock>,
     /// Project folder as configured, and in canonical form.
     roots: [PathBuf; 2],
     pending: Mutex<Pending>,
-    told: Notify,
+    notify: Notify,
 }
 
 #[derive(Default)]
@@ -60,47 +60,47 @@ struct Pending {
     /// Changed paths relative to the project folder; true if the write is complete.
     paths: BTreeMap<PathBuf, bool>,
     /// True if the location of a change is unknown, so that a full scan is needed.
-    anywhere: bool,
+    needs_full_scan: bool,
     /// Times of the first and the last event.
-    since: Option<(Steady, Steady)>,
+    events: Option<(Steady, Steady)>,
 }
 
-impl Seen {
+impl ChangeQueue {
     fn new(clock: Arc<dyn Clock>, dir: PathBuf) -> Self {
         let canonical = dir.canonicalize().unwrap_or_else(|_| dir.clone());
-        Self { clock, roots: [dir, canonical], pending: Mutex::default(), told: Notify::new() }
+        Self { clock, roots: [dir, canonical], pending: Mutex::default(), notify: Notify::new() }
     }
 
     /// Records an event; called on the watcher's thread.
-    fn take(&self, event: notify::Result<Event>) {
+    fn record(&self, event: notify::Result<Event>) {
         let now = self.clock.steady_now();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let relevant = match event {
             Ok(event) => self.note(&mut pending, &event),
             Err(_) => {
-                pending.anywhere = true;
+                pending.needs_full_scan = true;
                 true
             }
         };
         if relevant {
-            pending.since = Some((pending.since.map_or(now, |(first, _)| first), now));
-            self.told.notify_one();
+            pending.events = Some((pending.events.map_or(now, |(first, _)| first), now));
+            self.notify.notify_one();
         }
     }
 
     fn note(&self, pending: &mut Pending, event: &Event) -> bool {
-        let whole = match event.kind {
+        let is_complete = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => true,
             EventKind::Access(_) => return false,
             _ => false,
         };
-        let before = (pending.paths.len(), pending.anywhere);
+        let before = (pending.paths.len(), pending.needs_full_scan);
         let mut relevant = event.need_rescan();
-        pending.anywhere |= relevant;
+        pending.needs_full_scan |= relevant;
         for path in &event.paths {
             let Some(below) = self.roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
-                pending.anywhere = true;
+                pending.needs_full_scan = true;
                 relevant = true;
                 continue;
             };
@@ -114,37 +114,37 @@ impl Seen {
             }
             relevant = true;
             // A project folder such as `automations` itself appeared or disappeared.
-            pending.anywhere |= names.next().is_none();
+            pending.needs_full_scan |= names.next().is_none();
             // A path without a file kind is a folder, which appears complete, or is irrelevant.
-            let whole = whole || FileKind::of(below).is_none();
-            pending.paths.insert(below.to_owned(), whole);
+            let is_complete = is_complete || FileKind::from_path(below).is_none();
+            pending.paths.insert(below.to_owned(), is_complete);
         }
-        pending.anywhere |= pending.paths.len() > MAX_PATHS;
-        if pending.anywhere && before.0 > 0 {
+        pending.needs_full_scan |= pending.paths.len() > MAX_PATHS;
+        if pending.needs_full_scan && before.0 > 0 {
             pending.paths.clear();
         }
         relevant
     }
 
     /// Waits until events have settled and returns the extent of the next scan.
-    async fn next(&self) -> Look {
+    async fn next(&self) -> ScanScope {
         loop {
-            let told = self.told.notified();
+            let notify = self.notify.notified();
             let due = self.pending.lock().unwrap_or_else(PoisonError::into_inner).due();
             let Some(due) = due else {
-                told.await;
+                notify.await;
                 continue;
             };
             tokio::select! {
                 biased;
                 () = self.clock.sleep_until_steady(due) => {}
-                () = told => continue,
+                () = notify => continue,
             }
             let pending = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-            return if pending.anywhere {
-                Look::Everywhere
+            return if pending.needs_full_scan {
+                ScanScope::Full
             } else {
-                Look::At(pending.paths.into_keys().collect())
+                ScanScope::Paths(pending.paths.into_keys().collect())
             };
         }
     }
@@ -153,19 +153,19 @@ impl Seen {
 impl Pending {
     /// Returns the time of the next scan if no further event arrives; `None` without events.
     fn due(&self) -> Option<Steady> {
-        let (first, last) = self.since?;
-        let settled = !self.anywhere && self.paths.values().all(|whole| *whole);
-        Some(last.after(if settled { SETTLED } else { QUIET }).min(first.after(PATIENCE)))
+        let (first, last) = self.events?;
+        let settled = !self.needs_full_scan && self.paths.values().all(|is_complete| *is_complete);
+        Some(last.after(if settled { SETTLE_DELAY } else { QUIET_PERIOD }).min(first.after(MAX_DELAY)))
     }
 }
 
-struct Watched {
+struct FolderWatch {
     _watcher: RecommendedWatcher,
     dir: PathBuf,
     identity: Option<u64>,
 }
 
-impl Watched {
+impl FolderWatch {
     /// Returns true if the path still refers to the watched folder.
     fn is_alive(&self) -> bool {
         self.identity.is_some() && self.identity == identity(&self.dir)
@@ -173,10 +173,10 @@ impl Watched {
 }
 
 /// Starts watching the project's folders. `None` if the system refuses; regular scans take over then.
-fn watch(dir: &Path, seen: &Arc<Seen>) -> Option<Watched> {
+fn watch(dir: &Path, queue: &Arc<ChangeQueue>) -> Option<FolderWatch> {
     let identity = identity(dir);
-    let tell = seen.clone();
-    let watcher = notify::recommended_watcher(move |event| tell.take(event));
+    let handler = queue.clone();
+    let watcher = notify::recommended_watcher(move |event| handler.record(event));
     let mut watcher = match watcher {
         Ok(watcher) => watcher,
         Err(error) => {
@@ -196,7 +196,7 @@ fn watch(dir: &Path, seen: &Arc<Seen>) -> Option<Watched> {
             tracing::warn!(%error, folder = %folder.display(), "cannot be watched; it is looked at every {} s", RESCAN.as_secs());
         }
     }
-    Some(Watched { _watcher: watcher, dir: dir.to_owned(), identity })
+    Some(FolderWatch { _watcher: watcher, dir: dir.to_owned(), identity })
 }
 
 /// Hashes the inode numbers of the folder and its subfolders, to detect that a folder was replaced.

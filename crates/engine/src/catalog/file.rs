@@ -28,7 +28,7 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     /// One kind per folder.
-    pub(super) const OF_FOLDERS: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
+    pub(super) const WITH_FOLDER: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
     /// Names of the folders that contain project files.
     pub(crate) const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
 
@@ -42,10 +42,10 @@ impl FileKind {
     }
 
     /// Returns the kind of the file at a path relative to the project folder; `None` for other files.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
-        let kind = Self::OF_FOLDERS.into_iter().find(|kind| folder == kind.folder())?;
+        let kind = Self::WITH_FOLDER.into_iter().find(|kind| folder == kind.folder())?;
         if name.starts_with('.') || path.to_str().is_some_and(model::trial::is_of_tests) {
             return None;
         }
@@ -72,7 +72,7 @@ pub(crate) struct File {
 pub(crate) enum Content {
     Automation {
         loaded: Arc<Loaded<Arc<Automation>>>,
-        uses: Uses,
+        dependencies: Dependencies,
     },
     Connection(Arc<Loaded<Arc<Connection>>>),
     /// `Some` with the reason if the file cannot be read.
@@ -85,7 +85,7 @@ pub(crate) enum Content {
 
 /// Names that an automation refers to, each once and sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Uses {
+pub(crate) struct Dependencies {
     /// Ids of the automations it calls.
     pub(crate) automations: Arc<[Arc<str>]>,
     /// Connections used by its steps.
@@ -111,7 +111,7 @@ impl File {
     fn link(path: &str, stamp: Stamp) -> Self {
         let source = Arc::new(Source::new(path, String::new()));
         let message = ProjectFileError::LeadsOut(path.into()).to_string();
-        let content = Content::Link(Arc::new(unreadable(message, &source)));
+        let content = Content::Link(Arc::new(unreadable_report(message, &source)));
         Self { stamp, is_read: false, content, source }
     }
 
@@ -122,8 +122,8 @@ impl File {
 
     /// Loads a file that a client read, or failed to read because of `problem`. Returns `None` if the path has no
     /// file kind and there is no problem.
-    pub(crate) fn given(path: &str, text: String, problem: Option<String>) -> Option<Self> {
-        match (FileKind::of(Path::new(path)), &problem) {
+    pub(crate) fn from_text(path: &str, text: String, problem: Option<String>) -> Option<Self> {
+        match (FileKind::from_path(Path::new(path)), &problem) {
             (Some(kind), _) => {
                 Some(Self::load(Arc::new(Source::new(path, text)), stem(path), kind, Stamp::NONE, problem))
             }
@@ -138,7 +138,7 @@ impl File {
     }
 
     /// Returns true if both files have the same text or both are unreadable.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_text(&self, other: &Self) -> bool {
         self.is_read == other.is_read && self.source.text() == other.source.text()
     }
 
@@ -146,17 +146,22 @@ impl File {
         let is_read = problem.is_none();
         let content = match kind {
             FileKind::Manifest => {
-                Content::Manifest(problem.map(|message| Arc::new(unreadable(message, &source))))
+                Content::Manifest(problem.map(|message| Arc::new(unreadable_report(message, &source))))
             }
-            FileKind::Code => Content::Code(problem.map(|message| Arc::new(unreadable(message, &source)))),
+            FileKind::Code => {
+                Content::Code(problem.map(|message| Arc::new(unreadable_report(message, &source))))
+            }
             FileKind::Connection => {
                 let loaded = load::connection(source.clone(), stem);
-                Content::Connection(Arc::new(shared(loaded, problem, &source)))
+                Content::Connection(Arc::new(into_shared(loaded, problem, &source)))
             }
             FileKind::Automation => {
-                let loaded = shared(load::automation(source.clone(), stem), problem, &source);
-                let uses = loaded.to_check().map(|(automation, _)| Uses::of(automation)).unwrap_or_default();
-                Content::Automation { loaded: Arc::new(loaded), uses }
+                let loaded = into_shared(load::automation(source.clone(), stem), problem, &source);
+                let dependencies = loaded
+                    .to_check()
+                    .map(|(automation, _)| Dependencies::collect(automation))
+                    .unwrap_or_default();
+                Content::Automation { loaded: Arc::new(loaded), dependencies }
             }
         };
         Self { stamp, is_read, source, content }
@@ -188,15 +193,15 @@ impl File {
     }
 
     /// Returns the names that an automation file refers to; `None` for other kinds.
-    pub(crate) fn uses(&self) -> Option<&Uses> {
+    pub(crate) fn dependencies(&self) -> Option<&Dependencies> {
         match &self.content {
-            Content::Automation { uses, .. } => Some(uses),
+            Content::Automation { dependencies, .. } => Some(dependencies),
             _ => None,
         }
     }
 
     /// Returns the automation id declared by the file; if the file is unreadable, the id suggested by its name.
-    pub(crate) fn claims(&self) -> Option<AutomationId> {
+    pub(crate) fn claimed_id(&self) -> Option<AutomationId> {
         let loaded = self.automation()?;
         match loaded.to_check() {
             Some((automation, _)) => Some(automation.id.clone()),
@@ -205,9 +210,9 @@ impl File {
     }
 }
 
-impl Uses {
+impl Dependencies {
     /// Collects the names that an automation refers to.
-    pub(crate) fn of(automation: &Automation) -> Self {
+    pub(crate) fn collect(automation: &Automation) -> Self {
         let (mut automations, mut connections) = (BTreeSet::new(), BTreeSet::new());
         automation.walk(&mut |step| match &step.verb {
             Verb::Action(call) => connections.extend(call.connection.as_ref().map(|name| name.name.as_str())),
@@ -233,14 +238,14 @@ impl Uses {
     }
 }
 
-fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
+fn into_shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
     match problem {
         None => loaded.map(Arc::new),
-        Some(message) => Loaded::refused(unreadable(message, source)),
+        Some(message) => Loaded::refused(unreadable_report(message, source)),
     }
 }
 
-fn unreadable(message: String, source: &Arc<Source>) -> Report {
+fn unreadable_report(message: String, source: &Arc<Source>) -> Report {
     Report::new(source.clone(), [Diagnostic::error("unreadable-file", message, Span::default())])
 }
 

@@ -18,11 +18,11 @@ pub(crate) const MAX_FILES: usize = 12_000;
 
 /// Extent of a scan for changed files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ScanScope {
     /// Scan all folders.
-    Everywhere,
+    Full,
     /// Scan only these paths, relative to the project folder, because the watcher reported events there.
-    At(BTreeSet<PathBuf>),
+    Paths(BTreeSet<PathBuf>),
 }
 
 /// Project files as last read. A clone is cheap and shares all files, so each snapshot keeps the files it was built
@@ -44,7 +44,7 @@ pub(crate) struct Stamp {
 
 /// Files found by a scan. A kind of `None` marks a symbolic link that leads out of the project, kept so that it is
 /// reported.
-type Found = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
+type Candidates = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
 
 impl Folder {
     pub(crate) fn new(dir: &Path) -> Self {
@@ -52,12 +52,12 @@ impl Folder {
     }
 
     /// Returns a folder with these files, which a client read and sent, and the paths that differ from this one.
-    pub(crate) fn replaced(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
+    pub(crate) fn with_files(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
         let mut next = Self { dir: self.dir.clone(), files: RedBlackTreeMapSync::new_sync() };
         let mut changed = BTreeSet::new();
         for (path, file) in files {
             let path: Arc<str> = path.into();
-            match self.get(&path).filter(|known| known.is_same(&file)) {
+            match self.get(&path).filter(|known| known.has_same_text(&file)) {
                 Some(known) => next.files.insert_mut(path, known.clone()),
                 None => {
                     changed.insert(path.clone());
@@ -76,7 +76,8 @@ impl Folder {
 
     /// Iterates over the files of a kind, by path relative to the project folder.
     pub(crate) fn files(&self, kind: FileKind) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
-        self.below(kind.folder()).filter(move |(path, _)| FileKind::of(Path::new(&***path)) == Some(kind))
+        self.below(kind.folder())
+            .filter(move |(path, _)| FileKind::from_path(Path::new(&***path)) == Some(kind))
     }
 
     /// Returns the project folder; `None` for an empty catalog.
@@ -95,39 +96,39 @@ impl Folder {
     }
 
     /// Scans the disk, rereads changed files and returns their paths, including paths of deleted files.
-    pub(crate) fn look(&mut self, look: &Look) -> BTreeSet<Arc<str>> {
-        let found = match look {
-            Look::Everywhere => None,
-            Look::At(paths) => self.look_at(paths),
+    pub(crate) fn scan(&mut self, scope: &ScanScope) -> BTreeSet<Arc<str>> {
+        let found = match scope {
+            ScanScope::Full => None,
+            ScanScope::Paths(paths) => self.scan_paths(paths),
         };
-        found.unwrap_or_else(|| self.look_everywhere())
+        found.unwrap_or_else(|| self.scan_all())
     }
 
-    fn look_everywhere(&mut self) -> BTreeSet<Arc<str>> {
-        let mut found = Found::new();
+    fn scan_all(&mut self) -> BTreeSet<Arc<str>> {
+        let mut found = Candidates::new();
         for folder in FileKind::FOLDERS {
             list_folder(&self.dir, Path::new(folder), MAX_DEPTH, &mut found);
         }
         let gone = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         found.retain(|path, (_, stamp)| self.get(path).is_none_or(|file| file.stamp != *stamp));
-        self.take(found, gone)
+        self.apply(found, gone)
     }
 
     /// Scans only these paths. Returns `None` if a path may contain several files because it is a folder or a link to
     /// one.
-    fn look_at(&mut self, paths: &BTreeSet<PathBuf>) -> Option<BTreeSet<Arc<str>>> {
-        let (mut found, mut gone) = (Found::new(), Vec::new());
+    fn scan_paths(&mut self, paths: &BTreeSet<PathBuf>) -> Option<BTreeSet<Arc<str>>> {
+        let (mut found, mut gone) = (Candidates::new(), Vec::new());
         for path in paths {
-            let Some(name) = slashed(path) else { continue };
+            let Some(name) = slash_path(path) else { continue };
             let was_folder = self.below(&name).next().is_some();
             let stamp = match project_dir::resolve(&self.dir, path) {
                 _ if was_folder => return None,
                 // The link may belong to a parent folder.
                 Ok(Node::Folder(_)) | Err(ProjectFileError::LeadsOut(_)) => return None,
-                Ok(Node::File(_, stat)) => Some(Stamp::of(&stat)),
+                Ok(Node::File(_, stat)) => Some(Stamp::from_stat(&stat)),
                 Err(_) => None,
             };
-            let kind = FileKind::of(path).filter(|_| can_be_listed(path));
+            let kind = FileKind::from_path(path).filter(|_| can_be_listed(path));
             match (kind, stamp) {
                 (Some(kind), Some(stamp)) if self.get(&name).is_some() || self.has_room(&found) => {
                     // Reread even with an equal stamp: two writes within one tick of the file system's clock have the
@@ -138,10 +139,10 @@ impl Folder {
                 _ => {}
             }
         }
-        Some(self.take(found, gone))
+        Some(self.apply(found, gone))
     }
 
-    fn has_room(&self, found: &Found) -> bool {
+    fn has_room(&self, found: &Candidates) -> bool {
         has_room(self.files.size() + found.len())
     }
 
@@ -153,7 +154,7 @@ impl Folder {
     }
 
     /// Reads the files found, removes deleted ones and returns the changed paths.
-    fn take(&mut self, found: Found, gone: Vec<Arc<str>>) -> BTreeSet<Arc<str>> {
+    fn apply(&mut self, found: Candidates, gone: Vec<Arc<str>>) -> BTreeSet<Arc<str>> {
         let found: Vec<_> = found.into_iter().collect();
         let read = parallel::map(&found, |(path, (kind, stamp))| {
             Arc::new(File::read(&self.dir, path, *kind, *stamp))
@@ -183,7 +184,7 @@ impl Stamp {
     pub(super) const NONE: Self = Self { modified: (0, 0), length: 0, inode: 0 };
 
     /// Builds a stamp. The fields' types differ between systems; `i128` holds each of them.
-    fn of(stat: &Stat) -> Self {
+    fn from_stat(stat: &Stat) -> Self {
         Self {
             modified: (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec)),
             length: i128::from(stat.st_size),
@@ -192,19 +193,19 @@ impl Stamp {
     }
 }
 
-fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
+fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Candidates) {
     let entries = match project_dir::list(root, below) {
         Ok(entries) => entries,
         // The top-level folder itself is a link. Links at lower levels are entries of their parent folder.
         Err(ProjectFileError::LeadsOut(link)) => {
-            found.extend(slashed(&link).map(|name| (name, (None, Stamp::NONE))));
+            found.extend(slash_path(&link).map(|name| (name, (None, Stamp::NONE))));
             return;
         }
         Err(_) => return,
     };
     for entry in entries {
         let path = below.join(&entry.name);
-        let kind = FileKind::of(&path);
+        let kind = FileKind::from_path(&path);
         // The target of a link that leads out is never examined, so it may be a file or a folder.
         let (kind, stamp) = match entry.kind {
             Ok(EntryKind::Folder) => {
@@ -213,11 +214,11 @@ fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
                 }
                 continue;
             }
-            Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::of(&stat)),
+            Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::from_stat(&stat)),
             Err(_) if kind.is_some() || is_reported_link(&path) => (kind, Stamp::NONE),
             _ => continue,
         };
-        let Some(name) = slashed(&path) else { continue };
+        let Some(name) = slash_path(&path) else { continue };
         if !has_room(found.len()) {
             return;
         }
@@ -252,7 +253,7 @@ fn is_hidden(path: &Path) -> bool {
 }
 
 /// Converts a path relative to the project folder to its `/`-separated form; `None` if it is not UTF-8 or leads out.
-fn slashed(path: &Path) -> Option<Arc<str>> {
+fn slash_path(path: &Path) -> Option<Arc<str>> {
     let names: Option<Vec<&str>> = path
         .components()
         .map(|component| match component {
@@ -290,20 +291,20 @@ mod tests {
             "automations/a.txt",
         ];
         let mut watched = Folder::new(dir);
-        watched.look(&Look::Everywhere);
+        watched.scan(&ScanScope::Full);
         for path in texts {
             fs::write(dir.join(path), "trigger: {manual: {}}\nsteps: []\n").expect("written");
         }
         let all = texts.iter().map(PathBuf::from).collect();
-        let seen = watched.look(&Look::At(all));
-        assert_eq!(seen, Folder::new(dir).look(&Look::Everywhere));
+        let seen = watched.scan(&ScanScope::Paths(all));
+        assert_eq!(seen, Folder::new(dir).scan(&ScanScope::Full));
         assert_eq!(seen.len(), 2);
         fs::remove_file(dir.join(texts[0])).expect("removed");
-        let gone = watched.look(&Look::At(BTreeSet::from([texts[0].into()])));
+        let gone = watched.scan(&ScanScope::Paths(BTreeSet::from([texts[0].into()])));
         assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[0].into()]);
         // Removing a folder removes its files.
         fs::remove_dir_all(dir.join("automations/sub")).expect("removed");
-        let gone = watched.look(&Look::At(BTreeSet::from(["automations/sub".into()])));
+        let gone = watched.scan(&ScanScope::Paths(BTreeSet::from(["automations/sub".into()])));
         assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[1].into()]);
         assert!(watched.files(FileKind::Automation).next().is_none());
     }
@@ -315,12 +316,12 @@ mod tests {
         let path = project.path().join("automations/a.yaml");
         let mut folder = Folder::new(project.path());
         fs::write(&path, "steps: []\n").expect("written");
-        assert_eq!(folder.look(&Look::Everywhere).len(), 1);
+        assert_eq!(folder.scan(&ScanScope::Full).len(), 1);
         let read = folder.get("automations/a.yaml").expect("read").source.clone();
         fs::remove_file(&path).and_then(|()| fs::write(&path, "steps: []\n")).expect("written");
-        assert!(folder.look(&Look::Everywhere).is_empty());
+        assert!(folder.scan(&ScanScope::Full).is_empty());
         assert!(Arc::ptr_eq(&read, &folder.get("automations/a.yaml").expect("read").source));
         fs::write(&path, "steps: {}\n").expect("written");
-        assert_eq!(folder.look(&Look::At(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
+        assert_eq!(folder.scan(&ScanScope::Paths(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
     }
 }

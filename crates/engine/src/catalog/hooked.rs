@@ -3,11 +3,11 @@
 use connector::{EventSource, HookedEvent};
 use model::automation::{EventTrigger, Trigger};
 
-use super::{Catalog, Deployed};
+use super::{Catalog, Deployment};
 
 /// Returns the event trigger and its hook; `None` unless the application pushes the event to a webhook.
-pub(crate) fn hooked<'a>(
-    deployed: &'a Deployed,
+pub(crate) fn trigger_hook<'a>(
+    deployed: &'a Deployment,
     catalog: &Catalog,
 ) -> Option<(&'a EventTrigger, HookedEvent)> {
     let Trigger::Event(event) = &deployed.automation.trigger else { return None };

@@ -27,28 +27,28 @@ use trigger::schedule::Schedule;
 use crate::intake::AwaitedEvents;
 use crate::plan::Plan;
 
-pub(crate) use assemble::{Parts, assemble};
-pub(crate) use diff::in_flight;
-pub use diff::{Change, Detail, Effect, FileChange, How, InFlight};
+pub(crate) use assemble::{AssembleInput, assemble};
+pub(crate) use diff::count_by_definition;
+pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
 pub(crate) use file::{File, FileKind, stem};
-pub(crate) use folder::{Folder, Look, MAX_FILES};
-pub(crate) use hooked::hooked;
+pub(crate) use folder::{Folder, MAX_FILES, ScanScope};
+pub(crate) use hooked::trigger_hook;
 use relations::Relations;
 
 /// Immutable snapshot of everything in force. A reload replaces it with a new one that shares all unchanged parts, so
 /// a clone is cheap.
 #[derive(Clone)]
 pub struct Catalog {
-    automations: RedBlackTreeMapSync<AutomationId, Arc<Deployed>>,
+    automations: RedBlackTreeMapSync<AutomationId, Arc<Deployment>>,
     connections: RedBlackTreeMapSync<String, Arc<Connection>>,
     /// Names of connection files that do not load and have no earlier valid version.
-    broken_connections: RedBlackTreeSetSync<String>,
+    invalid_connections: RedBlackTreeSetSync<String>,
     registry: Arc<Registry>,
     /// Invalid files, by path.
-    broken: RedBlackTreeMapSync<Arc<str>, Broken>,
+    invalid_files: RedBlackTreeMapSync<Arc<str>, InvalidFile>,
     /// Non-empty reports, by path.
     reports: RedBlackTreeMapSync<Arc<str>, Arc<Report>>,
-    tokens: HashTrieMapSync<Arc<str>, Mounted>,
+    tokens: HashTrieMapSync<Arc<str>, Route>,
     /// Files that no longer load but whose last valid version stays in force, with the id of that automation.
     stale: RedBlackTreeMapSync<Arc<str>, AutomationId>,
     /// Project files from which the snapshot was built.
@@ -61,15 +61,15 @@ pub struct Catalog {
 
 /// Target of a webhook token.
 #[derive(Clone)]
-pub(crate) struct Mounted {
-    pub(crate) deployed: Arc<Deployed>,
+pub(crate) struct Route {
+    pub(crate) deployed: Arc<Deployment>,
     /// True for the token of the test URL.
-    pub(crate) test: bool,
+    pub(crate) is_test: bool,
 }
 
 /// Automation in force, with everything derived from its file.
 #[derive(Clone)]
-pub struct Deployed {
+pub struct Deployment {
     /// Checked definition.
     pub automation: Arc<Automation>,
     /// Step graph.
@@ -86,7 +86,7 @@ pub struct Deployed {
 
 /// File that does not load and has no earlier valid version in force.
 #[derive(Clone, Debug)]
-pub struct Broken {
+pub struct InvalidFile {
     /// Path relative to the project folder.
     pub path: String,
     /// Errors of the file.
@@ -95,7 +95,7 @@ pub struct Broken {
 
 /// Changes made by a reload.
 #[derive(Clone, Debug, Default)]
-pub struct Reload {
+pub struct ReloadSummary {
     /// Generation of the snapshot now in force.
     pub generation: u64,
     /// Automations that came into force.
@@ -114,10 +114,10 @@ pub struct Reload {
     /// Paths of changed files.
     pub(crate) files: Vec<Arc<str>>,
     /// All rechecked automations, including those that did not change.
-    pub(crate) decided: Vec<AutomationId>,
+    pub(crate) rechecked: Vec<AutomationId>,
 }
 
-impl Reload {
+impl ReloadSummary {
     /// Returns true if no automation changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -138,27 +138,27 @@ impl Catalog {
         Self {
             automations: RedBlackTreeMapSync::new_sync(),
             connections: RedBlackTreeMapSync::new_sync(),
-            broken_connections: RedBlackTreeSetSync::new_sync(),
+            invalid_connections: RedBlackTreeSetSync::new_sync(),
             registry,
-            broken: RedBlackTreeMapSync::new_sync(),
+            invalid_files: RedBlackTreeMapSync::new_sync(),
             reports: RedBlackTreeMapSync::new_sync(),
             tokens: HashTrieMapSync::new_sync(),
             stale: RedBlackTreeMapSync::new_sync(),
             folder: Folder::new(Path::new("")),
-            relations: Relations::none(),
+            relations: Relations::new(),
             generation: 0,
             awaited: OnceLock::new(),
         }
     }
 
     /// Iterates over the automations in force, by id.
-    pub fn automations(&self) -> impl ExactSizeIterator<Item = &Arc<Deployed>> {
+    pub fn automations(&self) -> impl ExactSizeIterator<Item = &Arc<Deployment>> {
         self.automations.values()
     }
 
     /// Returns the automation with this id.
     #[must_use]
-    pub fn get(&self, id: &AutomationId) -> Option<&Arc<Deployed>> {
+    pub fn get(&self, id: &AutomationId) -> Option<&Arc<Deployment>> {
         self.automations.get(id)
     }
 
@@ -166,7 +166,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Returns an error that suggests the nearest name if there is no such automation.
-    pub fn find(&self, name: &str) -> Result<&Arc<Deployed>, crate::Error> {
+    pub fn find(&self, name: &str) -> Result<&Arc<Deployment>, crate::Error> {
         let found = AutomationId::parse(name).and_then(|id| self.automations.get(&id));
         found.ok_or_else(|| {
             let names = self.automations.keys().map(AutomationId::as_str);
@@ -224,8 +224,8 @@ impl Catalog {
 
     /// Returns the files that do not load and have no earlier valid version, by path.
     #[must_use]
-    pub fn broken(&self) -> Vec<&Broken> {
-        self.broken.values().collect()
+    pub fn invalid_files(&self) -> Vec<&InvalidFile> {
+        self.invalid_files.values().collect()
     }
 
     /// Iterates over the non-empty reports, by path.
@@ -264,12 +264,12 @@ impl Catalog {
         &self.folder
     }
 
-    pub(crate) fn mounted(&self, token: &str) -> Option<&Mounted> {
+    pub(crate) fn route(&self, token: &str) -> Option<&Route> {
         self.tokens.get(token)
     }
 }
 
-impl Deployed {
+impl Deployment {
     /// Creates a deployment of a superseded definition, for executions that still run on it.
     pub(crate) fn old(automation: Arc<Automation>, warnings: Report) -> Self {
         let (plan, _) = Plan::build(&automation);

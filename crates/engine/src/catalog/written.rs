@@ -7,12 +7,12 @@ use model::yaml::{Entry, Kind, Node, parse_text};
 use serde_json::Value;
 
 /// Top-level keys that have their own change details.
-const TOLD: [&str; 6] = ["id", "enabled", "trigger", "steps", "onError", "finally"];
+const DETAILED_KEYS: [&str; 6] = ["id", "enabled", "trigger", "steps", "onError", "finally"];
 /// Keys whose values are short and never secret, so that a diff shows them.
-const SHOWN: [&str; 3] = ["name", "timeout", "retry"];
+const SHOWN_KEYS: [&str; 3] = ["name", "timeout", "retry"];
 
 /// Values of a file, without positions, quoting styles and comments.
-pub(super) struct Written {
+pub(super) struct NormalizedFile {
     /// Top-level keys.
     keys: BTreeMap<String, Value>,
     /// Steps in reading order, each without its nested steps.
@@ -26,9 +26,9 @@ struct Step {
     value: Value,
 }
 
-impl Written {
+impl NormalizedFile {
     /// Parses the automation's source; `None` if it is no longer valid YAML.
-    pub(super) fn of(automation: &Automation) -> Option<Self> {
+    pub(super) fn parse(automation: &Automation) -> Option<Self> {
         let root = parse_text(automation.source.path(), automation.source.text()).ok()?;
         let mut ids = HashMap::new();
         // If a YAML alias repeats a step, the first use counts.
@@ -60,8 +60,8 @@ impl Written {
 
     /// Returns the steps that moved to another parent. `Some` with an empty list if only the order changed.
     pub(super) fn moved_steps(&self, before: &Self) -> Option<Vec<String>> {
-        let places = |written: &Self| -> BTreeMap<String, String> {
-            written.steps.iter().map(|step| (step.id.clone(), step.place.clone())).collect()
+        let places = |file: &Self| -> BTreeMap<String, String> {
+            file.steps.iter().map(|step| (step.id.clone(), step.place.clone())).collect()
         };
         let (old, new) = (places(before), places(self));
         let moved: Vec<String> = new
@@ -69,8 +69,8 @@ impl Written {
             .filter(|(id, place)| old.get(*id).is_some_and(|old| old != *place))
             .map(|(id, _)| id.clone())
             .collect();
-        let in_both = |written: &Self| -> Vec<String> {
-            let ids = written.steps.iter().map(|step| &step.id);
+        let in_both = |file: &Self| -> Vec<String> {
+            let ids = file.steps.iter().map(|step| &step.id);
             ids.filter(|id| old.contains_key(*id) && new.contains_key(*id)).cloned().collect()
         };
         (!moved.is_empty() || in_both(before) != in_both(self)).then_some(moved)
@@ -79,10 +79,10 @@ impl Written {
     /// Returns the changed top-level keys without own details, each with its old and new value if these are short.
     pub(super) fn changed_keys(&self, before: &Self) -> Vec<(String, Option<String>, Option<String>)> {
         let changed = different(&before.keys, &self.keys).into_iter();
-        let other = changed.filter(|key| !TOLD.contains(&key.as_str()));
+        let other = changed.filter(|key| !DETAILED_KEYS.contains(&key.as_str()));
         let with_values = other.map(|key| {
             let shown = |keys: &BTreeMap<String, Value>| {
-                let value = keys.get(&key).filter(|_| SHOWN.contains(&key.as_str()));
+                let value = keys.get(&key).filter(|_| SHOWN_KEYS.contains(&key.as_str()));
                 match value {
                     Some(Value::String(text)) => Some(text.clone()),
                     Some(value @ (Value::Bool(_) | Value::Number(_))) => Some(value.to_string()),
@@ -97,9 +97,9 @@ impl Written {
 
     /// Returns the changed keys of the trigger and of its kind.
     pub(super) fn changed_trigger_keys(&self, before: &Self) -> Vec<String> {
-        let inner = |written: &Self| -> BTreeMap<String, Value> {
+        let inner = |file: &Self| -> BTreeMap<String, Value> {
             let mut keys = BTreeMap::new();
-            for (key, value) in written.keys.get("trigger").and_then(Value::as_object).into_iter().flatten() {
+            for (key, value) in file.keys.get("trigger").and_then(Value::as_object).into_iter().flatten() {
                 match value {
                     Value::Object(inner) => keys.extend(inner.clone()),
                     value => {

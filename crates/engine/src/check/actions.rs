@@ -7,17 +7,17 @@ use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::Gaps;
 use model::{Connection, Template, Value};
 
-use super::{Found, Surroundings, value};
+use super::{CheckContext, ConnectionLookup, value};
 
 /// Checks all action calls in the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    trigger(automation, around, &mut found);
+    trigger(automation, context, &mut found);
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
             let unread = |key: &str| gaps.has_in_step(&step.id, key);
-            check_call(call, &unread, around, &mut found);
+            check_call(call, &unread, context, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
             }
@@ -27,7 +27,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
 }
 
 /// Checks the action or event of a trigger.
-fn trigger(automation: &Automation, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
+fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     match &automation.trigger {
         Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
             let message = format!("`{}` belongs to an execution, and a poll is none", poll.asks.action.name);
@@ -36,17 +36,17 @@ fn trigger(automation: &Automation, around: &Surroundings<'_>, found: &mut Vec<D
                     .help("poll an action of a connector, and call this one in a step"),
             );
         }
-        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, around, found),
-        Trigger::Event(event) => check_event(event, around, found),
+        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, context, found),
+        Trigger::Event(event) => check_event(event, context, found),
         Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => {}
     }
 }
 
-fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
+fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     let asks = &event.asks;
     let name = &asks.action.name;
-    let Some(spec) = around.registry.event(name) else {
-        let names = || around.registry.events().map(|event| event.name.as_str());
+    let Some(spec) = context.registry.event(name) else {
+        let names = || context.registry.events().map(|event| event.name.as_str());
         let message = format!("there is no event `{name}`");
         found.push(
             Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()).help(
@@ -54,14 +54,15 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
                  (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
             ),
         );
-        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
+        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
         return;
     };
-    let wants = Wants { name, connections: &spec.connections, required: spec.connection_required };
-    check_connection(asks, &wants, &|_| false, around, found);
+    let requirement =
+        ConnectionRequirement { name, connections: &spec.connections, required: spec.connection_required };
+    check_connection(asks, &requirement, &|_| false, context, found);
     let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
-    Given {
-        source: around.source,
+    GivenInputs {
+        source: context.source,
         callee: name,
         inputs: &spec.inputs,
         with: &asks.with,
@@ -84,7 +85,7 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
 }
 
 /// Connection requirements of an action or event.
-struct Wants<'a> {
+struct ConnectionRequirement<'a> {
     name: &'a str,
     connections: &'a [String],
     required: bool,
@@ -94,19 +95,19 @@ struct Wants<'a> {
 fn check_call(
     call: &ActionStep,
     unread: &dyn Fn(&str) -> bool,
-    around: &Surroundings<'_>,
+    context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let Some(action) = around.registry.action(&call.action.name) else {
-        match broken_connector(call, around.registry) {
+    let Some(action) = context.registry.action(&call.action.name) else {
+        match broken_connector(call, context.registry) {
             // Report a broken connector only once per file.
             Some(broken)
                 if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
             Some(broken) => found.push(broken),
-            None => found.push(unknown_action(call, around.registry)),
+            None => found.push(unknown_action(call, context.registry)),
         }
         // A missing connection is an error regardless of the action.
-        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
+        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
         return;
     };
     let spec = action.spec();
@@ -115,13 +116,17 @@ fn check_call(
         let help = "take `debug` away once the fault is found; the setting `allowCredentialDebug: false` keeps them out";
         found.push(Diagnostic::warning("credentials-in-log", message, call.action.span).help(help));
     }
-    let wants =
-        Wants { name: &spec.name, connections: &spec.connections, required: spec.connection_required };
-    check_connection(call, &wants, unread, around, found);
+    let requirement = ConnectionRequirement {
+        name: &spec.name,
+        connections: &spec.connections,
+        required: spec.connection_required,
+    };
+    check_connection(call, &requirement, unread, context, found);
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     let (inputs, unread) = (&spec.inputs, unread("with"));
     let before = found.len();
-    Given { source: around.source, callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
+    GivenInputs { source: context.source, callee: &spec.name, inputs, with: &call.with, place, unread }
+        .check(found);
     if unread {
         return;
     }
@@ -150,11 +155,11 @@ fn check_call(
         };
         found.push(diagnostic.help(problem.help));
     }
-    found.extend(other_host(call, around));
+    found.extend(other_host(call, context));
 }
 
 /// Inputs passed to an action, event or automation.
-pub(super) struct Given<'a> {
+pub(super) struct GivenInputs<'a> {
     /// File of the call.
     pub(super) source: &'a Source,
     /// Name of the callee.
@@ -168,7 +173,7 @@ pub(super) struct Given<'a> {
     pub(super) unread: bool,
 }
 
-impl Given<'_> {
+impl GivenInputs<'_> {
     pub(super) fn check(&self, found: &mut Vec<Diagnostic>) {
         let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
         let mut given = Vec::with_capacity(self.with.len());
@@ -236,12 +241,12 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
 }
 
 /// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
-fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic> {
+fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnostic> {
     if call.action.name != "http.request" {
         return None;
     }
     let connection = call.connection.as_ref()?;
-    let Found::Loaded(known) = (around.connection)(&connection.name) else { return None };
+    let ConnectionLookup::Loaded(known) = (context.connection)(&connection.name) else { return None };
     let (name, url) = call.with.iter().find(|(input, _)| input.name == "url")?;
     let (address, is_whole) = match url {
         Template::Literal(Value::String(text)) => (text.to_string(), true),
@@ -255,13 +260,13 @@ fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic
         },
         _ => return None,
     };
-    let kind = around.registry.connection_type(&known.kind)?;
+    let kind = context.registry.connection_type(&known.kind)?;
     let given = |input: &str| {
         let (_, template) = known.with.iter().find(|(name, _)| name.name == input)?;
         template.literal().and_then(Value::as_str)
     };
     let base = kind.leaves(&given, &address, is_whole)?;
-    let span = model::load::place_of(around.source, name.span, &[]).unwrap_or(name.span);
+    let span = model::load::place_of(context.source, name.span, &[]).unwrap_or(name.span);
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
         connection.name
@@ -315,9 +320,9 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
 
 fn check_connection(
     call: &ActionStep,
-    spec: &Wants<'_>,
+    spec: &ConnectionRequirement<'_>,
     unread: &dyn Fn(&str) -> bool,
-    around: &Surroundings<'_>,
+    context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let kinds = || spec.connections.join("` or `");
@@ -339,11 +344,11 @@ fn check_connection(
             )
             .help("remove the line `connection:`"),
         ),
-        Some(name) => match (around.connection)(&name.name) {
-            Found::Broken | Found::Missing { .. } => {
-                found.extend(absent_connection(name, Some(&kinds()), around))
+        Some(name) => match (context.connection)(&name.name) {
+            ConnectionLookup::Broken | ConnectionLookup::Missing { .. } => {
+                found.extend(absent_connection(name, Some(&kinds()), context))
             }
-            Found::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
+            ConnectionLookup::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
                 Diagnostic::error(
                     "wrong-connection",
                     format!(
@@ -357,24 +362,24 @@ fn check_connection(
                 )
                 .allowed(spec.connections.iter().cloned()),
             ),
-            Found::Loaded(_) => {}
+            ConnectionLookup::Loaded(_) => {}
         },
     }
 }
 
 /// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.
-fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_>) -> Option<Diagnostic> {
+fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'_>) -> Option<Diagnostic> {
     let path = format!("connections/{}.yaml", name.name);
-    match (around.connection)(&name.name) {
-        Found::Loaded(_) => None,
-        Found::Broken => {
+    match (context.connection)(&name.name) {
+        ConnectionLookup::Loaded(_) => None,
+        ConnectionLookup::Broken => {
             let message = format!("the connection `{}` has errors of its own", name.name);
             Some(
                 Diagnostic::error("broken-connection", message, name.span)
                     .help(format!("correct what is reported of {path}")),
             )
         }
-        Found::Missing { nearest } => {
+        ConnectionLookup::Missing { nearest } => {
             let message = format!("there is no connection `{}`", name.name);
             let diagnostic = Diagnostic::error("unknown-connection", message, name.span);
             Some(match kinds {
@@ -417,7 +422,7 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
         }
     }
     found.extend(super::references::connection(connection));
-    model::load::allow(super::together(said, found))
+    model::load::allow(super::merge(said, found))
 }
 
 /// Returns true if the loader already reported a credential there; its message is more specific.

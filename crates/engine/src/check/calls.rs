@@ -8,8 +8,8 @@ use model::automation::{Automation, CallStep, Named, Verb};
 use model::diagnostic::Diagnostic;
 use model::load::Gaps;
 
-use super::Surroundings;
-use super::actions::Given;
+use super::CheckContext;
+use super::actions::GivenInputs;
 
 /// Maximum number of names of a cycle in a message.
 const MAX_NAMES: usize = 12;
@@ -17,7 +17,7 @@ const MAX_NAMES: usize = 12;
 /// Automation looked up by id, as its callers see it.
 pub(crate) enum Callee {
     /// A file defines it.
-    Found {
+    Defined {
         /// Path of the file.
         path: String,
         /// Declared trigger kind and inputs.
@@ -43,7 +43,7 @@ pub(crate) struct Signature {
 
 impl Signature {
     /// Extracts the signature of a possibly partially parsed automation.
-    pub(crate) fn of(automation: &Automation, gaps: &Gaps) -> Self {
+    pub(crate) fn from_automation(automation: &Automation, gaps: &Gaps) -> Self {
         Self {
             trigger: (!gaps.has("trigger")).then(|| automation.trigger.word()),
             inputs: (!gaps.has("inputs")).then(|| automation.inputs.clone()),
@@ -52,9 +52,9 @@ impl Signature {
 }
 
 /// Checks all calls in the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    let mut circles: BTreeSet<&str> = BTreeSet::new();
+    let mut cycles: BTreeSet<&str> = BTreeSet::new();
     automation.walk(&mut |step| {
         let Verb::Call(call) = &step.verb else { return };
         let (before, callee) = (found.len(), &call.automation);
@@ -62,13 +62,13 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
         if callee.name.is_empty() {
             return;
         }
-        let way = (around.way_here)(&callee.name);
-        let circular = way.is_some();
+        let path = (context.call_path)(&callee.name);
+        let circular = path.is_some();
         // Report a cycle once, at the first call that closes it.
-        if let Some(way) = way.filter(|_| circles.insert(&callee.name)) {
-            found.push(circle(automation.id.as_str(), callee, &way));
+        if let Some(path) = path.filter(|_| cycles.insert(&callee.name)) {
+            found.push(call_cycle(automation.id.as_str(), callee, &path));
         }
-        check_call(call, circular, gaps.has_in_step(&step.id, "with"), around, &mut found);
+        check_call(call, circular, gaps.has_in_step(&step.id, "with"), context, &mut found);
         for diagnostic in &mut found[before..] {
             diagnostic.step.get_or_insert_with(|| step.id.to_string());
         }
@@ -76,9 +76,9 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
     found
 }
 
-/// Reports a call cycle. `way` is the path from the callee to the caller.
-fn circle(own: &str, callee: &Named, way: &[Arc<str>]) -> Diagnostic {
-    let names: Vec<&str> = std::iter::once(own).chain(way.iter().map(AsRef::as_ref)).collect();
+/// Reports a call cycle. `path` is the path from the callee to the caller.
+fn call_cycle(own: &str, callee: &Named, path: &[Arc<str>]) -> Diagnostic {
+    let names: Vec<&str> = std::iter::once(own).chain(path.iter().map(AsRef::as_ref)).collect();
     let told = match names.len() {
         0 | 1 => format!("{own} → {} → … → {own}", callee.name),
         length if length > MAX_NAMES => format!("{} → … → {own}", names[..MAX_NAMES - 1].join(" → ")),
@@ -94,12 +94,12 @@ fn check_call(
     call: &CallStep,
     circular: bool,
     unread: bool,
-    around: &Surroundings<'_>,
+    context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let callee = &call.automation;
-    let (path, signature, in_force) = match (around.automation)(&callee.name) {
-        Callee::Found { path, signature, in_force } => (path, signature, in_force),
+    let (path, signature, in_force) = match (context.automation)(&callee.name) {
+        Callee::Defined { path, signature, in_force } => (path, signature, in_force),
         Callee::Missing { nearest } => return found.push(unknown(callee, nearest)),
     };
     // Members of a cycle are not in force because of the cycle, so do not report that too.
@@ -117,7 +117,7 @@ fn check_call(
         ));
     } else if let Some(inputs) = &signature.inputs {
         let place = if call.with.is_empty() { callee.span } else { call.with_span };
-        Given { source: around.source, callee: &callee.name, inputs, with: &call.with, place, unread }
+        GivenInputs { source: context.source, callee: &callee.name, inputs, with: &call.with, place, unread }
             .check(found);
     }
 }

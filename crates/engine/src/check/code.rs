@@ -5,19 +5,19 @@ use model::diagnostic::{Diagnostic, Severity, Span};
 use model::load::Gaps;
 use script::{Facts, Position, Reference};
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::code::{Workers, module};
 
 /// Fields of an entry of `stepResults`.
 const MEMBERS: [&str; 5] = ["results", "error", "timedOut", "currentItem", "index"];
 
 /// Checks the code of the trigger and of all steps.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (step, code) in automation.codes() {
         let place = Place { automation, code };
-        let told = place.check(gaps, step.is_some(), around);
-        found.extend(told.into_iter().map(|diagnostic| match step {
+        let diagnostics = place.check(gaps, step.is_some(), context);
+        found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
             None => diagnostic,
         }));
@@ -31,9 +31,9 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn check(&self, gaps: &Gaps, in_step: bool, around: &Surroundings<'_>) -> Vec<Diagnostic> {
-        let Some(module) = module(self.code, self.automation) else { return vec![self.missing(around)] };
-        let verdict = match Workers::shared().facts_blocking(&module) {
+    fn check(&self, gaps: &Gaps, in_step: bool, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+        let Some(module) = module(self.code, self.automation) else { return vec![self.missing(context)] };
+        let verdict = match Workers::shared().analyze_blocking(&module) {
             Ok(verdict) => verdict,
             Err(error) => {
                 let message = format!("the code could not be checked: {error}");
@@ -42,12 +42,12 @@ impl Place<'_> {
         };
         match &*verdict {
             Err(errors) => {
-                let told = errors.iter().map(|error| {
+                let diagnostics = errors.iter().map(|error| {
                     let diagnostic = self.tell(Severity::Error, "code-syntax", &error.message, error.at, 1);
                     let is_bare = error.message.contains("return not in a function");
                     if is_bare { diagnostic.help(bare_return(in_step)) } else { diagnostic }
                 });
-                told.collect()
+                diagnostics.collect()
             }
             Ok(facts) => {
                 let mut found = self.keys(facts);
@@ -64,12 +64,12 @@ impl Place<'_> {
         }
     }
 
-    fn missing(&self, around: &Surroundings<'_>) -> Diagnostic {
+    fn missing(&self, context: &CheckContext<'_>) -> Diagnostic {
         let Code::File(file) = self.code else {
             return Diagnostic::error("missing-file", "the code is not there", self.code.span());
         };
         let message = format!("there is no file `{}`", file.name);
-        let nearest = (around.nearest_code)(&file.name);
+        let nearest = (context.nearest_code)(&file.name);
         let diagnostic = Diagnostic::error("missing-file", message, file.span);
         match nearest {
             Some(nearest) => diagnostic.nearest(Some(nearest)),
@@ -79,19 +79,19 @@ impl Place<'_> {
 
     /// Reports computed state keys: state is read before the code runs, so keys must be literals.
     fn keys(&self, facts: &Facts) -> Vec<Diagnostic> {
-        let told = facts.computed_keys.iter().map(|at| {
+        let diagnostics = facts.computed_keys.iter().map(|at| {
             let message = "a key of the state has to be written out, such as `context.state.get(\"count\")`";
             self.tell(Severity::Error, "computed-state-key", message, *at, 1)
         });
-        told.collect()
+        diagnostics.collect()
     }
 
     fn references(&self, facts: &Facts, gaps: &Gaps) -> Vec<Diagnostic> {
         let mut ids: Vec<&str> = vec!["trigger"];
         self.automation.walk(&mut |step| ids.push(&step.id));
         let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !gaps.may_name(id));
-        let told = facts.references.iter().filter(|reference| !reference.optional).filter(named);
-        told.filter_map(|reference| self.reference(reference, &ids)).collect()
+        let diagnostics = facts.references.iter().filter(|reference| !reference.optional).filter(named);
+        diagnostics.filter_map(|reference| self.reference(reference, &ids)).collect()
     }
 
     fn reference(&self, reference: &Reference, ids: &[&str]) -> Option<Diagnostic> {

@@ -23,13 +23,13 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
         let mut expressions = Vec::new();
         step.expressions(&mut |expression| expressions.push(expression));
         for expression in expressions {
-            let told = reads(expression, step).map(|diagnostic| diagnostic.step(step.id.as_ref()));
-            found.extend(told);
+            let diagnostics = reads(expression, step).map(|diagnostic| diagnostic.step(step.id.as_ref()));
+            found.extend(diagnostics);
         }
     });
     for (step, code) in automation.codes() {
-        let told = code_reads(automation, code);
-        found.extend(told.into_iter().map(|diagnostic| match step {
+        let diagnostics = code_reads(automation, code);
+        found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
             None => diagnostic,
         }));
@@ -95,11 +95,12 @@ fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
             let is_own = source.path() == automation.source.path();
             let span =
                 if is_own { Span { start: first.start, end: last.end.max(first.end) } } else { code.span() };
-            let mut told = diagnostic(Severity::Warning, part, name, span, false);
+            let mut diagnostics = diagnostic(Severity::Warning, part, name, span, false);
             if !is_own {
-                told.message = format!("`{}`, {line}:{column}: {}", source.path(), told.message);
+                diagnostics.message =
+                    format!("`{}`, {line}:{column}: {}", source.path(), diagnostics.message);
             }
-            found.push(told);
+            found.push(diagnostics);
         }
     }
     found.truncate(1);

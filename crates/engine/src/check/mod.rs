@@ -31,7 +31,7 @@ pub(crate) use secrets::{missing_secrets, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
 
 /// Check result of one automation.
-pub(crate) struct Verdict {
+pub(crate) struct CheckedAutomation {
     pub(crate) plan: Plan,
     pub(crate) schedule: Option<Schedule>,
     /// All problems of the file, including those the loader reported.
@@ -47,17 +47,17 @@ pub(crate) struct Spelling {
 }
 
 /// Project context of the automation that is checked.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct CheckContext<'a> {
     /// Source of the automation.
     pub(crate) source: &'a Source,
     pub(crate) registry: &'a Registry,
     /// Looks up a connection by name.
-    pub(crate) connection: &'a dyn Fn(&str) -> Found,
+    pub(crate) connection: &'a dyn Fn(&str) -> ConnectionLookup,
     /// Looks up an automation by id.
     pub(crate) automation: &'a dyn Fn(&str) -> Callee,
     /// Returns the call path from the automation with this id to the checked one, both included, if there is one: a
     /// call of it closes a cycle. The path is empty if it is too long to find.
-    pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
+    pub(crate) call_path: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
     /// Returns the nearest existing path for a missing code file.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
     /// Returns the project's spellings of a name, by its folded form.
@@ -67,7 +67,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 /// Result of looking up a connection.
-pub(crate) enum Found {
+pub(crate) enum ConnectionLookup {
     /// The connection is in force.
     Loaded(Arc<Connection>),
     /// The file has errors and no version is in force.
@@ -85,31 +85,31 @@ pub(crate) fn automation(
     automation: &Automation,
     gaps: &Gaps,
     said: &Report,
-    around: &Surroundings<'_>,
-) -> Verdict {
-    let (plan, mut diagnostics) = Plan::of_draft(automation, gaps);
+    context: &CheckContext<'_>,
+) -> CheckedAutomation {
+    let (plan, mut diagnostics) = Plan::build_partial(automation, gaps);
     let schedule = match &automation.trigger {
         Trigger::Schedule(written) => schedule(written, &mut diagnostics),
         _ => None,
     };
-    diagnostics.extend(actions::check(automation, gaps, around));
+    diagnostics.extend(actions::check(automation, gaps, context));
     diagnostics.extend(cases::check(automation));
     diagnostics.extend(masked::check(automation));
-    diagnostics.extend(spelling::check(automation, around));
-    diagnostics.extend(retries::check(automation, gaps, around.registry));
-    diagnostics.extend(code::check(automation, gaps, around));
-    diagnostics.extend(calls::check(automation, gaps, around));
-    diagnostics.extend(references::check(automation, gaps, &plan, around.registry));
-    diagnostics.extend(results::check(automation, gaps, around.registry, (around.saved_body)(automation)));
-    let report = together(said, diagnostics);
+    diagnostics.extend(spelling::check(automation, context));
+    diagnostics.extend(retries::check(automation, gaps, context.registry));
+    diagnostics.extend(code::check(automation, gaps, context));
+    diagnostics.extend(calls::check(automation, gaps, context));
+    diagnostics.extend(references::check(automation, gaps, &plan, context.registry));
+    diagnostics.extend(results::check(automation, gaps, context.registry, (context.saved_body)(automation)));
+    let report = merge(said, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = allow(report);
-    Verdict { plan, schedule, report }
+    CheckedAutomation { plan, schedule, report }
 }
 
 /// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
 /// `unused-value` if there are errors, because unparsed parts may use the value.
-pub(crate) fn together(said: &Report, found: Vec<Diagnostic>) -> Report {
+pub(crate) fn merge(said: &Report, found: Vec<Diagnostic>) -> Report {
     let all = said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)));
     if all.has_errors() { all.without("unused-value") } else { all }
 }

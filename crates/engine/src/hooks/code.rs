@@ -13,7 +13,7 @@ use script::{Call, Context, Kind, LogLine};
 use trigger::Rejection;
 
 use crate::Error;
-use crate::catalog::Deployed;
+use crate::catalog::Deployment;
 use crate::code::Workers;
 use crate::engine::Engine;
 use crate::run::{level, to_action_error};
@@ -32,7 +32,7 @@ impl Services {
     /// The code failed: a sentence for the author.
     pub(crate) async fn decide(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         id: ExecutionId,
         results: &Value,
     ) -> Result<Option<Decided>, String> {
@@ -85,7 +85,7 @@ impl Engine {
     /// Lets the code of the trigger decide about a request.
     pub(super) async fn decide(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         id: ExecutionId,
         payload: &mut WebhookPayload,
         results: &mut Value,

@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use super::Queued;
 use super::gate::Place;
 use crate::Error;
-use crate::catalog::Deployed;
+use crate::catalog::Deployment;
 use crate::lasting::lasting;
 use crate::memory::Share;
 use crate::run::{Activity, Cancellation, Journal, Progress, Run, Surroundings};
@@ -105,7 +105,7 @@ impl Services {
     /// Makes a start durable and sees to it that it runs.
     pub(crate) async fn accept(
         self: &Arc<Self>,
-        deployed: &Arc<Deployed>,
+        deployed: &Arc<Deployment>,
         start: Start,
         terms: Terms,
     ) -> Result<Admission, Error> {
@@ -128,7 +128,7 @@ impl Services {
     async fn accept_with(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
-        deployed: Arc<Deployed>,
+        deployed: Arc<Deployment>,
         start: Start,
         terms: Terms,
     ) -> Result<Admission, Error> {
@@ -174,7 +174,7 @@ impl Services {
     async fn accept_begun(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
-        deployed: Arc<Deployed>,
+        deployed: Arc<Deployment>,
         accept: Accept,
         admitted: Admitted,
         at_once: bool,
@@ -218,7 +218,7 @@ impl Services {
 
     async fn accept_with_what_happened(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         mut accept: Accept,
         already: Already,
     ) -> Result<Accepted, store::Error> {
@@ -232,7 +232,7 @@ impl Services {
     /// Commits what is accepted. The definition goes first, unless it is known to be there already.
     async fn accept_durably(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         accept: Accept,
     ) -> Result<Vec<Accepted>, store::Error> {
         self.store_definition(deployed).await?;
@@ -253,7 +253,7 @@ impl Services {
     /// and sees to it that they run.
     pub(crate) async fn accept_found(
         self: &Arc<Self>,
-        deployed: &Arc<Deployed>,
+        deployed: &Arc<Deployment>,
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
@@ -266,7 +266,7 @@ impl Services {
 
     async fn accept_all(
         self: Arc<Self>,
-        deployed: Arc<Deployed>,
+        deployed: Arc<Deployment>,
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
@@ -315,7 +315,7 @@ impl Services {
         Ok(permit)
     }
 
-    async fn store_definition(&self, deployed: &Deployed) -> Result<(), store::Error> {
+    async fn store_definition(&self, deployed: &Deployment) -> Result<(), store::Error> {
         let automation = &deployed.automation;
         let hash = automation.definition;
         if self.intake.state().stored.contains(&hash) {
@@ -381,7 +381,7 @@ impl Services {
         run
     }
 
-    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, admitted: Admitted) -> Arc<Run> {
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployment>, journal: Journal, admitted: Admitted) -> Arc<Run> {
         let Admitted { accepted_at: (started_at, _), origin, payload, results, .. } = admitted;
         log_decided(&journal, &payload);
         self.live(Live { deployed, journal, payload, started_at, origin, results })
@@ -421,7 +421,7 @@ impl Services {
 
 /// What a live execution is made of.
 pub(super) struct Live {
-    pub(super) deployed: Arc<Deployed>,
+    pub(super) deployed: Arc<Deployment>,
     pub(super) journal: Journal,
     pub(super) payload: Arc<Payload>,
     pub(super) started_at: Timestamp,

@@ -23,7 +23,7 @@ use gate::Gate;
 pub(crate) use kept::{AwaitedEvents, since_begin};
 pub use signal::{Answer, SignalError};
 
-use crate::catalog::Deployed;
+use crate::catalog::Deployment;
 use crate::chance::Drawn;
 use crate::clock::Steady;
 use crate::run::{CameFrom, Progress, Run, Wake};
@@ -94,7 +94,7 @@ struct State {
     before: HashMap<AutomationId, HashSet<ExecutionId>>,
     /// Definitions known to be stored.
     stored: HashSet<DefinitionHash>,
-    old: HashMap<DefinitionHash, Arc<Deployed>>,
+    old: HashMap<DefinitionHash, Arc<Deployment>>,
     /// When the last id was given out, and how many before it in the same millisecond.
     last_millisecond: i64,
     sequence: u16,

@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Queued;
 use super::accept::Live;
 use crate::Error;
-use crate::catalog::Deployed;
+use crate::catalog::Deployment;
 use crate::run::{CameFrom, Exit, Journal};
 use crate::services::Services;
 
@@ -96,7 +96,7 @@ impl Services {
         &self,
         id: &AutomationId,
         hash: DefinitionHash,
-    ) -> Result<Arc<Deployed>, String> {
+    ) -> Result<Arc<Deployment>, String> {
         let catalog = self.catalog.load_full();
         if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
@@ -113,7 +113,7 @@ impl Services {
                 loaded.report.render(false)
             )
         })?;
-        let deployed = Arc::new(Deployed::old(Arc::new(automation), loaded.report));
+        let deployed = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
         let mut state = self.intake.state();
         if state.old.len() >= OLD_DEFINITIONS {
             state.old.clear();

@@ -14,7 +14,7 @@ use model::value::{JsonLimits, Map, Value};
 use super::rest::PATIENCE;
 use super::{Queued, Sleeper};
 use crate::Error;
-use crate::inputs::check_given;
+use crate::inputs::check_declared;
 use crate::run::{Run, Taken, Wake};
 use crate::services::Services;
 use crate::told::Pending;
@@ -267,7 +267,7 @@ impl Services {
             let message = format!("`{}` is none of the answers: {}", answer.option, options.join(", "));
             return Err(SignalError::Answer(message));
         }
-        check_given(&pending.form, &answer.form, "the form")
+        check_declared(&pending.form, &answer.form, "the form")
             .map_err(|error| SignalError::Answer(error.to_string()))?;
         let mut form = Map::new();
         for input in &pending.form {

@@ -16,7 +16,7 @@ use store::{ExecutionFilter, Memory, Page, Store as _};
 use tokio::sync::{Notify, watch};
 
 use super::*;
-use crate::catalog::{Catalog, Folder, Look};
+use crate::catalog::{Catalog, Folder, ScanScope};
 use crate::clock::ManualClock;
 use crate::doubles::{Asked, Doubles};
 use crate::engine::Engine;
@@ -187,9 +187,10 @@ impl Stage {
         let builtin = Arc::new(crate::check::builtin().expect("the connectors load"));
         let loader = Loader::new(&settings.dir, builtin.clone(), Vec::new());
         let empty = Arc::new(Catalog::empty(builtin));
-        let assembled = loader.assemble(&empty, &mut Folder::new(&settings.dir), &Look::Everywhere);
+        let assembled = loader.assemble(&empty, &mut Folder::new(&settings.dir), &ScanScope::Full);
         let Assembled { catalog, .. } = assembled.expect("something is there");
-        let broken: Vec<String> = catalog.broken().iter().map(|broken| broken.report.render(false)).collect();
+        let broken: Vec<String> =
+            catalog.invalid_files().iter().map(|broken| broken.report.render(false)).collect();
         assert!(broken.is_empty(), "{}", broken.join("\n"));
         let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
         let services = Services::on(Foundation {

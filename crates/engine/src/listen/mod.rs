@@ -15,7 +15,7 @@ use trigger::Rejection;
 use trigger::webhook::Request;
 
 use crate::Error;
-use crate::catalog::{Mounted, hooked};
+use crate::catalog::{Route, trigger_hook};
 use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
 use crate::hooks::without_credentials;
@@ -251,7 +251,7 @@ impl Engine {
         let services = self.services();
         let catalog = self.catalog();
         let deployed = catalog.find(id.as_str())?;
-        let is_told = hooked(deployed, &catalog).is_some();
+        let is_told = trigger_hook(deployed, &catalog).is_some();
         if !is_told && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
@@ -298,10 +298,10 @@ impl Engine {
     }
 
     /// Whether somebody listens at the address.
-    pub(crate) fn is_listening(&self, mounted: &Mounted) -> bool {
+    pub(crate) fn is_listening(&self, mounted: &Route) -> bool {
         let services = self.services();
         let id = &mounted.deployed.automation.id;
-        mounted.test && services.listeners.is_listening(id, services.clock.steady_now())
+        mounted.is_test && services.listeners.is_listening(id, services.clock.steady_now())
     }
 
     /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
@@ -309,7 +309,7 @@ impl Engine {
     /// where nobody listens any more.
     pub(crate) async fn capture(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
         judged: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
@@ -324,7 +324,7 @@ impl Engine {
     /// Keeps a request that starts nothing in any case, where somebody listens.
     pub(crate) fn capture_aside(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         request: &Request,
         aside: Aside,
         refused: Option<&Rejection>,
@@ -336,7 +336,7 @@ impl Engine {
 
     fn keep_capture(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         request: &Request,
         what: (Option<Aside>, Option<&'static str>),
     ) -> bool {

@@ -24,17 +24,17 @@ pub(crate) struct CodePlan {
     /// Enclosing loops, outermost first.
     pub(crate) loops: Vec<Loop>,
     /// True if the result may be the response to the caller: the last step of a synchronous automation.
-    pub(crate) answers: bool,
+    pub(crate) may_respond: bool,
     /// Time limit set on the step; `None` if it has none.
     pub(crate) timeout: Option<Duration>,
     /// Sequence of consecutive code steps that contains the step, and the step's index in it.
-    row: (Arc<[Arc<str>]>, usize),
+    sequence: (Arc<[Arc<str>]>, usize),
 }
 
 impl CodePlan {
     /// Returns the code steps that follow directly, whatever this one returns.
     pub(crate) fn followers(&self) -> &[Arc<str>] {
-        let (row, place) = &self.row;
+        let (row, place) = &self.sequence;
         row.get(place + 1..).unwrap_or_default()
     }
 }
@@ -49,7 +49,7 @@ pub(crate) struct Loop {
 }
 
 impl CodePlans {
-    pub(super) fn of(automation: &Automation) -> Self {
+    pub(super) fn from_automation(automation: &Automation) -> Self {
         let mut plans = Self::default();
         if automation.codes().is_empty() {
             return plans;
@@ -59,9 +59,9 @@ impl CodePlans {
         }
         let is_sync =
             matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync);
-        plans.list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
+        plans.visit_list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
-            plans.list(automation, block, &[], false);
+            plans.visit_list(automation, block, &[], false);
         }
         plans
     }
@@ -74,11 +74,11 @@ impl CodePlans {
         self.trigger.as_ref()
     }
 
-    /// Collects the code in a list of steps. `ends` is true if the list's result is the execution's result.
-    fn list(&mut self, automation: &Automation, block: &Block, loops: &[Loop], ends: bool) {
+    /// Collects the code in a list of steps. `is_final` is true if the list's result is the execution's result.
+    fn visit_list(&mut self, automation: &Automation, block: &Block, loops: &[Loop], is_final: bool) {
         let last = block.steps.len().saturating_sub(1);
         for (index, step) in block.steps.iter().enumerate() {
-            self.inside(automation, step, loops, ends && index == last);
+            self.visit_step(automation, step, loops, is_final && index == last);
         }
         let rows = block.steps.chunk_by(|step, next| is_code(step) && is_code(next) && next.guard.is_none());
         // Steps with `needs` may run concurrently.
@@ -87,20 +87,20 @@ impl CodePlans {
             let ids: Arc<[Arc<str>]> = row.iter().map(|step| step.id.clone()).collect();
             for (place, step) in row.iter().enumerate() {
                 if let Some(plan) = self.steps.get_mut(&step.id) {
-                    plan.row = (ids.clone(), place);
+                    plan.sequence = (ids.clone(), place);
                 }
             }
         }
     }
 
-    fn inside(&mut self, automation: &Automation, step: &Step, loops: &[Loop], ends: bool) {
+    fn visit_step(&mut self, automation: &Automation, step: &Step, loops: &[Loop], is_final: bool) {
         if let Verb::Code(code) = &step.verb {
             let plan = CodePlan {
                 module: module(code, automation),
                 loops: loops.to_vec(),
-                answers: ends,
+                may_respond: is_final,
                 timeout: step.timeout,
-                row: (Arc::default(), 0),
+                sequence: (Arc::default(), 0),
             };
             self.steps.insert(step.id.clone(), plan);
         }
@@ -108,18 +108,18 @@ impl CodePlans {
             match inner.runs {
                 Runs::Turns { item, .. } => {
                     let own = Loop { id: step.id.clone(), item: item.map(Arc::from) };
-                    self.list(automation, inner.block, &[loops, &[own]].concat(), false);
+                    self.visit_list(automation, inner.block, &[loops, &[own]].concat(), false);
                 }
                 // No concurrent list is the last one.
-                Runs::Beside => self.list(automation, inner.block, loops, false),
-                Runs::Case { .. } | Runs::Once => self.list(automation, inner.block, loops, ends),
+                Runs::Beside => self.visit_list(automation, inner.block, loops, false),
+                Runs::Case { .. } | Runs::Once => self.visit_list(automation, inner.block, loops, is_final),
             }
         }
         if let OnError::Steps(block) = &step.on_error {
-            self.list(automation, block, loops, ends);
+            self.visit_list(automation, block, loops, is_final);
         }
         if let Some(block) = &step.undo {
-            self.list(automation, block, loops, false);
+            self.visit_list(automation, block, loops, false);
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", steps.replace("CODE", code));
         let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
         let automation = loaded.value.expect("it loads");
-        let plans = CodePlans::of(&automation);
+        let plans = CodePlans::from_automation(&automation);
         let mut said: Vec<String> =
             plans.steps.iter().map(|(id, plan)| format!("{id}: {}", plan.followers().join(" "))).collect();
         said.sort();

@@ -17,12 +17,12 @@ use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrig
 use store::PollStanding;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::catalog::{Catalog, Deployed};
+use crate::catalog::{Catalog, Deployment};
 use crate::clock::{Clock, Steady};
 use crate::locks::KeyedLocks;
-use crate::reload::Listener;
+use crate::reload::CatalogListener;
 use crate::services::Services;
-use crate::spelling::written;
+use crate::spelling::canonical_text;
 use crate::timer::{Due, Timed};
 
 pub use view::{PollError, PollView};
@@ -79,7 +79,7 @@ enum Question<'a> {
 
 impl<'a> Question<'a> {
     /// What the trigger of an Automation polls for, if it does.
-    fn of(deployed: &'a Deployed, registry: &Registry) -> Option<Self> {
+    fn of(deployed: &'a Deployment, registry: &Registry) -> Option<Self> {
         match &deployed.automation.trigger {
             Trigger::Poll(poll) => Some(Self::Any(poll)),
             Trigger::Event(event) => {
@@ -123,7 +123,7 @@ impl<'a> Question<'a> {
         };
         let mut words = asks.action.name.clone();
         for (name, template) in &asks.with {
-            words = format!("{words} {}={}", name.name, written(template));
+            words = format!("{words} {}={}", name.name, canonical_text(template));
         }
         let connection = asks.connection.as_ref().map_or("", |connection| &connection.name);
         let more = more.into_iter().flatten().map(|expression| expression.text().to_owned());
@@ -149,7 +149,7 @@ struct Round(Arc<Services>);
 impl Timed for Round {
     async fn adopt(&mut self) {
         let services = &self.0;
-        let decided = services.loader.take_decided(Listener::Polls);
+        let decided = services.loader.take_rechecked(CatalogListener::Polls);
         services.polls.adopt(&services.catalog.load(), decided, &*services.clock);
     }
 

@@ -14,7 +14,7 @@ use store::{PollEntry, PollStanding, PollWrite};
 use super::Question;
 use super::ask::ask;
 use super::sift::{Sifted, sift};
-use crate::catalog::{Catalog, Deployed};
+use crate::catalog::{Catalog, Deployment};
 use crate::chance::random;
 use crate::services::Services;
 use crate::told::Start;
@@ -50,7 +50,7 @@ impl Services {
     /// Takes note of a poll that failed. Where it stood it stands.
     async fn poll_failed(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         mut standing: PollStanding,
         error: String,
     ) -> Option<PollEntry> {
@@ -83,7 +83,7 @@ impl Services {
 struct Turn {
     services: Arc<Services>,
     catalog: Arc<Catalog>,
-    deployed: Arc<Deployed>,
+    deployed: Arc<Deployment>,
     standing: PollStanding,
 }
 
@@ -147,7 +147,7 @@ impl Services {
     /// evaluated.
     async fn starts(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         question: &Question<'_>,
         sifted: &Sifted,
         now: Timestamp,

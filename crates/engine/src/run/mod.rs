@@ -43,7 +43,7 @@ use scope::Scope;
 use step::Context;
 use undo::Undo;
 
-use crate::catalog::Deployed;
+use crate::catalog::Deployment;
 use crate::isolation::Observation;
 use crate::memory::Share;
 use crate::services::Services;
@@ -56,7 +56,7 @@ const PUT_OFF: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A live execution.
 pub(crate) struct Run {
-    pub(crate) deployed: Arc<Deployed>,
+    pub(crate) deployed: Arc<Deployment>,
     pub(crate) services: Arc<Services>,
     pub(crate) journal: Journal,
     pub(crate) payload: Arc<Payload>,
@@ -328,7 +328,7 @@ impl Run {
         let Some(outputs) = &self.deployed.automation.outputs else {
             return Ok(Outcome::Succeeded { result });
         };
-        let reads = crate::plan::Reads::of(outputs);
+        let reads = crate::plan::ReadSet::from_template(outputs);
         self.prepare(Some(&reads), "outputs", self.started_at, scope).await?;
         match Box::pin(self.evaluate(outputs, scope, "outputs", &self.closing_context())).await {
             Ok(result) => Ok(Outcome::Succeeded { result }),

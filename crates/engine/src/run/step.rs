@@ -14,7 +14,7 @@ use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
 use crate::clock::Steady;
-use crate::plan::Reads;
+use crate::plan::ReadSet;
 
 /// Where in the execution a step stands.
 #[derive(Clone)]
@@ -102,7 +102,7 @@ impl Run {
     /// Puts in place what a step reads beside the results of others, and gives the moment that was there.
     pub(super) async fn prepare(
         &self,
-        reads: Option<&Reads>,
+        reads: Option<&ReadSet>,
         key: &str,
         began: Timestamp,
         scope: &mut Scope,
@@ -117,10 +117,10 @@ impl Run {
             self.journal.date(key, at, Some(&state));
             scope.bind("state", state);
         }
-        if !reads.moment {
+        if !reads.is_nondeterministic {
             return Ok(scope.set_moment(None));
         }
-        if reads.clock {
+        if reads.reads_clock {
             self.journal.date(key, at, None);
         }
         let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
@@ -415,7 +415,7 @@ impl Run {
         results: Value,
         error: Option<&ActionError>,
     ) {
-        if self.deployed.plan.is_read(&step.id) {
+        if self.deployed.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
             scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
         }

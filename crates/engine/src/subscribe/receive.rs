@@ -9,7 +9,7 @@ use trigger::verify::{Key, Proof};
 use trigger::webhook::{Received, Request};
 use trigger::{Rejection, response};
 
-use crate::catalog::{Mounted, hooked};
+use crate::catalog::{Route, trigger_hook};
 use crate::engine::Engine;
 use crate::hooks::check_chain;
 use crate::intake::{Admission, Terms};
@@ -20,16 +20,16 @@ impl Engine {
     /// Answers a request on the address of an Automation that an event starts.
     pub(crate) async fn receive_event(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
         let automation = &mounted.deployed.automation;
         let catalog = services.catalog.load_full();
-        let Some((_, hook)) = hooked(&mounted.deployed, &catalog) else {
+        let Some((_, hook)) = trigger_hook(&mounted.deployed, &catalog) else {
             return Err(Rejection::not_a_webhook());
         };
-        if !mounted.test && !automation.enabled {
+        if !mounted.is_test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         let secret = services.event_secret(&automation.id);
@@ -69,9 +69,13 @@ impl Engine {
         let Some(fails) = services.condition_on(automation, &payload).await.start() else {
             return Ok(said("filtered"));
         };
-        let origin = if mounted.test { Origin::Test } else { Origin::Event };
-        let terms =
-            Terms { key: key.filter(|_| !mounted.test), results: Some(results), fails, ..Terms::default() };
+        let origin = if mounted.is_test { Origin::Test } else { Origin::Event };
+        let terms = Terms {
+            key: key.filter(|_| !mounted.is_test),
+            results: Some(results),
+            fails,
+            ..Terms::default()
+        };
         let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
         let Admission { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::refused(&error, false))?;
@@ -86,7 +90,7 @@ impl Engine {
     /// Refuses a request that does not come from the application that was asked.
     fn verify_event(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         secret: &str,
         request: &Request,
@@ -96,7 +100,7 @@ impl Engine {
         let verify = webhook.verify.as_ref().ok_or_else(refused)?;
         let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
         let key = Key::read(secret, encoding, None, None).map_err(|_| refused())?;
-        let url = services.event_url(&mounted.deployed, mounted.test);
+        let url = services.event_url(&mounted.deployed, mounted.is_test);
         let proof = Proof::Keys(verify, vec![key]);
         trigger::verify::verify(&proof, request, &url, services.clock.now()).map(drop).map_err(|(rejection, reason)| {
             let automation = &mounted.deployed.automation.id;

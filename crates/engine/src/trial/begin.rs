@@ -10,22 +10,22 @@ use model::trial::{Case, Request, RequestBody, Start};
 use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::Trouble;
-use super::play::Scene;
-use crate::catalog::{Deployed, Mounted};
+use super::TestError;
+use super::play::TestRun;
+use crate::catalog::{Deployment, Route};
 use crate::clock::Clock as _;
 use crate::intake::Terms;
 use crate::project_dir::read_project_file;
 
 /// Maximum bytes of a body read from a file: the limit of a webhook.
-const MOST_BODY: u64 = 512 << 20;
+const MAX_BODY: u64 = 512 << 20;
 
 /// Characters to escape in a path (RFC 3986, 3.3).
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
 /// Result of a start.
-pub(super) enum Begun {
+pub(super) enum StartResult {
     /// The caller received a response.
     Answered(HttpResponse),
     /// The start was refused.
@@ -35,7 +35,7 @@ pub(super) enum Begun {
 }
 
 /// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
-pub(super) fn now(case: &Case, deployed: &Deployed) -> Timestamp {
+pub(super) fn now(case: &Case, deployed: &Deployment) -> Timestamp {
     let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
     let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
     match case.start {
@@ -44,20 +44,22 @@ pub(super) fn now(case: &Case, deployed: &Deployed) -> Timestamp {
     }
 }
 
-impl Scene<'_> {
+impl TestRun<'_> {
     /// Starts the execution as the test specifies.
-    pub(super) async fn begin(&self) -> Result<Begun, Trouble> {
+    pub(super) async fn start(&self) -> Result<StartResult, TestError> {
         let automation = &self.deployed.automation;
         match (&self.case.start, &automation.trigger) {
             (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
             (Start::Usual, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
-            (Start::Due(at), Trigger::Schedule(_)) => self.tick(*at).await,
-            (Start::Usual, Trigger::Schedule(_)) => self.tick(self.clock.now()).await,
-            (Start::Inputs(inputs), _) => self.by_hand(inputs).await,
-            (Start::Usual, Trigger::Manual) => self.by_hand(&[]).await,
-            (Start::Found(data), Trigger::Poll(_) | Trigger::Event(_)) => self.found(data.clone()).await,
-            (Start::Usual, Trigger::Poll(_) | Trigger::Event(_)) => self.found(Value::Null).await,
-            (Start::Request(_) | Start::Due(_) | Start::Found(_), trigger) => Err(Trouble::of(
+            (Start::Due(at), Trigger::Schedule(_)) => self.start_scheduled(*at).await,
+            (Start::Usual, Trigger::Schedule(_)) => self.start_scheduled(self.clock.now()).await,
+            (Start::Inputs(inputs), _) => self.start_manually(inputs).await,
+            (Start::Usual, Trigger::Manual) => self.start_manually(&[]).await,
+            (Start::Found(data), Trigger::Poll(_) | Trigger::Event(_)) => {
+                self.start_polled(data.clone()).await
+            }
+            (Start::Usual, Trigger::Poll(_) | Trigger::Event(_)) => self.start_polled(Value::Null).await,
+            (Start::Request(_) | Start::Due(_) | Start::Found(_), trigger) => Err(TestError::new(
                 self.case,
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
@@ -68,22 +70,22 @@ impl Scene<'_> {
         }
     }
 
-    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<Begun, Trouble> {
-        let mounted = Mounted {
+    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<StartResult, TestError> {
+        let route = Route {
             deployed: self.deployed.clone(),
             // A disabled automation has no live URL, but a test URL.
-            test: !self.deployed.automation.enabled,
+            is_test: !self.deployed.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
-        let answer = self.engine.receive_at(&mounted, request).await;
-        Ok(Begun::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
+        let answer = self.engine.receive_at(&route, request).await;
+        Ok(StartResult::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
     }
 
     fn as_sent(
         &self,
         request: &Request,
         webhook: &WebhookTrigger,
-    ) -> Result<trigger::webhook::Request, Trouble> {
+    ) -> Result<trigger::webhook::Request, TestError> {
         let usual =
             || webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first()).cloned();
         let method = request.method.as_ref().map(|method| method.name.clone()).or_else(usual);
@@ -95,10 +97,10 @@ impl Scene<'_> {
             RequestBody::Value(value) => (value.to_json().into(), Some("application/json")),
             RequestBody::Bytes(bytes) => (bytes.clone().into(), Some("application/octet-stream")),
             RequestBody::File(name) => {
-                let path = self.props.folder.join(&name.name);
-                let bytes = read_project_file(&self.props.dir, &path, MOST_BODY).map_err(|error| {
+                let path = self.setup.folder.join(&name.name);
+                let bytes = read_project_file(&self.setup.dir, &path, MAX_BODY).map_err(|error| {
                     let message = format!("the file `{}` cannot be read: {error}", path.display());
-                    Trouble { message, span: name.span, help: None }
+                    TestError { message, span: name.span, help: None }
                 })?;
                 (bytes.into(), Some("application/octet-stream"))
             }
@@ -124,16 +126,19 @@ impl Scene<'_> {
         })
     }
 
-    async fn tick(&self, at: Timestamp) -> Result<Begun, Trouble> {
+    async fn start_scheduled(&self, at: Timestamp) -> Result<StartResult, TestError> {
         let automation = &self.deployed.automation;
         let Some(schedule) = &self.deployed.schedule else {
-            return Err(Trouble::of(self.case, "the schedule of the automation was not compiled".to_owned()));
+            return Err(TestError::new(
+                self.case,
+                "the schedule of the automation was not compiled".to_owned(),
+            ));
         };
         let just_before = at.checked_sub(Duration::from_nanos(1)).unwrap_or(at);
         let fires = schedule.next_after(just_before);
         if fires != Some(at) {
             let next = fires.map_or_else(|| "never again".to_owned(), |next| format!("next at {next}"));
-            return Err(Trouble {
+            return Err(TestError {
                 message: format!("the schedule does not fire at {at}"),
                 span: self.case.start_span,
                 help: Some(format!("it fires {next} ({})", schedule.describe())),
@@ -143,36 +148,36 @@ impl Scene<'_> {
         let services = self.engine.services();
         let payload = schedule.payload(at, self.clock.now());
         let Some(fails) = services.condition_on(automation, &payload).await.start() else {
-            return Ok(Begun::Accepted);
+            return Ok(StartResult::Accepted);
         };
         let start = crate::Start { payload, origin: Origin::Schedule { instant: at } };
         match services.accept(self.deployed, start, Terms { fails, ..Terms::default() }).await {
-            Ok(_) => Ok(Begun::Accepted),
-            Err(error) => Ok(Begun::Refused(error.to_string())),
+            Ok(_) => Ok(StartResult::Accepted),
+            Err(error) => Ok(StartResult::Refused(error.to_string())),
         }
     }
 
-    async fn found(&self, data: Value) -> Result<Begun, Trouble> {
+    async fn start_polled(&self, data: Value) -> Result<StartResult, TestError> {
         let automation = &self.deployed.automation;
         let services = self.engine.services();
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
         let Some(fails) = services.condition_on(automation, &payload).await.start() else {
-            return Ok(Begun::Accepted);
+            return Ok(StartResult::Accepted);
         };
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = services
             .accept(self.deployed, crate::Start { payload, origin }, Terms { fails, ..Terms::default() })
             .await;
-        Ok(accepted.map_or_else(|error| Begun::Refused(error.to_string()), |_| Begun::Accepted))
+        Ok(accepted.map_or_else(|error| StartResult::Refused(error.to_string()), |_| StartResult::Accepted))
     }
 
-    async fn by_hand(&self, inputs: &[(Named, Value)]) -> Result<Begun, Trouble> {
+    async fn start_manually(&self, inputs: &[(Named, Value)]) -> Result<StartResult, TestError> {
         let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
         let start = crate::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
         match self.engine.run(&self.deployed.automation.id, start).await {
-            Ok(_) => Ok(Begun::Accepted),
-            Err(error) => Ok(Begun::Refused(error.to_string())),
+            Ok(_) => Ok(StartResult::Accepted),
+            Err(error) => Ok(StartResult::Refused(error.to_string())),
         }
     }
 }

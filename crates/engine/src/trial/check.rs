@@ -12,7 +12,7 @@ use model::trial::{CallsExpect, Case, Double, Pattern, Reply, Shape, Start, Suit
 use model::{AutomationId, Span};
 
 use super::result;
-use super::seen::{find, split};
+use super::seen::{find_step, split};
 use crate::catalog::{Catalog, stem};
 use crate::project_dir::{ProjectFileError, check_project_target};
 
@@ -42,7 +42,7 @@ fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<D
     if let Some(deployed) = id.as_ref().and_then(|id| catalog.get(id)) {
         return Ok(deployed.automation.clone());
     }
-    if let Some(broken) = catalog.broken().iter().find(|broken| stem(&broken.path) == name) {
+    if let Some(broken) = catalog.invalid_files().iter().find(|broken| stem(&broken.path) == name) {
         let message = format!("the automation `{name}` has errors of its own");
         let help = format!("correct what is reported of {}", broken.path);
         return Err(Box::new(Diagnostic::error("broken-automation", message, *span).help(help)));
@@ -257,8 +257,8 @@ impl<'a> Check<'a> {
                 self.names(expression, &OF_A_DOUBLE);
             }
             if let Some(spec) = &spec {
-                for misfit in result::misfits(template, &spec.results) {
-                    let message = format!("`{}` never gives this: {misfit}", spec.name);
+                for type_mismatch in result::type_mismatches(template, &spec.results) {
+                    let message = format!("`{}` never gives this: {type_mismatch}", spec.name);
                     self.found.push(
                         Diagnostic::warning("wrong-double", message, answer.span)
                             .help(format!("`cogwork connectors show {}` shows what it gives", spec.name)),
@@ -332,7 +332,7 @@ impl<'a> Check<'a> {
     fn step(&mut self, key: &str, span: Span) -> Option<&'a Step> {
         let id = split(key).0;
         let automation = self.automation;
-        if let Some(step) = find(automation, id) {
+        if let Some(step) = find_step(automation, id) {
             return Some(step);
         }
         let mut ids = Vec::new();

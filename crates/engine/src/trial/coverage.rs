@@ -7,8 +7,8 @@ use model::automation::{Automation, OnError, OnTimeout, Runs, Step, Verb};
 use model::diagnostic::Span;
 use model::execution::{Event, StepOutcome};
 
-use super::play::Played;
-use super::seen::{Seen, split};
+use super::play::TestTrace;
+use super::seen::{ObservedSteps, split};
 
 /// Coverage of one automation.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub enum GoalKind {
     /// The step ran.
     Step,
     /// A branch was taken: `then`, `else`, a case, `skipped`, `onError`, `no iteration`, …
-    Way(String),
+    Branch(String),
 }
 
 impl Coverage {
@@ -48,12 +48,14 @@ impl Coverage {
         let mut goals = Vec::new();
         if automation.trigger_if.is_some() {
             for way in ["started", "filtered"] {
-                goals.push(goal(None, automation.trigger_span, GoalKind::Way(way.to_owned())));
+                goals.push(goal(None, automation.trigger_span, GoalKind::Branch(way.to_owned())));
             }
         }
         automation.walk(&mut |step| {
             goals.push(goal(Some(step), step.span, GoalKind::Step));
-            goals.extend(ways(step).into_iter().map(|way| goal(Some(step), step.span, GoalKind::Way(way))));
+            goals.extend(
+                branches(step).into_iter().map(|way| goal(Some(step), step.span, GoalKind::Branch(way))),
+            );
         });
         Self { automation: automation.clone(), goals }
     }
@@ -73,8 +75,8 @@ impl Coverage {
 
     /// Returns the number of branches, and of taken branches.
     #[must_use]
-    pub fn ways(&self) -> (usize, usize) {
-        self.count(|kind| matches!(kind, GoalKind::Way(_)))
+    pub fn branches(&self) -> (usize, usize) {
+        self.count(|kind| matches!(kind, GoalKind::Branch(_)))
     }
 
     fn count(&self, of: impl Fn(&GoalKind) -> bool) -> (usize, usize) {
@@ -89,8 +91,8 @@ impl Coverage {
         }
     }
 
-    fn way(&mut self, step: &str, way: &str) {
-        self.reach(Some(step), &GoalKind::Way(way.to_owned()));
+    fn take_branch(&mut self, step: &str, way: &str) {
+        self.reach(Some(step), &GoalKind::Branch(way.to_owned()));
     }
 }
 
@@ -99,7 +101,7 @@ fn goal(step: Option<&Step>, span: Span, kind: GoalKind) -> Goal {
 }
 
 /// Returns the branches of a step, beside running it.
-fn ways(step: &Step) -> Vec<String> {
+fn branches(step: &Step) -> Vec<String> {
     let mut ways = Vec::new();
     if step.guard.is_some() {
         ways.push("skipped".to_owned());
@@ -108,20 +110,20 @@ fn ways(step: &Step) -> Vec<String> {
     let cases = || lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
     ways.extend(cases().filter_map(|list| list.name).map(str::to_owned));
     if cases().next().is_some() && !step.verb.covers_every_case() {
-        ways.push(otherwise(&step.verb).to_owned());
+        ways.push(no_case_branch(&step.verb).to_owned());
     }
     if let Verb::ForEach(each) = &step.verb {
         match each.items.literal().and_then(|items| items.as_list()) {
             // A literal list always has the same length.
             Some(_) => {}
-            None => ways.extend(TURNS.map(str::to_owned)),
+            None => ways.extend(ITERATION_BRANCHES.map(str::to_owned)),
         }
     }
     if let Verb::WaitFor(wait) = &step.verb
         && step.timeout.is_some()
         && wait.on_timeout == OnTimeout::Continue
     {
-        ways.push(TIME_IS_UP.to_owned());
+        ways.push(TIMED_OUT.to_owned());
     }
     match step.on_error {
         OnError::Fail => {}
@@ -131,22 +133,22 @@ fn ways(step: &Step) -> Vec<String> {
 }
 
 /// Branch of a `waitFor` that times out and continues.
-const TIME_IS_UP: &str = "time is up";
+const TIMED_OUT: &str = "time is up";
 /// Branches by the number of a loop's iterations.
-const TURNS: [&str; 3] = ["no iteration", "one iteration", "several iterations"];
+const ITERATION_BRANCHES: [&str; 3] = ["no iteration", "one iteration", "several iterations"];
 
 /// Returns the branch name for a step that takes none of its cases.
-fn otherwise(verb: &Verb) -> &'static str {
+fn no_case_branch(verb: &Verb) -> &'static str {
     if matches!(verb, Verb::If(_)) { "no else" } else { "no case" }
 }
 
 /// Computes the coverage of a test's executions.
-pub(super) fn of(played: &Played) -> Vec<Coverage> {
+pub(super) fn from_trace(trace: &TestTrace) -> Vec<Coverage> {
     let mut found: BTreeMap<String, Coverage> = BTreeMap::new();
-    for execution in &played.executions {
+    for execution in &trace.executions {
         let automation = &execution.deployed.automation;
         let coverage = found.entry(automation.id.to_string()).or_insert_with(|| Coverage::empty(automation));
-        coverage.reach(None, &GoalKind::Way("started".to_owned()));
+        coverage.reach(None, &GoalKind::Branch("started".to_owned()));
         mark(coverage, &execution.events);
     }
     found.into_values().collect()
@@ -155,26 +157,26 @@ pub(super) fn of(played: &Played) -> Vec<Coverage> {
 /// Computes the coverage of a test in which the trigger's condition rejected the start.
 pub(super) fn filtered(automation: &Arc<Automation>) -> Coverage {
     let mut coverage = Coverage::empty(automation);
-    coverage.reach(None, &GoalKind::Way("filtered".to_owned()));
+    coverage.reach(None, &GoalKind::Branch("filtered".to_owned()));
     coverage
 }
 
 fn mark(coverage: &mut Coverage, events: &[Event]) {
-    let seen = Seen::of(events);
+    let seen = ObservedSteps::from_events(events);
     let automation = coverage.automation.clone();
     automation.walk(&mut |step| {
         for key in seen.keys_of(&step.id) {
             let Some(found) = seen.step(key) else { continue };
             let turns = split(key).1;
             if found.skips > 0 {
-                coverage.way(&step.id, "skipped");
+                coverage.take_branch(&step.id, "skipped");
             }
             // A step still running when the execution ends has started nevertheless.
             if found.runs + found.retries + found.failures > 0 || found.outcome.is_none() {
                 coverage.reach(Some(&step.id), &GoalKind::Step);
             }
             if found.failures > 0 {
-                coverage.way(&step.id, "onError");
+                coverage.take_branch(&step.id, "onError");
             }
             if found.runs == 0 {
                 continue;
@@ -188,7 +190,7 @@ fn mark(coverage: &mut Coverage, events: &[Event]) {
 fn mark_lists(
     coverage: &mut Coverage,
     step: &Step,
-    seen: &Seen<'_>,
+    seen: &ObservedSteps<'_>,
     turns: &str,
     outcome: Option<&StepOutcome>,
 ) {
@@ -197,20 +199,20 @@ fn mark_lists(
         match branch.as_str() {
             // A condition that failed to evaluate took no branch.
             "none" if failed => {}
-            "none" => coverage.way(&step.id, otherwise(&step.verb)),
-            taken => coverage.way(&step.id, taken),
+            "none" => coverage.take_branch(&step.id, no_case_branch(&step.verb)),
+            taken => coverage.take_branch(&step.id, taken),
         }
     }
     if let (Verb::WaitFor(_), Some(StepOutcome::Succeeded { result })) = (&step.verb, outcome)
         && result.is_null()
     {
-        coverage.way(&step.id, TIME_IS_UP);
+        coverage.take_branch(&step.id, TIMED_OUT);
     }
     if let Some(turns) = seen.turns(step, turns) {
         let failed = matches!(outcome, Some(StepOutcome::Failed { .. }));
         match turns {
             0 if failed => {}
-            turns => coverage.way(&step.id, TURNS[turns.min(2)]),
+            turns => coverage.take_branch(&step.id, ITERATION_BRANCHES[turns.min(2)]),
         }
     }
 }

@@ -14,8 +14,8 @@ use model::redact::Redactor;
 use model::trial::{Answer, Case, Double, Failure, Reply, Start, Target};
 use model::value::{Map, Value};
 
-use super::play::Props;
-use super::still::Still;
+use super::play::TestSetup;
+use super::still::Quiescence;
 use crate::clock::{Clock as _, ManualClock};
 use crate::doubles::{Asked, Called, Doubles};
 use crate::secrets::Secrets;
@@ -24,7 +24,7 @@ use crate::secrets::Secrets;
 const EMIT: &str = "events.emit";
 
 /// Doubles of one test, with the log of its calls.
-pub(super) struct Desk {
+pub(super) struct DoubleTable {
     automation: AutomationId,
     doubles: Vec<Double>,
     secrets: std::collections::BTreeMap<String, String>,
@@ -34,14 +34,14 @@ pub(super) struct Desk {
     /// Secrets and variables of this machine, for calls to the real system.
     real: Secrets,
     clock: ManualClock,
-    still: Still,
+    quiescence: Quiescence,
     trusts_senders: bool,
-    account: Mutex<Account>,
+    call_log: Mutex<CallLog>,
 }
 
 /// Log of a test's calls.
 #[derive(Default)]
-pub(super) struct Account {
+pub(super) struct CallLog {
     /// Calls in the order of their start.
     pub(super) calls: Vec<Call>,
     /// Emitted events: maps of `name` and `data`.
@@ -70,13 +70,13 @@ pub(super) struct Unanswered {
     pub(super) double: Option<Span>,
 }
 
-impl Desk {
+impl DoubleTable {
     pub(super) fn new(
-        props: &Props,
+        setup: &TestSetup,
         case: &Case,
         automation: &AutomationId,
         clock: ManualClock,
-        still: Still,
+        quiescence: Quiescence,
     ) -> Self {
         let used = case.doubles.iter().map(|double| vec![0; double.answers.len()]).collect();
         Self {
@@ -84,31 +84,31 @@ impl Desk {
             doubles: case.doubles.clone(),
             secrets: case.secrets.clone(),
             env: case.env.clone(),
-            tape: props.tape.clone(),
+            tape: setup.tape.clone(),
             real: Secrets::new(
-                props.real.vault.clone(),
-                props.real.folder.clone(),
+                setup.real.vault.clone(),
+                setup.real.folder.clone(),
                 Redactor::default(),
                 None,
             ),
             clock,
-            still,
+            quiescence,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
-            account: Mutex::new(Account { used, ..Account::default() }),
+            call_log: Mutex::new(CallLog { used, ..CallLog::default() }),
         }
     }
 
     /// Takes the log, and the doubles defined by the test itself that no call used.
-    pub(super) fn close(&self) -> (Account, Vec<Double>) {
-        let account = std::mem::take(&mut *self.account());
-        let unused = self.doubles.iter().zip(&account.used);
+    pub(super) fn close(&self) -> (CallLog, Vec<Double>) {
+        let call_log = std::mem::take(&mut *self.call_log());
+        let unused = self.doubles.iter().zip(&call_log.used);
         let unused = unused.filter(|(double, used)| double.own && used.iter().all(|count| *count == 0));
         let unused = unused.map(|(double, _)| double.clone()).collect();
-        (account, unused)
+        (call_log, unused)
     }
 
-    fn account(&self) -> MutexGuard<'_, Account> {
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    fn call_log(&self) -> MutexGuard<'_, CallLog> {
+        self.call_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the index of the double for a call; doubles of steps precede those of actions.
@@ -120,7 +120,7 @@ impl Desk {
     }
 }
 
-impl Doubles for Desk {
+impl Doubles for DoubleTable {
     fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let own = *asked.automation == self.automation;
         let call = Call {
@@ -131,22 +131,22 @@ impl Doubles for Desk {
         };
         let Some(at) = self.double(asked) else { return self.without_double(asked, call) };
         let double = &self.doubles[at];
-        let mut account = self.account();
-        let index = account.used[at].iter().sum();
-        let used = &account.used[at];
+        let mut call_log = self.call_log();
+        let index = call_log.used[at].iter().sum();
+        let used = &call_log.used[at];
         let inputs = Value::from(asked.inputs.clone());
         let fits = |(answer, used): &(&Answer, &u32)| {
             answer.times.is_none_or(|times| **used < times)
                 && answer.when.as_ref().is_none_or(|when| when.fits(&inputs))
         };
         let chosen = double.answers.iter().zip(used).position(|pair| fits(&pair));
-        account.calls.push(call.clone());
+        call_log.calls.push(call.clone());
         let Some(chosen) = chosen else {
-            account.unanswered.push(Unanswered { call, double: Some(double.span) });
+            call_log.unanswered.push(Unanswered { call, double: Some(double.span) });
             return Some(unanswered(asked.called.name()));
         };
-        account.used[at][chosen] += 1;
-        drop(account);
+        call_log.used[at][chosen] += 1;
+        drop(call_log);
         let answer = &double.answers[chosen];
         let reply = reply(answer, asked.called.name(), inputs, index);
         Some(after(answer.takes, self.clock.clone(), reply))
@@ -175,15 +175,15 @@ impl Doubles for Desk {
     }
 
     fn elsewhere(&self) -> Box<dyn Send> {
-        Box::new(self.still.busy())
+        Box::new(self.quiescence.busy())
     }
 
     fn live(&self) -> Option<Box<dyn Send>> {
-        self.is_live().then(|| Box::new(self.still.busy()) as Box<dyn Send>)
+        self.is_live().then(|| Box::new(self.quiescence.busy()) as Box<dyn Send>)
     }
 }
 
-impl Desk {
+impl DoubleTable {
     /// Returns true if the real system is called.
     fn is_live(&self) -> bool {
         self.tape.as_ref().is_some_and(|tape| tape.records())
@@ -198,18 +198,18 @@ impl Desk {
         let Called::Action(spec) = asked.called else { return None };
         if spec.name == EMIT {
             let sent = ["name", "data"].map(|key| (key, asked.inputs.get(key).cloned().unwrap_or_default()));
-            self.account().events.push(Value::from(Map::from_iter(sent)));
+            self.call_log().events.push(Value::from(Map::from_iter(sent)));
         }
         // The engine's own actions run for real, on the test's store.
         if spec.effect == Effect::Pure || crate::native::find(&spec.name).is_some() {
             return None;
         }
-        let mut account = self.account();
-        account.calls.push(call.clone());
+        let mut call_log = self.call_log();
+        call_log.calls.push(call.clone());
         if self.tape.is_some() {
             return None;
         }
-        account.unanswered.push(Unanswered { call, double: None });
+        call_log.unanswered.push(Unanswered { call, double: None });
         Some(unanswered(&spec.name))
     }
 }

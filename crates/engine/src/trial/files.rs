@@ -22,19 +22,19 @@ const MAX_FILES: usize = 12_000;
 const MAX_BYTES: u64 = 512 << 10;
 
 /// Loaded test file.
-pub struct Tests {
+pub struct TestFile {
     /// Path relative to the project folder.
     pub path: String,
     /// Problems of the file.
     pub report: Report,
-    /// Tests; `None` if the file has errors.
+    /// TestFile; `None` if the file has errors.
     pub suite: Option<Suite>,
 }
 
 /// Finds the test files of a project folder, or only those at or below `paths`, by path. `catalog` is the project's
 /// snapshot.
 #[must_use]
-pub fn find(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<Tests> {
+pub fn find_test_files(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<TestFile> {
     let mut found = BTreeSet::new();
     list(dir, Path::new(FOLDER), MAX_DEPTH, &mut found);
     let wanted =
@@ -48,29 +48,29 @@ pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     load_text(catalog, None, path, text.to_owned()).report
 }
 
-fn read(dir: &Path, catalog: &Catalog, path: &str) -> Tests {
+fn read(dir: &Path, catalog: &Catalog, path: &str) -> TestFile {
     match read_text(dir, path) {
         Ok(text) => load_text(catalog, Some(dir), path, text),
         Err(message) => {
             let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
             let report = Report::new(Source::new(path, ""), [diagnostic]);
-            Tests { path: path.to_owned(), report, suite: None }
+            TestFile { path: path.to_owned(), report, suite: None }
         }
     }
 }
 
 /// Loads a test file. `dir` is the project folder, if files beside the tests may be examined.
-fn load_text(catalog: &Catalog, dir: Option<&Path>, path: &str, text: String) -> Tests {
+fn load_text(catalog: &Catalog, dir: Option<&Path>, path: &str, text: String) -> TestFile {
     let source = Arc::new(Source::new(path, text));
     let stem = trial::stem(path).unwrap_or_else(|| crate::catalog::stem(path));
     let loaded = load::trial(source, stem);
     let report = match loaded.to_check() {
-        Some((suite, _)) => crate::check::together(&loaded.report, check(suite, catalog, dir)),
+        Some((suite, _)) => crate::check::merge(&loaded.report, check(suite, catalog, dir)),
         None => loaded.report.clone(),
     };
     let report = load::allow(report);
     let suite = loaded.value.filter(|_| !report.has_errors());
-    Tests { path: path.to_owned(), report, suite }
+    TestFile { path: path.to_owned(), report, suite }
 }
 
 fn list(root: &Path, below: &Path, depth: usize, found: &mut BTreeSet<String>) {

@@ -14,65 +14,65 @@ use model::value::{JsonLimits, Map, Value};
 use model::{ActionError, Span};
 
 use super::desk::{Call, Unanswered};
-use super::play::Played;
-use super::seen::{self, Seen, SeenStep, split};
+use super::play::TestTrace;
+use super::seen::{self, ObservedStep, ObservedSteps, split};
 
 /// Maximum number of diagnostics per test.
 const MOST: usize = 20;
 
 /// Returns all unmet expectations, causes before consequences.
-pub(super) fn judge(case: &Case, automation: &Automation, played: &Played) -> Vec<Diagnostic> {
-    let mut judge = Judge { case, expect: &case.expect, automation, played, found: Vec::new() };
-    judge.calls_without_answer();
-    judge.start();
-    if let Some(execution) = played.executions.first() {
-        let seen = Seen::of(&execution.events);
-        judge.end(&execution.events);
+pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &TestTrace) -> Vec<Diagnostic> {
+    let mut check = ExpectationCheck { case, expect: &case.expect, automation, trace, found: Vec::new() };
+    check.calls_without_answer();
+    check.start();
+    if let Some(execution) = trace.executions.first() {
+        let seen = ObservedSteps::from_events(&execution.events);
+        check.end(&execution.events);
         for (name, expect) in &case.expect.steps {
-            judge.step(name, expect, &seen);
+            check.step(name, expect, &seen);
         }
-        judge.calls();
-        judge.list("events", case.expect.events.as_ref(), played.account.events.clone());
-        judge.list("logs", case.expect.logs.as_ref(), execution.logs.iter().map(line).collect());
-        judge.duration(&execution.events);
-        judge.conditions(&seen, &execution.events, &execution.logs);
+        check.calls();
+        check.list("events", case.expect.events.as_ref(), trace.call_log.events.clone());
+        check.list("logs", case.expect.logs.as_ref(), execution.logs.iter().map(line).collect());
+        check.duration(&execution.events);
+        check.conditions(&seen, &execution.events, &execution.logs);
     }
     for (key, pattern) in &case.expect.state {
-        let found = played.state.get(&key.name);
-        judge.compare(&format!("state.{}", key.name), pattern, found);
+        let found = trace.state.get(&key.name);
+        check.compare(&format!("state.{}", key.name), pattern, found);
     }
-    judge.response();
-    judge.unused_doubles();
-    judge.unawaited();
-    judge.tape();
-    judge.found.truncate(MOST);
-    judge.found
+    check.response();
+    check.check_unused_doubles();
+    check.unawaited();
+    check.tape();
+    check.found.truncate(MOST);
+    check.found
 }
 
-struct Judge<'a> {
+struct ExpectationCheck<'a> {
     case: &'a Case,
     expect: &'a Expect,
     automation: &'a Automation,
-    played: &'a Played,
+    trace: &'a TestTrace,
     found: Vec<Diagnostic>,
 }
 
-impl Judge<'_> {
-    fn unmet(&mut self, message: impl Into<String>, span: Span, label: impl Into<String>) {
+impl ExpectationCheck<'_> {
+    fn report_unmet(&mut self, message: impl Into<String>, span: Span, label: impl Into<String>) {
         self.found.push(Diagnostic::error("unmet", message, span).label(label));
     }
 
     fn compare(&mut self, path: &str, pattern: &Pattern, found: Option<&Value>) {
         for mismatch in pattern.compare(path, found) {
             let Mismatch { path, span, expected, found } = mismatch;
-            self.unmet(format!("`{path}` is not {expected}"), span, format!("found {found}"));
+            self.report_unmet(format!("`{path}` is not {expected}"), span, format!("found {found}"));
         }
     }
 
     /// Reports calls without an answer; such a call fails its step.
     fn calls_without_answer(&mut self) {
         let mut told: Vec<(&str, Option<&str>)> = Vec::new();
-        for Unanswered { call, double } in &self.played.account.unanswered {
+        for Unanswered { call, double } in &self.trace.call_log.unanswered {
             // Report a retried call only once.
             let about = (call.name.as_str(), call.step.as_deref());
             if told.contains(&about) {
@@ -101,13 +101,13 @@ impl Judge<'_> {
 
     /// Checks whether an execution started as expected.
     fn start(&mut self) {
-        let started = !self.played.executions.is_empty();
+        let started = !self.trace.executions.is_empty();
         let (expected, span) = self.expect.started.unwrap_or((true, self.case.name.span));
         if started && !expected {
-            self.unmet("an execution started", span, "none was to start");
+            self.report_unmet("an execution started", span, "none was to start");
         }
         if !started && expected {
-            let label = match (&self.played.refused, &self.played.response) {
+            let label = match (&self.trace.refused, &self.trace.response) {
                 (Some(message), _) => format!("refused: {message}"),
                 (None, Some(response)) => format!("the caller got {}: {}", response.status, text(response)),
                 (None, None) => "the trigger's condition did not hold".to_owned(),
@@ -125,8 +125,8 @@ impl Judge<'_> {
         let usual = if expect.error.is_some() { Ending::Failed } else { Ending::Succeeded };
         let (expected, span) = expect.outcome.unwrap_or((usual, self.case.name.span));
         let Some(outcome) = seen::outcome(events) else {
-            let waits = self.played.stuck.as_deref().unwrap_or("it was stopped");
-            self.unmet("the execution does not come to an end", self.case.name.span, waits);
+            let waits = self.trace.stuck.as_deref().unwrap_or("it was stopped");
+            self.report_unmet("the execution does not come to an end", self.case.name.span, waits);
             return;
         };
         let found = match outcome {
@@ -143,7 +143,7 @@ impl Judge<'_> {
             let told = self.found.iter().any(|told| told.code == "no-double");
             // The missing double is already reported as the cause.
             if !(told && found == Ending::Failed) {
-                self.unmet(format!("the execution has not {}", expected.word()), span, label);
+                self.report_unmet(format!("the execution has not {}", expected.word()), span, label);
             }
             return;
         }
@@ -157,9 +157,9 @@ impl Judge<'_> {
         }
     }
 
-    fn step(&mut self, name: &Named, expect: &StepExpect, seen: &Seen<'_>) {
+    fn step(&mut self, name: &Named, expect: &StepExpect, seen: &ObservedSteps<'_>) {
         let (id, turns) = split(&name.name);
-        let Some(step) = seen::find(self.automation, id) else { return };
+        let Some(step) = seen::find_step(self.automation, id) else { return };
         let mut key = name.name.as_str();
         let keys = seen.keys_of(id);
         if turns.is_empty() && seen.step(key).is_none() {
@@ -169,7 +169,11 @@ impl Judge<'_> {
                 several => {
                     let label =
                         format!("it ran in {} iterations: name one, such as `{}`", several.len(), several[0]);
-                    self.unmet(format!("the iteration of the step `{id}` is not named"), name.span, label);
+                    self.report_unmet(
+                        format!("the iteration of the step `{id}` is not named"),
+                        name.span,
+                        label,
+                    );
                     return;
                 }
             }
@@ -190,22 +194,30 @@ impl Judge<'_> {
             && branch.name != taken
         {
             let label = if taken == "none" { "none ran".to_owned() } else { format!("`{taken}` ran") };
-            self.unmet(format!("`{path}` has not taken the branch `{}`", branch.name), branch.span, label);
+            self.report_unmet(
+                format!("`{path}` has not taken the branch `{}`", branch.name),
+                branch.span,
+                label,
+            );
         }
         if let (Some((expected, span)), Some(made)) = (expect.turns, seen.turns(step, turns))
             && usize::try_from(expected) != Ok(made)
         {
-            self.unmet(format!("`{path}` has not made {expected} iterations"), span, format!("found {made}"));
+            self.report_unmet(
+                format!("`{path}` has not made {expected} iterations"),
+                span,
+                format!("found {made}"),
+            );
         }
         if let Some((expected, span)) = expect.tries
             && found.retries + 1 != expected
         {
             let label = format!("found {}", found.retries + 1);
-            self.unmet(format!("`{path}` was not tried {expected} times"), span, label);
+            self.report_unmet(format!("`{path}` was not tried {expected} times"), span, label);
         }
     }
 
-    fn step_ending(&mut self, name: &Named, expect: &StepExpect, found: Option<SeenStep<'_>>) {
+    fn step_ending(&mut self, name: &Named, expect: &StepExpect, found: Option<ObservedStep<'_>>) {
         let word = |ending| {
             StepEnding::ALL.into_iter().find(|(_, other)| *other == ending).map_or("", |(word, _)| word)
         };
@@ -216,21 +228,25 @@ impl Judge<'_> {
         match expect.outcome {
             Some((expected, _)) if expected == ending => {}
             Some((expected, span)) => {
-                let label = match found.and_then(SeenStep::error) {
+                let label = match found.and_then(ObservedStep::error) {
                     Some(error) => failure(error),
                     None => format!("found {}", word(ending)),
                 };
-                self.unmet(format!("the step `{}` is not {}", name.name, word(expected)), span, label);
+                self.report_unmet(format!("the step `{}` is not {}", name.name, word(expected)), span, label);
             }
             None if found.is_none() => {
-                self.unmet(format!("the step `{}` has not run", name.name), name.span, "expected to run");
+                self.report_unmet(
+                    format!("the step `{}` has not run", name.name),
+                    name.span,
+                    "expected to run",
+                );
             }
             None => {}
         }
     }
 
     fn calls(&mut self) {
-        let made = &self.played.account.calls;
+        let made = &self.trace.call_log.calls;
         match &self.expect.calls {
             None => {}
             Some(CallsExpect::Counts(counts)) => {
@@ -243,7 +259,7 @@ impl Judge<'_> {
                         };
                         let expected = usize::try_from(*expected).unwrap_or(usize::MAX);
                         let message = format!("`{}` was not called {}", name.name, times(expected));
-                        self.unmet(message, name.span, format!("called {}", times(count)));
+                        self.report_unmet(message, name.span, format!("called {}", times(count)));
                     }
                 }
             }
@@ -253,7 +269,7 @@ impl Judge<'_> {
 
     /// Matches expected calls with actual calls and reports the rest of both.
     fn all_calls(&mut self, span: Span, calls: &[model::trial::CallExpect]) {
-        let mut left: Vec<&Call> = self.played.account.calls.iter().collect();
+        let mut left: Vec<&Call> = self.trace.call_log.calls.iter().collect();
         for expected in calls {
             let mut missing = 0_u32;
             for _ in 0..expected.times {
@@ -276,7 +292,7 @@ impl Judge<'_> {
         for call in left {
             let inputs = cut(&Value::from(call.inputs.clone()).to_json());
             let message = format!("`{}` was called, which is not among the calls expected", call.name);
-            self.unmet(message, span, format!("called by the step `{}` with {inputs}", call.key));
+            self.report_unmet(message, span, format!("called by the step `{}` with {inputs}", call.key));
         }
     }
 
@@ -291,7 +307,7 @@ impl Judge<'_> {
         }
         let label =
             if missing == 1 { "not called".to_owned() } else { format!("{missing} calls are missing") };
-        self.unmet(format!("`{name}` was not called as expected"), expected.span, label);
+        self.report_unmet(format!("`{name}` was not called as expected"), expected.span, label);
     }
 
     fn list(&mut self, path: &str, pattern: Option<&Pattern>, found: Vec<Value>) {
@@ -309,14 +325,14 @@ impl Judge<'_> {
                 (least, most) => format!("from {} to {}", format_duration(least), format_duration(most)),
             };
             let label = format!("it took {}", format_duration(took));
-            self.unmet(format!("the execution did not take {words}"), expected.span, label);
+            self.report_unmet(format!("the execution did not take {words}"), expected.span, label);
         }
     }
 
     fn response(&mut self) {
         let Some(expected) = &self.expect.response else { return };
-        let Some(response) = &self.played.response else {
-            self.unmet("there was no answer to a caller", expected.span, "expected a response");
+        let Some(response) = &self.trace.response else {
+            self.report_unmet("there was no answer to a caller", expected.span, "expected a response");
             return;
         };
         let ResponseExpect { status, headers, body, .. } = expected;
@@ -332,7 +348,7 @@ impl Judge<'_> {
         }
     }
 
-    fn conditions(&mut self, seen: &Seen<'_>, events: &[Event], logs: &[LogLine]) {
+    fn conditions(&mut self, seen: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) {
         if self.expect.that.is_empty() {
             return;
         }
@@ -345,15 +361,15 @@ impl Judge<'_> {
                         [] => format!("found {}", cut(&value.to_json())),
                         some => some.join(", "),
                     };
-                    self.unmet("this does not hold", condition.span(), label);
+                    self.report_unmet("this does not hold", condition.span(), label);
                 }
-                Err(error) => self.unmet("this has no value", condition.span(), error.message),
+                Err(error) => self.report_unmet("this has no value", condition.span(), error.message),
             }
         }
     }
 
     /// Builds the variables that conditions read.
-    fn scope(&self, seen: &Seen<'_>, events: &[Event], logs: &[LogLine]) -> Value {
+    fn scope(&self, seen: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) -> Value {
         let (mut result, mut error) = (Value::Null, Value::Null);
         match seen::outcome(events) {
             Some(Outcome::Succeeded { result: found }) => result = found.clone(),
@@ -363,14 +379,14 @@ impl Judge<'_> {
             _ => {}
         }
         let steps: Map = seen.iter().map(|(key, step)| (key, step.to_value())).collect();
-        let calls = self.played.account.calls.iter().map(|call| {
+        let calls = self.trace.call_log.calls.iter().map(|call| {
             Value::from(Map::from_iter([
                 ("action", Value::from(call.name.as_str())),
                 ("step", Value::from(call.key.as_str())),
                 ("with", Value::from(call.inputs.clone())),
             ]))
         });
-        let response = self.played.response.as_ref().map(|response| {
+        let response = self.trace.response.as_ref().map(|response| {
             let headers: Map =
                 response.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), &**value)).collect();
             Map::from_iter([
@@ -385,15 +401,15 @@ impl Judge<'_> {
             ("steps", Value::from(steps)),
             ("response", Value::from(response)),
             ("calls", calls.collect()),
-            ("events", Value::from(self.played.account.events.clone())),
+            ("events", Value::from(self.trace.call_log.events.clone())),
             ("logs", logs.iter().map(line).collect()),
-            ("state", Value::from(self.played.state.clone())),
+            ("state", Value::from(self.trace.state.clone())),
             ("duration", Value::from(duration(events).unwrap_or_default().as_secs_f64())),
         ]))
     }
 
     fn unawaited(&mut self) {
-        for span in &self.played.unawaited {
+        for span in &self.trace.unawaited {
             let message = "nobody waited for this to happen";
             self.found.push(
                 Diagnostic::error("unawaited", message, *span)
@@ -405,7 +421,7 @@ impl Judge<'_> {
 
     /// Reports requests missing from the recording and recorded requests that were not sent; each answers once.
     fn tape(&mut self) {
-        let (Some(tape), Some(name)) = (&self.played.tape, &self.case.cassette) else { return };
+        let (Some(tape), Some(name)) = (&self.trace.tape, &self.case.cassette) else { return };
         for Unrecorded { line, differences } in tape.unrecorded() {
             let help = match differences.as_slice() {
                 [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
@@ -430,10 +446,10 @@ impl Judge<'_> {
         }
     }
 
-    fn unused_doubles(&mut self) {
-        for double in &self.played.unused {
+    fn check_unused_doubles(&mut self) {
+        for double in &self.trace.unused {
             let name = double.target.name();
-            let called = self.played.account.calls.iter().map(|call| call.name.as_str());
+            let called = self.trace.call_log.calls.iter().map(|call| call.name.as_str());
             let help = match nearest(name, called) {
                 Some(near) => format!("`{near}` was called; is that meant? Else remove it"),
                 None => "remove it, or move it to the `doubles` of the whole file".to_owned(),

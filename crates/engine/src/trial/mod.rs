@@ -1,4 +1,4 @@
-//! Tests of automations: finds and checks test files, runs each test and compares its result with the expectations.
+//! TestFile of automations: finds and checks test files, runs each test and compares its result with the expectations.
 //!
 //! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
 //! answer actions with external effects, and the clock advances only while all tasks wait.
@@ -27,13 +27,13 @@ use model::trial::{CASSETTES, Case, Suite};
 
 use crate::catalog::Catalog;
 use crate::vault::Vault;
-use play::Props;
+use play::TestSetup;
 
 pub use coverage::{Coverage, Goal, GoalKind};
-pub use files::{Tests, check_text, find};
+pub use files::{TestFile, check_text, find_test_files};
 
 /// Environment for running tests: a project with its automations, connections and connectors.
-pub struct Stage {
+pub struct TestRunner {
     catalog: Arc<Catalog>,
     /// Project folder.
     dir: PathBuf,
@@ -51,7 +51,7 @@ pub struct RealSecrets {
 }
 
 /// Result of a test.
-pub struct Verdict {
+pub struct TestResult {
     /// Unmet expectations, at their positions in the file. Empty if the test passes.
     pub report: Report,
     /// Execution of the test; `None` if none started.
@@ -70,7 +70,7 @@ pub struct Execution {
     pub logs: Vec<LogLine>,
 }
 
-impl Verdict {
+impl TestResult {
     /// Returns true if all expectations are met.
     #[must_use]
     pub fn passes(&self) -> bool {
@@ -78,7 +78,7 @@ impl Verdict {
     }
 }
 
-impl Stage {
+impl TestRunner {
     /// Creates an environment for a project folder.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
@@ -102,21 +102,21 @@ impl Stage {
     /// Runs one test of a file and checks its expectations. `tape` is the recording of a test that names one; an
     /// empty one calls the real system. Blocks the calling thread.
     #[must_use]
-    pub fn play(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> Verdict {
-        let failed = |diagnostic| Verdict {
+    pub fn run(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> TestResult {
+        let failed = |diagnostic| TestResult {
             report: Report::new(suite.source.clone(), [diagnostic]),
             execution: None,
             coverage: Vec::new(),
         };
         let deployed = match self.catalog.find(&suite.automation.name) {
             Ok(deployed) => deployed.clone(),
-            Err(error) => return failed(Trouble::of(case, error.to_string()).diagnostic()),
+            Err(error) => return failed(TestError::new(case, error.to_string()).diagnostic()),
         };
         if let (Some(name), None) = (&case.cassette, &tape) {
-            return failed(Trouble::no_recording(name).diagnostic());
+            return failed(TestError::no_recording(name).diagnostic());
         }
         let folder = Path::new(suite.source.path()).parent().unwrap_or(Path::new(""));
-        let props = Props {
+        let setup = TestSetup {
             catalog: self.catalog.clone(),
             dir: self.dir.clone(),
             folder: folder.to_owned(),
@@ -124,19 +124,19 @@ impl Stage {
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
         };
-        match play::play(&props, case, &deployed) {
-            Ok(played) => {
-                let found = judge::judge(case, &deployed.automation, &played);
-                let mut coverage = coverage::of(&played);
-                if played.filtered {
+        match play::play(&setup, case, &deployed) {
+            Ok(trace) => {
+                let found = judge::check_expectations(case, &deployed.automation, &trace);
+                let mut coverage = coverage::from_trace(&trace);
+                if trace.filtered {
                     coverage.push(coverage::filtered(&deployed.automation));
                 }
-                let execution = played.executions.into_iter().next().map(|execution| Execution {
+                let execution = trace.executions.into_iter().next().map(|execution| Execution {
                     automation: execution.deployed.automation.clone(),
                     events: execution.events,
                     logs: execution.logs,
                 });
-                Verdict { report: Report::new(suite.source.clone(), found), execution, coverage }
+                TestResult { report: Report::new(suite.source.clone(), found), execution, coverage }
             }
             Err(trouble) => failed(trouble.diagnostic()),
         }
@@ -164,15 +164,15 @@ pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
 
 /// Reason why a test could not run.
 #[derive(Debug)]
-struct Trouble {
+struct TestError {
     message: String,
     /// Position in the test file.
     span: Span,
     help: Option<String>,
 }
 
-impl Trouble {
-    fn of(case: &Case, message: String) -> Self {
+impl TestError {
+    fn new(case: &Case, message: String) -> Self {
         Self { message, span: case.name.span, help: None }
     }
 

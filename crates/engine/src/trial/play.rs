@@ -17,12 +17,12 @@ use model::trial::Case;
 use model::value::Map;
 use store::{ExecutionFilter, Page, SqliteStore, StateWrite};
 
-use super::begin::{Begun, now};
-use super::desk::{Account, Desk};
-use super::direct::Directed;
-use super::still::{Noticed, Still};
-use super::{RealSecrets, Trouble};
-use crate::catalog::{Catalog, Deployed};
+use super::begin::{StartResult, now};
+use super::desk::{CallLog, DoubleTable};
+use super::direct::DriveResult;
+use super::still::{Quiescence, TrackedStore};
+use super::{RealSecrets, TestError};
+use crate::catalog::{Catalog, Deployment};
 use crate::clock::{Clock as _, ManualClock};
 use crate::engine::Engine;
 use crate::reload::Loader;
@@ -30,15 +30,15 @@ use crate::run::Secret;
 use crate::services::{Foundation, Services};
 use crate::settings::Settings;
 
-/// Maximum real time of a test. Tests never wait for real time, so a longer one is in a loop.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum real time of a test. TestFile never wait for real time, so a longer one is in a loop.
+const MAX_TEST_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of executions examined per test, including called ones.
-const MOST_EXECUTIONS: u32 = 1000;
+const MAX_EXECUTIONS: u32 = 1000;
 /// Log lines and state entries read per page.
 const PAGE: u32 = 1000;
 
 /// Trace of a finished test.
-pub(super) struct Played {
+pub(super) struct TestTrace {
     /// Response to the caller; `None` if there was none.
     pub(super) response: Option<HttpResponse>,
     /// Reason why the start was refused; `None` if it was not.
@@ -47,7 +47,7 @@ pub(super) struct Played {
     pub(super) filtered: bool,
     /// Executions in the order of their start; the first is the test's own, the others were called by it.
     pub(super) executions: Vec<Execution>,
-    pub(super) account: Account,
+    pub(super) call_log: CallLog,
     /// Doubles defined by the test itself that no call used.
     pub(super) unused: Vec<model::trial::Double>,
     /// Explanation if an execution waits for something that never happens.
@@ -62,13 +62,13 @@ pub(super) struct Played {
 
 /// Execution as stored.
 pub(super) struct Execution {
-    pub(super) deployed: Arc<Deployed>,
+    pub(super) deployed: Arc<Deployment>,
     pub(super) events: Vec<Event>,
     pub(super) logs: Vec<LogLine>,
 }
 
 /// Inputs of a test run, beside the test itself.
-pub(super) struct Props {
+pub(super) struct TestSetup {
     pub(super) catalog: Arc<Catalog>,
     /// Project folder.
     pub(super) dir: PathBuf,
@@ -83,38 +83,42 @@ pub(super) struct Props {
 }
 
 /// Runs a test.
-pub(super) fn play(props: &Props, case: &Case, deployed: &Arc<Deployed>) -> Result<Played, Trouble> {
-    let still = Still::default();
-    let watcher = still.clone();
+pub(super) fn play(
+    setup: &TestSetup,
+    case: &Case,
+    deployed: &Arc<Deployment>,
+) -> Result<TestTrace, TestError> {
+    let quiescence = Quiescence::default();
+    let watcher = quiescence.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .on_thread_park(move || watcher.idle())
         .build()
-        .map_err(|error| Trouble::system("cannot start a thread for the test", &error))?;
-    let played = runtime.block_on(async {
-        let scene = Scene::set(props, case, deployed, still)?;
-        let played = tokio::time::timeout(PATIENCE, scene.play()).await;
-        scene.clear().await;
-        played.unwrap_or_else(|_| {
-            let seconds = PATIENCE.as_secs();
-            Err(Trouble::of(
+        .map_err(|error| TestError::system("cannot start a thread for the test", &error))?;
+    let trace = runtime.block_on(async {
+        let run = TestRun::new(setup, case, deployed, quiescence)?;
+        let trace = tokio::time::timeout(MAX_TEST_TIME, run.play()).await;
+        run.shut_down().await;
+        trace.unwrap_or_else(|_| {
+            let seconds = MAX_TEST_TIME.as_secs();
+            Err(TestError::new(
                 case,
                 format!("the test does not come to an end: it was stopped after {seconds}s"),
             ))
         })
     });
     runtime.shutdown_background();
-    played
+    trace
 }
 
 /// Running test with its engine.
-pub(super) struct Scene<'a> {
+pub(super) struct TestRun<'a> {
     pub(super) case: &'a Case,
-    pub(super) deployed: &'a Arc<Deployed>,
-    pub(super) props: &'a Props,
-    pub(super) still: Still,
+    pub(super) deployed: &'a Arc<Deployment>,
+    pub(super) setup: &'a TestSetup,
+    pub(super) quiescence: Quiescence,
     pub(super) clock: ManualClock,
-    desk: Arc<Desk>,
+    desk: Arc<DoubleTable>,
     pub(super) engine: Engine,
     /// True once the start request has been answered.
     pub(super) started: Cell<bool>,
@@ -122,37 +126,37 @@ pub(super) struct Scene<'a> {
     _folder: tempfile::TempDir,
 }
 
-impl<'a> Scene<'a> {
-    fn set(
-        props: &'a Props,
+impl<'a> TestRun<'a> {
+    fn new(
+        setup: &'a TestSetup,
         case: &'a Case,
-        deployed: &'a Arc<Deployed>,
-        still: Still,
-    ) -> Result<Self, Trouble> {
+        deployed: &'a Arc<Deployment>,
+        quiescence: Quiescence,
+    ) -> Result<Self, TestError> {
         let folder = tempfile::tempdir()
-            .map_err(|error| Trouble::system("cannot make a folder for the test", &error))?;
+            .map_err(|error| TestError::system("cannot make a folder for the test", &error))?;
         // The folder is deleted at the end, so the data need not survive a power failure.
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
         let store = SqliteStore::open(folder.path(), options)
-            .map_err(|error| Trouble::system("cannot open a store for the test", &error))?;
+            .map_err(|error| TestError::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployed));
         let automation = &deployed.automation.id;
-        let desk = Arc::new(Desk::new(props, case, automation, clock.clone(), still.clone()));
+        let desk = Arc::new(DoubleTable::new(setup, case, automation, clock.clone(), quiescence.clone()));
         let files_dir = Some(folder.path().join("files"));
         let settings =
             Settings { watch: false, background: false, files_dir, ..Settings::new(folder.path()) };
-        let http = http(props, &clock)?;
+        let http = http(setup, &clock)?;
         let services = Services::on(Foundation {
             isolation: crate::isolation::Isolation::none(),
             settings,
-            store: Arc::new(Noticed { store, still: still.clone() }),
+            store: Arc::new(TrackedStore { store, quiescence: quiescence.clone() }),
             // No other process can reach this engine, so the tokens need not be secret.
             secret: Secret::new([0; 32]),
             clock: Arc::new(clock.clone()),
             http,
             // The project was loaded once for all tests.
-            loader: Loader::new(folder.path(), props.catalog.registry().clone(), Vec::new()),
-            catalog: props.catalog.clone(),
+            loader: Loader::new(folder.path(), setup.catalog.registry().clone(), Vec::new()),
+            catalog: setup.catalog.clone(),
             vault: None,
             doubles: Some(desk.clone()),
         });
@@ -162,8 +166,8 @@ impl<'a> Scene<'a> {
         Ok(Self {
             case,
             deployed,
-            props,
-            still,
+            setup,
+            quiescence,
             clock,
             desk,
             engine,
@@ -173,36 +177,47 @@ impl<'a> Scene<'a> {
     }
 
     /// Shuts the engine down. Tasks that still wait are dropped with the runtime.
-    async fn clear(&self) {
+    async fn shut_down(&self) {
         self.engine.services().closing.cancel();
         self.engine.services().abort.cancel();
         // If the store does not close in time, its folder is deleted anyway.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.engine.store().close()).await;
     }
 
-    async fn play(&self) -> Result<Played, Trouble> {
-        self.remember().await?;
+    async fn play(&self) -> Result<TestTrace, TestError> {
+        self.write_initial_state().await?;
         let begin = async {
-            let begun = self.begin().await;
+            let start_result = self.start().await;
             self.started.set(true);
-            begun
+            start_result
         };
-        let (begun, directed) = tokio::join!(begin, self.direct());
-        let Directed { stuck, unawaited } = directed?;
-        let (account, unused) = self.desk.close();
+        let (start_result, drive_result) = tokio::join!(begin, self.drive());
+        let DriveResult { stuck, unawaited } = drive_result?;
+        let (call_log, unused) = self.desk.close();
         let executions = self.executions().await?;
-        let (response, refused, passed) = match begun? {
-            Begun::Answered(response) => {
+        let (response, refused, passed) = match start_result? {
+            StartResult::Answered(response) => {
                 let passed = response.status == 200;
                 (Some(response), None, passed)
             }
-            Begun::Refused(message) => (None, Some(message), false),
-            Begun::Accepted => (None, None, true),
+            StartResult::Refused(message) => (None, Some(message), false),
+            StartResult::Accepted => (None, None, true),
         };
         let filtered = passed && executions.is_empty();
-        let state = self.remembered().await?;
-        let tape = self.props.tape.clone();
-        Ok(Played { response, refused, filtered, executions, account, unused, stuck, unawaited, state, tape })
+        let state = self.final_state().await?;
+        let tape = self.setup.tape.clone();
+        Ok(TestTrace {
+            response,
+            refused,
+            filtered,
+            executions,
+            call_log,
+            unused,
+            stuck,
+            unawaited,
+            state,
+            tape,
+        })
     }
 
     /// Returns the state scope of the automation; test URLs have a separate one.
@@ -213,7 +228,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Writes the initial state given by the test.
-    async fn remember(&self) -> Result<(), Trouble> {
+    async fn write_initial_state(&self) -> Result<(), TestError> {
         let scope = self.scope();
         let writes = self.case.state.iter().map(|(key, value)| StateWrite {
             scope: scope.clone(),
@@ -226,42 +241,43 @@ impl<'a> Scene<'a> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.engine.store().write_state(writes).await.map_err(Trouble::store)
+        self.engine.store().write_state(writes).await.map_err(TestError::store)
     }
 
     /// Reads the state at the end.
-    async fn remembered(&self) -> Result<Map, Trouble> {
+    async fn final_state(&self) -> Result<Map, TestError> {
         let now = self.clock.now();
-        let rows = self.engine.store().list_state(&self.scope(), None, PAGE).await.map_err(Trouble::store)?;
+        let rows =
+            self.engine.store().list_state(&self.scope(), None, PAGE).await.map_err(TestError::store)?;
         let alive = rows.into_iter().filter(|row| row.entry.expires_at.is_none_or(|expires| expires > now));
         Ok(alive.map(|row| (row.key, row.entry.value)).collect())
     }
 
     /// Returns the execution that the test started; `None` if it started none.
-    pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, Trouble> {
+    pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, TestError> {
         let filter = ExecutionFilter {
             automation: Some(self.deployed.automation.id.clone()),
             ..ExecutionFilter::default()
         };
-        let page = Page { before: None, limit: MOST_EXECUTIONS };
-        let rows = self.engine.store().executions(&filter, page).await.map_err(Trouble::store)?;
+        let page = Page { before: None, limit: MAX_EXECUTIONS };
+        let rows = self.engine.store().executions(&filter, page).await.map_err(TestError::store)?;
         Ok(rows.last().map(|row| row.id))
     }
 
     /// Reads all executions, oldest first; the first is the test's own.
-    async fn executions(&self) -> Result<Vec<Execution>, Trouble> {
+    async fn executions(&self) -> Result<Vec<Execution>, TestError> {
         let store = self.engine.store();
-        let page = Page { before: None, limit: MOST_EXECUTIONS };
-        let rows = store.executions(&ExecutionFilter::default(), page).await.map_err(Trouble::store)?;
+        let page = Page { before: None, limit: MAX_EXECUTIONS };
+        let rows = store.executions(&ExecutionFilter::default(), page).await.map_err(TestError::store)?;
         let mut executions = Vec::with_capacity(rows.len());
         for row in rows.iter().rev() {
             let catalog = self.engine.catalog();
             let Some(deployed) = catalog.get(&row.automation).cloned() else { continue };
-            let events = store.events(row.id).await.map_err(Trouble::store)?.unwrap_or_default();
+            let events = store.events(row.id).await.map_err(TestError::store)?.unwrap_or_default();
             let mut logs = Vec::new();
             loop {
                 let after = u32::try_from(logs.len()).unwrap_or(u32::MAX);
-                let more = store.logs(row.id, after, PAGE).await.map_err(Trouble::store)?;
+                let more = store.logs(row.id, after, PAGE).await.map_err(TestError::store)?;
                 let is_last = more.len() < PAGE as usize;
                 logs.extend(more);
                 if is_last {
@@ -275,14 +291,14 @@ impl<'a> Scene<'a> {
 }
 
 /// Creates the HTTP client, which uses the recording or has no network.
-fn http(props: &Props, clock: &ManualClock) -> Result<Http, Trouble> {
-    let wrong = |error: &dyn std::fmt::Display| Trouble::system("cannot set up HTTP for the test", error);
+fn http(setup: &TestSetup, clock: &ManualClock) -> Result<Http, TestError> {
+    let wrong = |error: &dyn std::fmt::Display| TestError::system("cannot set up HTTP for the test", error);
     let usual = HttpOptions::default();
-    let options = match &props.tape {
+    let options = match &setup.tape {
         None => HttpOptions { transport: Transport::Nowhere, ..usual },
         Some(tape) if tape.records() => HttpOptions {
             transport: Transport::Tape(tape.clone()),
-            allow: AllowList::parse(props.outbound_allow.iter().map(String::as_str))
+            allow: AllowList::parse(setup.outbound_allow.iter().map(String::as_str))
                 .map_err(|error| wrong(&error))?,
             ..usual
         },

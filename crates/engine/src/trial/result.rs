@@ -9,7 +9,7 @@ use model::value::Value;
 const MOST: usize = 5;
 
 /// Describes the parts of an answer that do not match the type. Computed parts are skipped.
-pub(super) fn misfits(answer: &Template, kind: &ResultType) -> Vec<String> {
+pub(super) fn type_mismatches(answer: &Template, kind: &ResultType) -> Vec<String> {
     let mut found = Vec::new();
     template(answer, kind, "", &mut found);
     found.truncate(MOST);

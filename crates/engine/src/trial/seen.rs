@@ -9,13 +9,13 @@ use model::trial::StepEnding;
 use model::value::{Map, Value};
 
 /// Observed steps of an execution, by step key (id and iterations).
-pub(super) struct Seen<'a> {
-    steps: BTreeMap<&'a str, SeenStep<'a>>,
+pub(super) struct ObservedSteps<'a> {
+    steps: BTreeMap<&'a str, ObservedStep<'a>>,
 }
 
 /// Observed step, in one iteration of its loops.
 #[derive(Clone, Copy, Default)]
-pub(super) struct SeenStep<'a> {
+pub(super) struct ObservedStep<'a> {
     /// Outcome; `None` if it has not finished.
     pub(super) outcome: Option<&'a StepOutcome>,
     /// Number of failed tries that were followed by a retry.
@@ -30,9 +30,9 @@ pub(super) struct SeenStep<'a> {
     pub(super) skips: u32,
 }
 
-impl<'a> Seen<'a> {
-    pub(super) fn of(events: &'a [Event]) -> Self {
-        let mut steps: BTreeMap<&str, SeenStep<'_>> = BTreeMap::new();
+impl<'a> ObservedSteps<'a> {
+    pub(super) fn from_events(events: &'a [Event]) -> Self {
+        let mut steps: BTreeMap<&str, ObservedStep<'_>> = BTreeMap::new();
         for event in events {
             match event {
                 Event::StepStarted { step, .. } => {
@@ -63,12 +63,12 @@ impl<'a> Seen<'a> {
     }
 
     /// Returns a step by its key.
-    pub(super) fn step(&self, key: &str) -> Option<SeenStep<'a>> {
+    pub(super) fn step(&self, key: &str) -> Option<ObservedStep<'a>> {
         self.steps.get(key).copied()
     }
 
     /// Iterates over all observed steps with their keys.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, SeenStep<'a>)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, ObservedStep<'a>)> + '_ {
         self.steps.iter().map(|(key, step)| (*key, *step))
     }
 
@@ -115,7 +115,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl<'a> SeenStep<'a> {
+impl<'a> ObservedStep<'a> {
     /// Returns the ending in the terms of a test; `None` if the step has not finished.
     pub(super) fn ending(self) -> Option<StepEnding> {
         Some(match self.outcome? {
@@ -168,7 +168,7 @@ pub(super) fn outcome(events: &[Event]) -> Option<&Outcome> {
 }
 
 /// Returns the step of an automation with this id.
-pub(super) fn find<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step> {
+pub(super) fn find_step<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step> {
     let mut found = None;
     automation.walk(&mut |step| {
         if step.id.as_ref() == id {

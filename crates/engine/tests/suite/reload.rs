@@ -100,7 +100,7 @@ async fn of_two_files_with_one_id_the_first_stays_and_the_second_is_refused() {
     let engine = project.start().await;
     let catalog = engine.catalog();
     assert_eq!(catalog.find("test").expect("in force").automation.source.path(), "automations/test.yaml");
-    assert!(catalog.broken()[0].report.render(false).contains("taken by `automations/test.yaml`"));
+    assert!(catalog.invalid_files()[0].report.render(false).contains("taken by `automations/test.yaml`"));
     stop(engine).await;
 }
 

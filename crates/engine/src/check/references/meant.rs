@@ -4,14 +4,14 @@ use model::ResultType;
 use model::automation::{Trigger, Verb};
 use model::diagnostic::Diagnostic;
 
-use super::{Checker, Read, Spot, names};
+use super::{Checker, NamePosition, PathRead, names};
 
 impl Checker<'_> {
     /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.
-    pub(super) fn elsewhere(&self, read: Read<'_>) -> Option<String> {
+    pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<String> {
         let root = read.path.first()?.as_str();
         let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
-        let is_step = |id: &&str| self.places.chain(id).is_some();
+        let is_step = |id: &&str| self.order.chain(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
             return match (root, &self.automation.trigger) {
@@ -83,8 +83,8 @@ impl Checker<'_> {
     }
 
     /// Checks `steps.<id>.<member>`.
-    pub(super) fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
-        let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
+    pub(super) fn step_member(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+        let id = read.path.get(1).filter(|id| self.order.chain(id).is_some())?;
         let mut waits = false;
         self.automation
             .walk(&mut |step| waits |= step.id.as_ref() == id && matches!(step.verb, Verb::WaitFor(_)));
@@ -94,13 +94,13 @@ impl Checker<'_> {
             "timedOut" => format!("`steps.{id}` has no `timedOut`: it is no `waitFor` step"),
             _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
         };
-        let spot = read.spot(2);
-        let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
+        let position = read.position(2);
+        let diagnostic = Diagnostic::error("unknown-member", message, position.span);
         if member == "timedOut" {
             return Some(diagnostic.allowed(members.iter().copied()));
         }
         if model::diagnostic::nearest(member, members.iter().copied()).is_some() {
-            return Some(spot.nearest(diagnostic, member, members));
+            return Some(position.nearest(diagnostic, member, members));
         }
         let rest: Vec<&str> =
             read.path.get(2..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
@@ -109,7 +109,7 @@ impl Checker<'_> {
     }
 
     /// Checks `trigger.results.body.<name>`; the received data is below `data`.
-    fn body(&self, read: Read<'_>, optional: bool) -> Option<Diagnostic> {
+    fn body(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let [_, _, body, member, rest @ ..] = read.path else { return None };
         let trigger = &self.automation.trigger;
         let has_code = matches!(trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
@@ -129,7 +129,7 @@ impl Checker<'_> {
             }
             let message = "a schedule has no body: nothing is sent when it starts";
             return Some(
-                Diagnostic::error("unknown-member", message, read.spot(3).span)
+                Diagnostic::error("unknown-member", message, read.position(3).span)
                     .allowed(["scheduledAt", "startedAt", "timezone"])
                     .help("it leaves `trigger.results.scheduledAt`, `startedAt` and `timezone`; values that stay the same stand under `configVars`"),
             );
@@ -137,10 +137,10 @@ impl Checker<'_> {
         if members.contains(&member.as_str()) {
             return None;
         }
-        let spot = read.spot(3);
+        let position = read.position(3);
         let message = format!("`trigger.results.body` has no `{member}`: what was sent stands below `data`");
         let diagnostic =
-            Diagnostic::error("unknown-member", message, spot.span).allowed(members.iter().copied());
+            Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
         let meant = if matches!(trigger, Trigger::Manual) {
             format!("did you mean `inputs.{}`?", read.path.get(3..).unwrap_or_default().join("."))
         } else {
@@ -150,14 +150,14 @@ impl Checker<'_> {
             )
         };
         let diagnostic = diagnostic.help(meant);
-        Some(match spot.exact {
-            true => diagnostic.replace(spot.span, format!("data.{member}")),
+        Some(match position.exact {
+            true => diagnostic.replace(position.span, format!("data.{member}")),
             false => diagnostic,
         })
     }
 
     /// Checks `trigger.results.<name>`.
-    pub(super) fn trigger(&self, read: Read<'_>, optional: bool) -> Option<Diagnostic> {
+    pub(super) fn trigger(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let first = read.path.get(1)?;
         let known = names::trigger_results(&self.automation.trigger);
         if first != "results" {
@@ -180,14 +180,14 @@ impl Checker<'_> {
             return None;
         }
         let word = self.automation.trigger.word();
-        let spot = read.spot(2);
+        let position = read.position(2);
         let Some(other) = names::trigger_with(name) else {
             let message = format!("the results of a `{word}` trigger have no `{name}`");
-            let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-            return Some(spot.nearest(diagnostic, name, known));
+            let diagnostic = Diagnostic::error("unknown-member", message, position.span);
+            return Some(position.nearest(diagnostic, name, known));
         };
         let message = format!("`{name}` is left by a `{other}` trigger, but this one is `{word}`");
-        Some(Diagnostic::error("unknown-member", message, spot.span).allowed(known.iter().copied()))
+        Some(Diagnostic::error("unknown-member", message, position.span).allowed(known.iter().copied()))
     }
 }
 
@@ -201,11 +201,11 @@ pub(super) enum Dashed {
 
 /// Suggests bracket notation for a name with dashes, which an expression parses as a subtraction:
 /// `headers.X-Request-Id`.
-pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<Dashed> {
+pub(super) fn dashed(read: PathRead<'_>, position: &NamePosition) -> Option<Dashed> {
     let text = read.source.slice(read.expression.span());
-    let at = (spot.span.start as usize)
+    let at = (position.span.start as usize)
         .checked_sub(read.expression.span().start as usize)
-        .filter(|_| spot.exact)?;
+        .filter(|_| position.exact)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let before = text.get(..at)?;
     let start = before.rfind(|c| !is_part(c)).map_or(0, |dot| dot + 1);

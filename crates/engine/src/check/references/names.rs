@@ -61,7 +61,7 @@ const MANUAL: [&str; 2] = ["body", "inputs"];
 
 /// Kind of position of an expression, which determines the names in scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Scope {
     /// Steps, and `outputs`.
     Steps,
     /// Condition of the trigger.
@@ -95,7 +95,7 @@ pub(super) enum ErrorName {
 /// Names in scope at a position.
 #[derive(Clone, Debug)]
 pub(super) struct Names<'a> {
-    pub(super) place: Place,
+    pub(super) scope: Scope,
     /// Loop variables of the enclosing loops.
     pub(super) items: Vec<&'a str>,
     /// True inside a loop.
@@ -106,8 +106,8 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn at(place: Place) -> Self {
-        Self { place, items: Vec::new(), loops: false, error: ErrorName::No, event: false }
+    pub(super) fn at(scope: Scope) -> Self {
+        Self { scope, items: Vec::new(), loops: false, error: ErrorName::No, event: false }
     }
 
     pub(super) fn with_error(mut self, error: ErrorName) -> Self {
@@ -129,15 +129,15 @@ impl<'a> Names<'a> {
 
     /// Returns all names in scope.
     pub(super) fn allowed(&self) -> Vec<&'a str> {
-        let mut allowed: Vec<&'a str> = match self.place {
-            Place::Steps => ALWAYS.to_vec(),
-            Place::TriggerIf => IN_TRIGGER_IF.to_vec(),
-            Place::ConcurrencyKey => BEFORE_STEPS.to_vec(),
-            Place::EventInputs => EVENT_INPUTS.to_vec(),
-            Place::PollInputs => POLL_INPUTS.to_vec(),
-            Place::PollResult => POLL_RESULT.to_vec(),
-            Place::PollItem => POLL_ITEM.to_vec(),
-            Place::ConfigVar { .. } => OUTSIDE.to_vec(),
+        let mut allowed: Vec<&'a str> = match self.scope {
+            Scope::Steps => ALWAYS.to_vec(),
+            Scope::TriggerIf => IN_TRIGGER_IF.to_vec(),
+            Scope::ConcurrencyKey => BEFORE_STEPS.to_vec(),
+            Scope::EventInputs => EVENT_INPUTS.to_vec(),
+            Scope::PollInputs => POLL_INPUTS.to_vec(),
+            Scope::PollResult => POLL_RESULT.to_vec(),
+            Scope::PollItem => POLL_ITEM.to_vec(),
+            Scope::ConfigVar { .. } => OUTSIDE.to_vec(),
         };
         if self.loops {
             allowed.push("index");
@@ -157,33 +157,33 @@ impl<'a> Names<'a> {
 
     /// Explains why a name that exists elsewhere does not exist here; `None` for an unknown name.
     pub(super) fn elsewhere(&self, name: &str) -> Option<&'static str> {
-        Some(match (name, self.place) {
-            ("result" | "item", Place::PollInputs) => {
+        Some(match (name, self.scope) {
+            ("result" | "item", Scope::PollInputs) => {
                 "nothing has been asked yet where this is read; `cursor` is what the last poll left"
             }
             (
                 "trigger" | "steps" | "vars" | "inputs" | "execution" | "state",
-                Place::EventInputs | Place::PollInputs | Place::PollResult | Place::PollItem,
+                Scope::EventInputs | Scope::PollInputs | Scope::PollResult | Scope::PollItem,
             ) => "there is no execution yet where this is read",
-            ("item", Place::Steps) => "it exists only inside the `steps` of a `forEach`",
-            ("index", Place::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
-            ("event", Place::Steps) => {
+            ("item", Scope::Steps) => "it exists only inside the `steps` of a `forEach`",
+            ("index", Scope::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
+            ("event", Scope::Steps) => {
                 "it exists only in the `if` of a `waitFor`; after the step it is `steps.<id>.results`"
             }
-            ("error", Place::Steps) => {
+            ("error", Scope::Steps) => {
                 "it exists only in `onError`, `undo` and `finally`; `steps.<id>.error` is that of a step with `onError: continue`"
             }
             ("secrets" | "env", _) => {
                 "it exists only in connections and `configVars`: name the value there and read `configVars.<name>`"
             }
-            ("state", Place::TriggerIf | Place::ConcurrencyKey) => {
+            ("state", Scope::TriggerIf | Scope::ConcurrencyKey) => {
                 "nothing is kept of what is read here; read the state in a step"
             }
-            ("steps" | "vars", Place::TriggerIf | Place::ConcurrencyKey) => {
+            ("steps" | "vars", Scope::TriggerIf | Scope::ConcurrencyKey) => {
                 "no step has run yet where this is read"
             }
-            ("inputs" | "execution", Place::TriggerIf) => "there is no execution yet where this is read",
-            (name, Place::ConfigVar { .. }) if ALWAYS.contains(&name) => {
+            ("inputs" | "execution", Scope::TriggerIf) => "there is no execution yet where this is read",
+            (name, Scope::ConfigVar { .. }) if ALWAYS.contains(&name) => {
                 "configuration variables are read before there is an execution; name the value with `set` instead"
             }
             _ => return None,

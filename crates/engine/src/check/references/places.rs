@@ -11,19 +11,19 @@ use model::load::Gaps;
 use crate::plan::{BlockGraph, Plan};
 
 /// Path from a top-level list down to a step.
-pub(super) type Chain<'a> = Vec<Hop<'a>>;
+pub(super) type StepPath<'a> = Vec<Hop<'a>>;
 
 /// Step of a list, and how the list is attached to its parent.
 #[derive(Clone, Copy)]
 pub(super) struct Hop<'a> {
     block: &'a Block,
     index: usize,
-    way: Way<'a>,
+    attachment: Attachment<'a>,
 }
 
 /// How a list of steps is attached to its parent.
 #[derive(Clone, Copy)]
-pub(super) enum Way<'a> {
+pub(super) enum Attachment<'a> {
     /// Top-level list: `steps`, `onError` or `finally`.
     Root(&'static str),
     /// One of several alternative cases. Holds the condition and the value it must have, for a plain condition.
@@ -48,20 +48,20 @@ pub(super) enum Way<'a> {
 }
 
 /// Availability of a step's results at the reading position.
-pub(super) enum Seen<'a> {
+pub(super) enum Availability<'a> {
     /// Available.
     Always,
     /// Available unless one of these reasons kept the step from running.
-    Maybe(Vec<Doubt<'a>>),
+    Maybe(Vec<Uncertainty<'a>>),
     /// Not available.
-    Never(Why<'a>),
+    Never(Absence<'a>),
     /// Unknown, because relevant parts of the file are unreadable.
     Unsure,
 }
 
 /// Reason why a step may not have run.
 #[derive(Clone, Copy)]
-pub(super) enum Doubt<'a> {
+pub(super) enum Uncertainty<'a> {
     /// A condition: the step's own guard or an outer one. A step skipped by its own guard has `null` as result.
     Condition { expression: &'a Expression, holds: bool, own: bool },
     /// Another case of this step may be taken.
@@ -76,7 +76,7 @@ pub(super) enum Doubt<'a> {
 
 /// Reason why a step has no results at the reading position.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why<'a> {
+pub(super) enum Absence<'a> {
     /// It is the reading step.
     Itself,
     /// It contains the reading step.
@@ -98,7 +98,7 @@ pub(super) enum Why<'a> {
 /// Order of two steps of one list.
 enum Order<'a> {
     Before,
-    Not(Why<'a>),
+    Not(Absence<'a>),
     Unsure,
 }
 
@@ -106,32 +106,32 @@ enum Order<'a> {
 type Ancestors = HashMap<(*const Block, usize), Rc<HashSet<usize>>>;
 
 /// All steps of a file, with their positions.
-pub(super) struct Places<'a> {
+pub(super) struct StepOrder<'a> {
     plan: &'a Plan,
     gaps: &'a Gaps,
-    chains: HashMap<&'a str, Chain<'a>>,
+    chains: HashMap<&'a str, StepPath<'a>>,
     /// Cache of computed ancestors.
     ancestors: RefCell<Ancestors>,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn of(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
-        let mut places = Self { plan, gaps, chains: HashMap::new(), ancestors: RefCell::default() };
+impl<'a> StepOrder<'a> {
+    pub(super) fn new(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
+        let mut order = Self { plan, gaps, chains: HashMap::new(), ancestors: RefCell::default() };
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
         for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
             if let Some(block) = block {
-                places.block(block, Way::Root(name), &Vec::new());
+                order.block(block, Attachment::Root(name), &Vec::new());
             }
         }
-        places
+        order
     }
 
-    fn block(&mut self, block: &'a Block, way: Way<'a>, above: &Chain<'a>) {
+    fn block(&mut self, block: &'a Block, attachment: Attachment<'a>, above: &StepPath<'a>) {
         for (index, step) in block.steps.iter().enumerate() {
             let mut chain = above.clone();
-            chain.push(Hop { block, index, way });
-            for (way, inner) in inner_blocks(step) {
-                self.block(inner, way, &chain);
+            chain.push(Hop { block, index, attachment });
+            for (attachment, inner) in inner_blocks(step) {
+                self.block(inner, attachment, &chain);
             }
             self.chains.insert(&step.id, chain);
         }
@@ -142,47 +142,62 @@ impl<'a> Places<'a> {
         self.chains.keys().copied()
     }
 
-    pub(super) fn chain(&self, id: &str) -> Option<&Chain<'a>> {
+    pub(super) fn chain(&self, id: &str) -> Option<&StepPath<'a>> {
         self.chains.get(id)
     }
 
     /// Returns the availability of a step at the end of the file's steps.
-    pub(super) fn at_the_end(&self, target: &Chain<'a>) -> Seen<'a> {
-        match target.first().map(|hop| hop.way) {
-            Some(Way::Root("steps")) | None => self.seen(doubts(target, 0), &[], target, &Vec::new()),
-            Some(_) => Seen::Never(Why::Later),
+    pub(super) fn availability_at_end(&self, target: &StepPath<'a>) -> Availability<'a> {
+        match target.first().map(|hop| hop.attachment) {
+            Some(Attachment::Root("steps")) | None => {
+                self.availability(uncertainties(target, 0), &[], target, &Vec::new())
+            }
+            Some(_) => Availability::Never(Absence::Later),
         }
     }
 
     /// Returns the availability of `target` to `reader`. `in_guard` is true if the reader is a step's own guard.
-    pub(super) fn seen_by(&self, reader: &Chain<'a>, in_guard: bool, target: &Chain<'a>) -> Seen<'a> {
-        let depth = shared(reader, target);
-        let assured = assurances(reader, in_guard);
-        let undoes = reader.iter().skip(depth).any(|hop| matches!(hop.way, Way::Undo));
+    pub(super) fn availability_to(
+        &self,
+        reader: &StepPath<'a>,
+        in_guard: bool,
+        target: &StepPath<'a>,
+    ) -> Availability<'a> {
+        let depth = common_prefix(reader, target);
+        let known_conditions = known_conditions_at(reader, in_guard);
+        let undoes = reader.iter().skip(depth).any(|hop| matches!(hop.attachment, Attachment::Undo));
         match (target.get(depth), reader.get(depth)) {
-            (None, None) => Seen::Never(Why::Itself),
-            (None, Some(here)) if matches!(here.way, Way::Undo) => Seen::Always,
-            (None, Some(_)) => Seen::Never(Why::Around),
-            (Some(_), None) => Seen::Never(Why::Inside),
+            (None, None) => Availability::Never(Absence::Itself),
+            (None, Some(here)) if matches!(here.attachment, Attachment::Undo) => Availability::Always,
+            (None, Some(_)) => Availability::Never(Absence::Around),
+            (Some(_), None) => Availability::Never(Absence::Inside),
             (Some(there), Some(here)) if std::ptr::eq(there.block, here.block) => {
                 match self.before(there, here) {
-                    Order::Before => self.seen(doubts(target, depth), &assured, target, reader),
-                    Order::Unsure => Seen::Unsure,
+                    Order::Before => {
+                        self.availability(uncertainties(target, depth), &known_conditions, target, reader)
+                    }
+                    Order::Unsure => Availability::Unsure,
                     // Compensation runs after all steps that ran at all.
-                    Order::Not(_) if undoes => self.after_failure(target, depth, &assured, reader),
-                    Order::Not(why) => Seen::Never(why),
+                    Order::Not(_) if undoes => self.after_failure(target, depth, &known_conditions, reader),
+                    Order::Not(why) => Availability::Never(why),
                 }
             }
-            (Some(there), Some(here)) => match (there.way, here.way) {
-                (Way::Root("steps"), Way::Root(_)) | (_, Way::OnError) => {
-                    self.after_failure(target, depth, &assured, reader)
+            (Some(there), Some(here)) => match (there.attachment, here.attachment) {
+                (Attachment::Root("steps"), Attachment::Root(_)) | (_, Attachment::OnError) => {
+                    self.after_failure(target, depth, &known_conditions, reader)
                 }
-                (_, Way::Undo) => self.seen(doubts(target, depth), &assured, target, reader),
-                _ if undoes => self.after_failure(target, depth, &assured, reader),
-                (Way::Root(list @ "onError"), Way::Root("finally")) => Seen::Never(Why::OtherList(list)),
-                (Way::Case(..), Way::Case(..)) => Seen::Never(Why::OtherCase),
-                (Way::Branch(name), Way::Branch(_)) => Seen::Never(Why::SideBySide(name)),
-                _ => Seen::Never(Why::Later),
+                (_, Attachment::Undo) => {
+                    self.availability(uncertainties(target, depth), &known_conditions, target, reader)
+                }
+                _ if undoes => self.after_failure(target, depth, &known_conditions, reader),
+                (Attachment::Root(list @ "onError"), Attachment::Root("finally")) => {
+                    Availability::Never(Absence::OtherList(list))
+                }
+                (Attachment::Case(..), Attachment::Case(..)) => Availability::Never(Absence::OtherCase),
+                (Attachment::Branch(name), Attachment::Branch(_)) => {
+                    Availability::Never(Absence::SideBySide(name))
+                }
+                _ => Availability::Never(Absence::Later),
             },
         }
     }
@@ -190,20 +205,25 @@ impl<'a> Places<'a> {
     /// Returns the availability of a step after a failure.
     fn after_failure(
         &self,
-        target: &Chain<'a>,
+        target: &StepPath<'a>,
         depth: usize,
-        assured: &[(&Expression, bool)],
-        reader: &Chain<'a>,
-    ) -> Seen<'a> {
-        let mut doubts = doubts(target, depth);
-        doubts.push(Doubt::Failure);
-        self.seen(doubts, assured, target, reader)
+        known_conditions: &[(&Expression, bool)],
+        reader: &StepPath<'a>,
+    ) -> Availability<'a> {
+        let mut uncertainties = uncertainties(target, depth);
+        uncertainties.push(Uncertainty::Failure);
+        self.availability(uncertainties, known_conditions, target, reader)
     }
 
     /// Returns the path of a reader at the end of a list inside a step, such as the `until` of a loop.
-    pub(super) fn at_the_end_of(&self, step: &Step, block: &'a Block, way: Way<'a>) -> Option<Chain<'a>> {
+    pub(super) fn end_of_list(
+        &self,
+        step: &Step,
+        block: &'a Block,
+        attachment: Attachment<'a>,
+    ) -> Option<StepPath<'a>> {
         let mut chain = self.chain(&step.id)?.clone();
-        chain.push(Hop { block, index: block.steps.len(), way });
+        chain.push(Hop { block, index: block.steps.len(), attachment });
         Some(chain)
     }
 
@@ -214,18 +234,18 @@ impl<'a> Places<'a> {
             return Order::Before;
         }
         if graph.is_chain() {
-            return if there.index < here.index { Order::Before } else { Order::Not(Why::Later) };
+            return if there.index < here.index { Order::Before } else { Order::Not(Absence::Later) };
         }
-        if graph.is_unsettled(here.index) {
+        if graph.has_unknown_order(here.index) {
             return Order::Unsure;
         }
         if self.ancestors(graph, here).contains(&there.index) {
             return Order::Before;
         }
         if self.ancestors(graph, there).contains(&here.index) {
-            return Order::Not(Why::Later);
+            return Order::Not(Absence::Later);
         }
-        Order::Not(here.step().map_or(Why::Later, |step| Why::NotWaited(&step.id)))
+        Order::Not(here.step().map_or(Absence::Later, |step| Absence::NotWaited(&step.id)))
     }
 
     /// Returns the steps that finish before this one starts; cached because it is queried often.
@@ -234,71 +254,80 @@ impl<'a> Places<'a> {
         self.ancestors.borrow_mut().entry(key).or_insert_with(|| Rc::new(graph.ancestors(hop.index))).clone()
     }
 
-    /// Determines the availability from the remaining doubts; *unsure* if a relevant step is partly unreadable.
-    fn seen(
+    /// Determines the availability from the remaining uncertainties; *unsure* if a relevant step is partly unreadable.
+    fn availability(
         &self,
-        doubts: Vec<Doubt<'a>>,
-        assured: &[(&Expression, bool)],
-        target: &Chain<'a>,
-        reader: &Chain<'a>,
-    ) -> Seen<'a> {
+        uncertainties: Vec<Uncertainty<'a>>,
+        known_conditions: &[(&Expression, bool)],
+        target: &StepPath<'a>,
+        reader: &StepPath<'a>,
+    ) -> Availability<'a> {
         let steps = target.iter().chain(reader).filter_map(Hop::step);
         if steps.into_iter().any(|step| self.gaps.is_unsure(&step.id)) {
-            return Seen::Unsure;
+            return Availability::Unsure;
         }
-        remaining(doubts, assured, target.last().and_then(Hop::step).map(|step| step.id.as_ref()))
+        remaining(
+            uncertainties,
+            known_conditions,
+            target.last().and_then(Hop::step).map(|step| step.id.as_ref()),
+        )
     }
 
     /// Returns true if both are inside a sequential loop, so that one can read the other's result of the previous
     /// iteration.
-    pub(super) fn share_turns(reader: &Chain<'a>, target: &Chain<'a>) -> bool {
-        let depth = shared(reader, target);
+    pub(super) fn share_sequential_loop(reader: &StepPath<'a>, target: &StepPath<'a>) -> bool {
+        let depth = common_prefix(reader, target);
         let same_list = |(there, here): (&Hop<'a>, &Hop<'a>)| std::ptr::eq(there.block, here.block);
         let more = usize::from(target.get(depth).zip(reader.get(depth)).is_some_and(same_list));
-        target.iter().take(depth + more).any(|hop| matches!(hop.way, Way::Turn { in_order: true, .. }))
+        target
+            .iter()
+            .take(depth + more)
+            .any(|hop| matches!(hop.attachment, Attachment::Turn { in_order: true, .. }))
     }
 }
 
 /// Concurrency queries.
-impl<'a> Places<'a> {
+impl<'a> StepOrder<'a> {
     /// Returns true if the step may run concurrently with others: in a branch, an unordered list or parallel
     /// iterations.
-    pub(super) fn in_strand(&self, chain: &Chain<'a>) -> bool {
-        chain.iter().any(|hop| match hop.way {
-            Way::Branch(_) | Way::Turn { in_order: false, .. } => true,
+    pub(super) fn is_concurrent(&self, chain: &StepPath<'a>) -> bool {
+        chain.iter().any(|hop| match hop.attachment {
+            Attachment::Branch(_) | Attachment::Turn { in_order: false, .. } => true,
             _ => self.plan.block(hop.block).is_some_and(|graph| !graph.is_chain()),
         })
     }
 
     /// Returns the depth at which the paths of two concurrent steps part; `None` if they are not concurrent.
-    pub(super) fn beside(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
-        let depth = shared(first, second);
+    pub(super) fn concurrent_at(&self, first: &StepPath<'a>, second: &StepPath<'a>) -> Option<usize> {
+        let depth = common_prefix(first, second);
         let apart = matches!(
-            (first.get(depth)?.way, second.get(depth)?.way),
-            (Way::Branch(_), Way::Branch(_)) if !std::ptr::eq(first[depth].block, second[depth].block)
+            (first.get(depth)?.attachment, second.get(depth)?.attachment),
+            (Attachment::Branch(_), Attachment::Branch(_)) if !std::ptr::eq(first[depth].block, second[depth].block)
         );
-        if apart { Some(depth) } else { self.unordered(first, second) }
+        if apart { Some(depth) } else { self.unordered_at(first, second) }
     }
 
     /// Returns the depth of the list in which two steps, or their parents, are unordered; `None` if ordered.
-    pub(super) fn unordered(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
-        let depth = shared(first, second);
+    pub(super) fn unordered_at(&self, first: &StepPath<'a>, second: &StepPath<'a>) -> Option<usize> {
+        let depth = common_prefix(first, second);
         let (here, there) = (first.get(depth)?, second.get(depth)?);
         let same_list = std::ptr::eq(here.block, there.block);
-        let unordered = same_list && matches!(self.before(there, here), Order::Not(Why::NotWaited(_)));
+        let unordered = same_list && matches!(self.before(there, here), Order::Not(Absence::NotWaited(_)));
         unordered.then_some(depth)
     }
 
     /// Returns the innermost loop with parallel iterations around a step, and the depth of its list.
-    pub(super) fn turn_beside(&self, chain: &Chain<'a>) -> Option<(usize, &'a Step)> {
-        let depth = chain.iter().rposition(|hop| matches!(hop.way, Way::Turn { in_order: false, .. }))?;
+    pub(super) fn parallel_loop(&self, chain: &StepPath<'a>) -> Option<(usize, &'a Step)> {
+        let depth = chain
+            .iter()
+            .rposition(|hop| matches!(hop.attachment, Attachment::Turn { in_order: false, .. }))?;
         Some((depth, chain.get(depth.checked_sub(1)?)?.step()?))
     }
 
     /// Returns true if two steps are in the same list at this depth.
-    pub(super) fn shares(&self, first: &Chain<'a>, second: &Chain<'a>, depth: usize) -> bool {
+    pub(super) fn same_list_at(&self, first: &StepPath<'a>, second: &StepPath<'a>, depth: usize) -> bool {
         let same_list = |first: &Hop<'a>, second: &Hop<'a>| std::ptr::eq(first.block, second.block);
-        shared(first, second) >= depth
+        common_prefix(first, second) >= depth
             && first.get(depth).zip(second.get(depth)).is_some_and(|(first, second)| same_list(first, second))
     }
 }
@@ -311,26 +340,26 @@ impl<'a> Hop<'a> {
 }
 
 /// Returns the lists of steps inside a step.
-pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
+pub(super) fn inner_blocks(step: &Step) -> Vec<(Attachment<'_>, &Block)> {
     let lists = step.verb.lists().into_iter().map(|inner| {
-        let way = match inner.runs {
-            Runs::Case { condition } => Way::Case(condition),
-            Runs::Turns { item, in_order, certain } => Way::Turn { item, in_order, certain },
-            Runs::Beside => Way::Branch(inner.name.unwrap_or_default()),
-            Runs::Once => Way::Within,
+        let attachment = match inner.runs {
+            Runs::Case { condition } => Attachment::Case(condition),
+            Runs::Turns { item, in_order, certain } => Attachment::Turn { item, in_order, certain },
+            Runs::Beside => Attachment::Branch(inner.name.unwrap_or_default()),
+            Runs::Once => Attachment::Within,
         };
-        (way, inner.block)
+        (attachment, inner.block)
     });
-    let mut blocks: Vec<(Way<'_>, &Block)> = lists.collect();
+    let mut blocks: Vec<(Attachment<'_>, &Block)> = lists.collect();
     if let OnError::Steps(block) = &step.on_error {
-        blocks.push((Way::OnError, block));
+        blocks.push((Attachment::OnError, block));
     }
-    blocks.extend(step.undo.as_ref().map(|block| (Way::Undo, block)));
+    blocks.extend(step.undo.as_ref().map(|block| (Attachment::Undo, block)));
     blocks
 }
 
 /// Returns the length of the common prefix of two paths.
-pub(super) fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
+pub(super) fn common_prefix(first: &StepPath<'_>, second: &StepPath<'_>) -> usize {
     let same = |(first, second): &(&Hop<'_>, &Hop<'_>)| {
         std::ptr::eq(first.block, second.block) && first.index == second.index
     };
@@ -338,70 +367,74 @@ pub(super) fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
 }
 
 /// Collects the reasons why a step may not have run, from a depth of its path on.
-fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
-    let mut doubts = Vec::new();
+fn uncertainties<'a>(target: &StepPath<'a>, from: usize) -> Vec<Uncertainty<'a>> {
+    let mut uncertainties = Vec::new();
     for (depth, hop) in target.iter().enumerate().skip(from) {
         if depth > from {
-            match hop.way {
-                Way::Case(Some((expression, holds))) => {
-                    doubts.push(Doubt::Condition { expression, holds, own: false });
+            match hop.attachment {
+                Attachment::Case(Some((expression, holds))) => {
+                    uncertainties.push(Uncertainty::Condition { expression, holds, own: false });
                 }
-                Way::Case(None) => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Case)),
+                Attachment::Case(None) => {
+                    uncertainties.extend(target.get(depth - 1).and_then(Hop::step).map(Uncertainty::Case))
+                }
                 // A literal list with items has iterations for certain.
-                Way::Turn { certain: true, .. } => {}
-                Way::Turn { .. } => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Loop)),
-                Way::OnError | Way::Undo => doubts.push(Doubt::OnlyOnError),
-                Way::Branch(_) | Way::Root(_) | Way::Within => {}
+                Attachment::Turn { certain: true, .. } => {}
+                Attachment::Turn { .. } => {
+                    uncertainties.extend(target.get(depth - 1).and_then(Hop::step).map(Uncertainty::Loop))
+                }
+                Attachment::OnError | Attachment::Undo => uncertainties.push(Uncertainty::OnlyOnError),
+                Attachment::Branch(_) | Attachment::Root(_) | Attachment::Within => {}
             }
         }
         let own = depth + 1 == target.len();
         let Some(step) = hop.step() else { continue };
         if let Some(expression) = &step.guard {
-            doubts.push(Doubt::Condition { expression, holds: true, own });
+            uncertainties.push(Uncertainty::Condition { expression, holds: true, own });
         }
         if !own && !matches!(step.on_error, OnError::Fail) {
-            doubts.push(Doubt::Failure);
+            uncertainties.push(Uncertainty::Failure);
         }
     }
-    doubts
+    uncertainties
 }
 
 /// Collects the conditions whose values are known where the reader is evaluated.
-fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
-    let mut assured = Vec::new();
+fn known_conditions_at<'a>(reader: &StepPath<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
+    let mut known_conditions = Vec::new();
     for (depth, hop) in reader.iter().enumerate() {
-        if let Way::Case(Some((expression, holds))) = hop.way {
-            assured.push((expression, holds));
+        if let Attachment::Case(Some((expression, holds))) = hop.attachment {
+            known_conditions.push((expression, holds));
         }
         let guard = hop.step().and_then(|step| step.guard.as_ref());
         if let Some(guard) = guard.filter(|_| !(in_guard && depth + 1 == reader.len())) {
-            assured.push((guard, true));
+            known_conditions.push((guard, true));
         }
     }
-    assured
+    known_conditions
 }
 
-/// Removes doubts settled by conditions with known values. A condition on the step itself (`steps.a is defined`)
+/// Removes uncertainties settled by conditions with known values. A condition on the step itself (`steps.a is defined`)
 /// settles all.
 fn remaining<'a>(
-    mut doubts: Vec<Doubt<'a>>,
-    assured: &[(&Expression, bool)],
+    mut uncertainties: Vec<Uncertainty<'a>>,
+    known_conditions: &[(&Expression, bool)],
     target: Option<&str>,
-) -> Seen<'a> {
+) -> Availability<'a> {
     let asks = |expression: &Expression| {
         expression.references().iter().any(|reference| match &*reference.path {
             [root, id, ..] => root == "steps" && Some(id.as_str()) == target,
             _ => false,
         })
     };
-    if assured.iter().any(|(expression, _)| asks(expression)) {
-        return Seen::Always;
+    if known_conditions.iter().any(|(expression, _)| asks(expression)) {
+        return Availability::Always;
     }
-    doubts.retain(|doubt| match doubt {
-        Doubt::Condition { expression, holds, .. } => {
-            !assured.iter().any(|(known, value)| value == holds && known.text() == expression.text())
+    uncertainties.retain(|uncertainty| match uncertainty {
+        Uncertainty::Condition { expression, holds, .. } => {
+            !known_conditions.iter().any(|(known, value)| value == holds && known.text() == expression.text())
         }
         _ => true,
     });
-    if doubts.is_empty() { Seen::Always } else { Seen::Maybe(doubts) }
+    if uncertainties.is_empty() { Availability::Always } else { Availability::Maybe(uncertainties) }
 }

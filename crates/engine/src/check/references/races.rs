@@ -7,7 +7,7 @@ use model::diagnostic::{Diagnostic, Span};
 use model::template::Template;
 
 use super::Checker;
-use super::places::{Chain, Seen};
+use super::places::{Availability, StepPath};
 
 /// Maximum number of steps compared per variable.
 const MOST_SETTERS: usize = 32;
@@ -15,16 +15,16 @@ const MOST_SETTERS: usize = 32;
 /// Step that sets a variable, with its availability to the reader.
 struct Setter<'c, 'a> {
     step: &'a Step,
-    chain: &'c Chain<'a>,
-    seen: Seen<'a>,
+    chain: &'c StepPath<'a>,
+    seen: Availability<'a>,
 }
 
-/// Read of a variable.
+/// PathRead of a variable.
 pub(super) struct Reading<'r, 'a> {
     pub(super) name: &'r str,
     pub(super) span: Span,
     /// Reading step; `None` at the end of the file's steps.
-    pub(super) reader: Option<&'r Chain<'a>>,
+    pub(super) reader: Option<&'r StepPath<'a>>,
     pub(super) in_guard: bool,
 }
 
@@ -38,39 +38,39 @@ impl<'a> Checker<'a> {
             .iter()
             .take(MOST_SETTERS)
             .filter_map(|step| {
-                let chain = self.places.chain(&step.id)?;
+                let chain = self.order.chain(&step.id)?;
                 let seen = match reading.reader {
-                    Some(reader) => self.places.seen_by(reader, reading.in_guard, chain),
-                    None => self.places.at_the_end(chain),
+                    Some(reader) => self.order.availability_to(reader, reading.in_guard, chain),
+                    None => self.order.availability_at_end(chain),
                 };
                 Some(Setter { step, chain, seen })
             })
             .collect();
-        if setters.iter().any(|setter| matches!(setter.seen, Seen::Unsure)) {
+        if setters.iter().any(|setter| matches!(setter.seen, Availability::Unsure)) {
             return None;
         }
-        self.lost(reading, &setters)
-            .or_else(|| self.two(reading, &setters))
-            .or_else(|| self.meanwhile(reading, &setters))
+        self.lost_update(reading, &setters)
+            .or_else(|| self.concurrent_setters(reading, &setters))
+            .or_else(|| self.unordered_setter(reading, &setters))
             .or_else(|| self.last_turn(reading, &setters))
     }
 
     /// Returns true if any setter runs concurrently with other steps. Excludes most variables quickly.
     fn may_race(&self, setters: &[&Step]) -> bool {
-        let chains = || setters.iter().filter_map(|step| self.places.chain(&step.id));
-        chains().any(|chain| self.places.in_strand(chain))
+        let chains = || setters.iter().filter_map(|step| self.order.chain(&step.id));
+        chains().any(|chain| self.order.is_concurrent(chain))
     }
 
     /// Reports a lost update between parallel iterations: `set: {total: ${{ vars.total + item.price }}}`.
-    fn lost(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
+    fn lost_update(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let own = setters
             .iter()
             .find(|setter| std::ptr::eq(setter.chain, reader) || is_same(setter.chain, reader))?;
-        let (depth, each) = self.places.turn_beside(reader)?;
+        let (depth, each) = self.order.parallel_loop(reader)?;
         let in_turn = |other: &&Setter<'_, 'a>| {
-            matches!(other.seen, Seen::Always | Seen::Maybe(_))
-                && self.places.shares(other.chain, reader, depth)
+            matches!(other.seen, Availability::Always | Availability::Maybe(_))
+                && self.order.same_list_at(other.chain, reader, depth)
         };
         if setters.iter().any(|other| in_turn(&other)) {
             return None;
@@ -91,14 +91,18 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports two concurrent setters that both finished before the read.
-    fn two(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
+    fn concurrent_setters(
+        &self,
+        reading: &Reading<'_, 'a>,
+        setters: &[Setter<'_, 'a>],
+    ) -> Option<Diagnostic> {
         let lasting: Vec<&Setter<'_, 'a>> = setters
             .iter()
             .filter(|setter| is_visible(setter) && !self.is_overwritten(setter, setters))
             .collect();
         for (at, first) in lasting.iter().enumerate() {
             let beside = |other: &&&Setter<'_, 'a>| {
-                self.places.beside(first.chain, other.chain).is_some()
+                self.order.concurrent_at(first.chain, other.chain).is_some()
                     && !sets_the_same(first.step, other.step, reading.name)
             };
             if let Some(second) = lasting[at + 1..].iter().find(beside) {
@@ -113,14 +117,14 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports a setter that is unordered with the reader because `needs` does not make the reader wait for it.
-    fn meanwhile(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
+    fn unordered_setter(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let before = setters.iter().find(|setter| is_visible(setter))?;
-        let beside = setters.iter().filter(|setter| matches!(setter.seen, Seen::Never(_)));
+        let beside = setters.iter().filter(|setter| matches!(setter.seen, Availability::Never(_)));
         for other in beside {
-            let Some(depth) = self.places.unordered(reader, other.chain) else { continue };
+            let Some(depth) = self.order.unordered_at(reader, other.chain) else { continue };
             let own = |setter: &Setter<'_, 'a>| {
-                is_visible(setter) && self.places.shares(setter.chain, reader, depth + 1)
+                is_visible(setter) && self.order.same_list_at(setter.chain, reader, depth + 1)
             };
             if setters.iter().any(own) || sets_the_same(before.step, other.step, reading.name) {
                 continue;
@@ -139,8 +143,9 @@ impl<'a> Checker<'a> {
         let of_turns =
             setters.iter().filter(|setter| is_visible(setter) && !self.is_overwritten(setter, setters));
         for setter in of_turns {
-            let Some((depth, each)) = self.places.turn_beside(setter.chain) else { continue };
-            let inside = reading.reader.is_some_and(|reader| self.places.shares(setter.chain, reader, depth));
+            let Some((depth, each)) = self.order.parallel_loop(setter.chain) else { continue };
+            let inside =
+                reading.reader.is_some_and(|reader| self.order.same_list_at(setter.chain, reader, depth));
             if inside || literal(setter.step, reading.name).is_some() {
                 continue;
             }
@@ -160,9 +165,12 @@ impl<'a> Checker<'a> {
     /// Returns true if another step certainly sets the variable after this one and before the read.
     fn is_overwritten(&self, setter: &Setter<'_, 'a>, setters: &[Setter<'_, 'a>]) -> bool {
         setters.iter().any(|later| {
-            matches!(later.seen, Seen::Always)
+            matches!(later.seen, Availability::Always)
                 && !std::ptr::eq(later.step, setter.step)
-                && !matches!(self.places.seen_by(later.chain, false, setter.chain), Seen::Never(_))
+                && !matches!(
+                    self.order.availability_to(later.chain, false, setter.chain),
+                    Availability::Never(_)
+                )
         })
     }
 }
@@ -175,11 +183,11 @@ fn racing(message: String, reading: &Reading<'_, '_>, first: &Step, second: &Ste
 }
 
 fn is_visible(setter: &Setter<'_, '_>) -> bool {
-    matches!(setter.seen, Seen::Always | Seen::Maybe(_))
+    matches!(setter.seen, Availability::Always | Availability::Maybe(_))
 }
 
-fn is_same(first: &Chain<'_>, second: &Chain<'_>) -> bool {
-    first.len() == second.len() && super::places::shared(first, second) == first.len()
+fn is_same(first: &StepPath<'_>, second: &StepPath<'_>) -> bool {
+    first.len() == second.len() && super::places::common_prefix(first, second) == first.len()
 }
 
 /// Returns true if both steps set the variable to the same literal, such as `found: true`.

@@ -335,7 +335,7 @@ fn variables_inputs_and_configuration_are_declared() {
     check_expression("execution.number", &["unknown-member number"]);
     check_expression("automation.title", &["unknown-member title"]);
     check_steps("  - {if: vars.x, action: log.info}\n  - {set: {x: 1}}\n", &["later-variable x"]);
-    // Set on either way, so that it is there on both.
+    // Set on either attachment, so that it is there on both.
     check_steps(
         "  - if: true\n    then: [{set: {x: 1}}]\n    else: [{set: {x: 2}}]\n  - {if: vars.x, action: log.info}\n",
         &[],

@@ -5,7 +5,7 @@ use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Compared, Expression, Reference, Side};
 use model::{ResultType, Value};
 
-use super::{a, written};
+use super::{describe, path_text};
 
 /// Warns if a comparison with a value of this type can never hold.
 pub(super) fn never(
@@ -30,9 +30,9 @@ pub(super) fn never(
         return None;
     }
     let links: Vec<_> = path.links().collect();
-    let (name, values) = (written(&links), shown(literals));
+    let (name, values) = (path_text(&links), shown(literals));
     let holds = if compared.negated { "always holds" } else { "never holds" };
-    let message = format!("this comparison {holds}: {name} is {}, never {values}", a(&kind));
+    let message = format!("this comparison {holds}: {name} is {}, never {values}", describe(&kind));
     let diagnostic = Diagnostic::warning("never-equal", message, span);
     Some(match way_out(&kind, literals, name.trim_matches('`'), compared.negated) {
         Some(help) => diagnostic.help(help),

@@ -5,7 +5,7 @@ use model::expression::{Expression, Link};
 
 /// Returns the position of the link at `depth` and true if it covers exactly the name; otherwise the position of the
 /// whole expression and false.
-pub(super) fn of(source: &Source, expression: &Expression, links: &[Link], depth: usize) -> (Span, bool) {
+pub(super) fn locate(source: &Source, expression: &Expression, links: &[Link], depth: usize) -> (Span, bool) {
     let whole = (expression.span(), false);
     let text = source.slice(expression.span());
     // A text with escapes or line breaks differs from the file.

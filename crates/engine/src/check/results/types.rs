@@ -10,7 +10,7 @@ use model::load::Gaps;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
 
-use super::walk::walk;
+use super::walk::resolve;
 
 /// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
 const MAX_DEPTH: usize = 48;
@@ -22,18 +22,18 @@ pub(super) struct Types<'a> {
     registry: &'a Registry,
     /// Type of the body inferred from saved payloads, for webhooks without a schema.
     saved: Option<ResultType>,
-    steps: HashMap<&'a str, Placed<'a>>,
+    steps: HashMap<&'a str, NestedStep<'a>>,
     /// Values assigned to each variable, each with its step.
     setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
     /// Cache of inferred types.
-    known: RefCell<HashMap<Name<'a>, ResultType>>,
+    cache: RefCell<HashMap<TypeKey<'a>, ResultType>>,
     /// Names whose type is being inferred; a cycle yields *unknown*.
-    open: RefCell<Vec<Name<'a>>>,
+    in_progress: RefCell<Vec<TypeKey<'a>>>,
 }
 
 /// Key of a cached type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Name<'a> {
+enum TypeKey<'a> {
     Step(&'a str),
     Variable(&'a str),
     Item(&'a str),
@@ -41,7 +41,7 @@ enum Name<'a> {
 }
 
 /// Step with its parent.
-struct Placed<'a> {
+struct NestedStep<'a> {
     step: &'a Step,
     around: Option<&'a Step>,
     /// True if the step runs in iterations of its parent.
@@ -49,7 +49,7 @@ struct Placed<'a> {
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         automation: &'a Automation,
         gaps: &'a Gaps,
         registry: &'a Registry,
@@ -62,8 +62,8 @@ impl<'a> Types<'a> {
             saved,
             steps: HashMap::new(),
             setters: HashMap::new(),
-            known: RefCell::default(),
-            open: RefCell::default(),
+            cache: RefCell::default(),
+            in_progress: RefCell::default(),
         };
         let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
         lists.into_iter().flatten().for_each(|block| types.place(block, None, false));
@@ -75,7 +75,7 @@ impl<'a> Types<'a> {
 
     fn place(&mut self, block: &'a Block, around: Option<&'a Step>, in_turns: bool) {
         for step in &block.steps {
-            self.steps.insert(&step.id, Placed { step, around, in_turns });
+            self.steps.insert(&step.id, NestedStep { step, around, in_turns });
             if let Verb::Set(values) = &step.verb {
                 for (name, value) in values {
                     self.setters.entry(name).or_default().push((value, step));
@@ -104,9 +104,9 @@ impl<'a> Types<'a> {
         let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
             ("steps", id) => {
-                let placed =
+                let nested =
                     self.steps.get(id).filter(|_| path.get(2).is_some_and(|key| key == "results"))?;
-                return Some((self.step(&placed.step.id), 3));
+                return Some((self.step(&nested.step.id), 3));
             }
             ("vars", name) => {
                 let (name, _) = self.setters.get_key_value(name)?;
@@ -139,7 +139,7 @@ impl<'a> Types<'a> {
             },
             None if root == "steps" => {
                 let step = path.get(1).and_then(|id| self.steps.get(id.as_str()));
-                step.is_some_and(|placed| !matches!(placed.step.verb, Verb::Action(_)))
+                step.is_some_and(|nested| !matches!(nested.step.verb, Verb::Action(_)))
             }
             None => root != "trigger",
         }
@@ -149,7 +149,7 @@ impl<'a> Types<'a> {
     pub(super) fn reference(&self, reference: &Reference, at: Option<&'a Step>) -> ResultType {
         let Some((kind, depth)) = self.base(&reference.path, at) else { return ResultType::Any };
         let links: Vec<Link> = reference.links().skip(depth).collect();
-        walk(&kind, &links).unwrap_or_default()
+        resolve(&kind, &links).unwrap_or_default()
     }
 
     pub(super) fn expression(&self, expression: &Expression, at: Option<&'a Step>) -> ResultType {
@@ -175,24 +175,24 @@ impl<'a> Types<'a> {
     }
 
     /// Infers a type once and caches it. Bounds the size of types and the depth of inference.
-    fn once(&self, name: Name<'a>, work: impl FnOnce() -> ResultType) -> ResultType {
-        if let Some(known) = self.known.borrow().get(&name) {
+    fn cached(&self, name: TypeKey<'a>, work: impl FnOnce() -> ResultType) -> ResultType {
+        if let Some(known) = self.cache.borrow().get(&name) {
             return known.clone();
         }
-        if self.open.borrow().len() >= MAX_DEPTH || self.open.borrow().contains(&name) {
+        if self.in_progress.borrow().len() >= MAX_DEPTH || self.in_progress.borrow().contains(&name) {
             return ResultType::Any;
         }
-        self.open.borrow_mut().push(name);
+        self.in_progress.borrow_mut().push(name);
         let kind = Some(work()).filter(ResultType::is_bounded).unwrap_or_default();
-        self.open.borrow_mut().pop();
-        self.known.borrow_mut().insert(name, kind.clone());
+        self.in_progress.borrow_mut().pop();
+        self.cache.borrow_mut().insert(name, kind.clone());
         kind
     }
 
     /// Infers the type of `steps.<id>.results`.
     fn step(&self, id: &'a str) -> ResultType {
-        let Some(step) = self.steps.get(id).map(|placed| placed.step) else { return ResultType::Any };
-        self.once(Name::Step(id), || {
+        let Some(step) = self.steps.get(id).map(|nested| nested.step) else { return ResultType::Any };
+        self.cached(TypeKey::Step(id), || {
             if self.gaps.touches(id) {
                 return ResultType::Any;
             }
@@ -268,7 +268,7 @@ impl<'a> Types<'a> {
     }
 
     fn variable(&self, name: &'a str) -> ResultType {
-        self.once(Name::Variable(name), || {
+        self.cached(TypeKey::Variable(name), || {
             let unsure = self.gaps.may_set(name) || !self.gaps.is_empty();
             let setters = self.setters.get(name).filter(|_| !unsure);
             ResultType::one_of(
@@ -285,7 +285,7 @@ impl<'a> Types<'a> {
             return None;
         }
         match &webhook.schema {
-            Some(schema) => Some(self.once(Name::Body, || schema.result_type())),
+            Some(schema) => Some(self.cached(TypeKey::Body, || schema.result_type())),
             None => self.saved.clone(),
         }
     }
@@ -301,27 +301,27 @@ impl<'a> Types<'a> {
 
     /// Returns the innermost `forEach` around a step whose loop variable has this name.
     fn loop_of(&self, name: &str, step: &'a Step) -> Option<&'a Step> {
-        let mut placed = self.steps.get(step.id.as_ref())?;
-        while let Some(around) = placed.around {
+        let mut nested = self.steps.get(step.id.as_ref())?;
+        while let Some(around) = nested.around {
             if let Verb::ForEach(each) = &around.verb
-                && placed.in_turns
+                && nested.in_turns
                 && (name == "item" || *each.item == *name)
             {
                 return Some(around);
             }
-            placed = self.steps.get(around.id.as_ref())?;
+            nested = self.steps.get(around.id.as_ref())?;
         }
         None
     }
 
     /// Infers the type of a loop's items.
     fn item(&self, around: &'a Step) -> ResultType {
-        self.once(Name::Item(&around.id), || {
+        self.cached(TypeKey::Item(&around.id), || {
             let Verb::ForEach(each) = &around.verb else { return ResultType::Any };
             if self.gaps.touches(&around.id) {
                 return ResultType::Any;
             }
-            walk(&self.template(&each.items, Some(around)), &[Link::Every]).unwrap_or_default()
+            resolve(&self.template(&each.items, Some(around)), &[Link::Every]).unwrap_or_default()
         })
     }
 }

@@ -4,7 +4,7 @@ use model::ResultType;
 use model::expression::Link;
 
 /// Failed resolution of a path.
-pub(super) struct Miss {
+pub(super) struct Unresolved {
     /// Index of the link that cannot be followed.
     pub(super) at: usize,
     /// Type before that link.
@@ -12,19 +12,19 @@ pub(super) struct Miss {
 }
 
 /// Returns the type at the end of `links`, starting from a type.
-pub(super) fn walk(start: &ResultType, links: &[Link]) -> Result<ResultType, Miss> {
+pub(super) fn resolve(start: &ResultType, links: &[Link]) -> Result<ResultType, Unresolved> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
         match follow(&kind, link) {
             Some(next) => kind = next,
-            None => return Err(Miss { at, parent: kind }),
+            None => return Err(Unresolved { at, parent: kind }),
         }
     }
     Ok(kind)
 }
 
 /// Returns the first link to an undeclared entry of an open map that declares other entries.
-pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
+pub(super) fn first_undeclared(start: &ResultType, links: &[Link]) -> Option<Unresolved> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
         let known = |kind: &ResultType| match (kind, link) {
@@ -32,7 +32,7 @@ pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
             (kind, link) => follow_one(kind, link).is_some(),
         };
         if !kind.alternatives().iter().any(known) {
-            return Some(Miss { at, parent: kind });
+            return Some(Unresolved { at, parent: kind });
         }
         kind = follow(&kind, link)?;
     }
