@@ -156,12 +156,12 @@ impl Engine {
     pub async fn preview_files(&self, files: Vec<ProjectFile>) -> Result<ReloadPreview, Error> {
         if files.len() > MAX_FILES {
             return Err(Error::Input(format!(
-                "{} files are more than the {MAX_FILES} of a project",
+                "{} files exceed the limit of {MAX_FILES} per project",
                 files.len()
             )));
         }
         if let Some(wrong) = files.iter().find(|file| !file.is_inside()) {
-            return Err(Error::Input(format!("`{}` is no path of a file inside a project", wrong.path)));
+            return Err(Error::Input(format!("`{}` is not the path of a file inside a project", wrong.path)));
         }
         self.services().clone().preview(Some(files)).await
     }

@@ -24,7 +24,7 @@ pub(crate) use code::{CodePlan, CodePlans, Loop};
 pub struct Plan {
     /// Graphs by the id of the list's first step, which is unique in the file. An empty list has no graph.
     blocks: HashMap<Arc<str>, BlockGraph>,
-    /// ReadSet other than step results; only steps that have any.
+    /// Reads other than step results; only steps that have any.
     reads: HashMap<Arc<str>, ReadSet>,
     /// True if any expression reads `execution` or `automation`. These values are built only then.
     reads_execution: bool,
@@ -35,7 +35,7 @@ pub struct Plan {
     code: CodePlans,
 }
 
-/// ReadSet of one step's expressions, other than step results.
+/// Reads of one step's expressions, other than step results.
 #[derive(Debug, Default)]
 pub struct ReadSet {
     /// True if an expression calls `now()` or `uuid()`.
@@ -384,7 +384,7 @@ impl Builder<'_> {
         let message = if self.known.contains(need.name.as_str()) {
             format!("`needs` names `{}`, which is a step of another list", need.name)
         } else {
-            format!("`needs` names `{}`, which is no step of this list", need.name)
+            format!("`needs` names `{}`, which is not a step of this list", need.name)
         };
         Diagnostic::error("unknown-need", message, need.span)
             .expected_names(&need.name, names)

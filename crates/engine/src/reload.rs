@@ -134,7 +134,7 @@ impl Services {
         let (scanned, assembled) = match work.await {
             Ok(done) => done,
             Err(error) => {
-                tracing::error!(%error, "loading the project failed; what was in force stays");
+                tracing::error!(%error, "loading the project failed; the previous version stays in force");
                 return nothing();
             }
         };
@@ -155,14 +155,14 @@ impl Services {
         *folder = scanned;
         let before = self.catalog.load_full();
         let after = Arc::new(catalog);
-        self.apply(after.clone(), &reload);
+        self.apply_catalog(after.clone(), &reload);
         drop(folder);
         self.log_reload(before, after, &reload).await;
         reload
     }
 
     /// Puts a snapshot in force.
-    pub(crate) fn apply(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
+    pub(crate) fn apply_catalog(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.catalog.store(catalog);
         self.hooks.forget(&reload.removed);
         self.refusals.forget(&reload.removed);
@@ -210,7 +210,7 @@ impl Services {
             log_change(&change, &executions);
         }
         if more > 0 {
-            tracing::info!(automations = more, "more automations changed than are told one by one");
+            tracing::info!(automations = more, "further automations changed that are not listed");
         }
     }
 }
@@ -237,9 +237,9 @@ fn log_change(change: &Change, executions: &[InFlightExecutions]) {
         ChangeKind::Stale => tracing::warn!(
             automation,
             definition,
-            "its file has errors; the last good version stays in force"
+            "the file has errors; the last good version stays in force"
         ),
-        ChangeKind::Restored => tracing::info!(automation, definition, "its file has no errors any more"),
+        ChangeKind::Restored => tracing::info!(automation, definition, "the file is valid again"),
         // Its errors are already logged.
         ChangeKind::Broken => {}
     }
@@ -252,7 +252,7 @@ fn log_change(change: &Change, executions: &[InFlightExecutions]) {
             automation,
             definition,
             executions = count,
-            "executions in flight go on with this version"
+            "unfinished executions continue with this version"
         );
     }
 }

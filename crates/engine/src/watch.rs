@@ -22,7 +22,7 @@ const QUIET_PERIOD: Duration = Duration::from_millis(40);
 const MAX_DELAY: Duration = Duration::from_millis(500);
 /// Number of paths above which a full scan replaces scanning individual paths.
 const MAX_PATHS: usize = 256;
-/// Interval of unconditional full scans, events a watch can silently stop (recreated folder, swapped link, network
+/// Interval of unconditional full scans, since a watch can silently stop (recreated folder, swapped link, network
 /// file system). Files with the same size and time are not reread.
 const RESCAN: Duration = Duration::from_secs(3);
 /// Reloads after each change until the engine stops.
@@ -180,20 +180,20 @@ fn watch(dir: &Path, queue: &Arc<ChangeQueue>) -> Option<FolderWatch> {
     let mut watcher = match watcher {
         Ok(watcher) => watcher,
         Err(error) => {
-            tracing::warn!(%error, "files cannot be watched; the folder is looked at every {} s", RESCAN.as_secs());
+            tracing::warn!(%error, "files cannot be watched; the folder is scanned every {} s", RESCAN.as_secs());
             return None;
         }
     };
     // Non-recursive, because the data folder below changes all the time.
     if let Err(error) = watcher.watch(dir, RecursiveMode::NonRecursive) {
-        tracing::warn!(%error, "the project folder cannot be watched; it is looked at every {} s", RESCAN.as_secs());
+        tracing::warn!(%error, "the project folder cannot be watched; it is scanned every {} s", RESCAN.as_secs());
         return None;
     }
     for folder in FileKind::FOLDERS.map(|folder| dir.join(folder)) {
         if folder.is_dir()
             && let Err(error) = watcher.watch(&folder, RecursiveMode::Recursive)
         {
-            tracing::warn!(%error, folder = %folder.display(), "cannot be watched; it is looked at every {} s", RESCAN.as_secs());
+            tracing::warn!(%error, folder = %folder.display(), "the folder cannot be watched; it is scanned every {} s", RESCAN.as_secs());
         }
     }
     Some(FolderWatch { _watcher: watcher, dir: dir.to_owned(), identity })

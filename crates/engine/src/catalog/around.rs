@@ -19,7 +19,7 @@ use crate::check::{
 
 /// Result of checking an automation against a snapshot.
 pub(super) struct CheckResult {
-    pub(super) verdict: CheckedAutomation,
+    pub(super) checked: CheckedAutomation,
     /// Whether it names nonexistent automations, and nonexistent connections.
     pub(super) missing: [(RelationKind, bool); 2],
 }
@@ -31,7 +31,7 @@ impl Catalog {
         &self,
         automation: &Automation,
         gaps: &Gaps,
-        said: &Report,
+        load_report: &Report,
         in_force: &dyn Fn(&str) -> bool,
     ) -> CheckResult {
         let (no_automation, no_connection) = (Cell::new(false), Cell::new(false));
@@ -46,7 +46,7 @@ impl Catalog {
             callee
         };
         let own = automation.id.as_str();
-        let around = CheckContext {
+        let context = CheckContext {
             source: &automation.source,
             registry: &self.registry,
             connection: &connection,
@@ -56,12 +56,12 @@ impl Catalog {
             spellings: &|kind, folded| self.spellings(kind, folded),
             saved_body: &|automation| self.saved_body(automation),
         };
-        let verdict = check::automation(automation, gaps, said, &around);
+        let checked = check::automation(automation, gaps, load_report, &context);
         let missing = [
             (RelationKind::MissingAutomation, no_automation.get()),
             (RelationKind::MissingConnection, no_connection.get()),
         ];
-        CheckResult { verdict, missing }
+        CheckResult { checked, missing }
     }
 
     /// Checks a text as if it were the automation file at `path`.
@@ -70,18 +70,19 @@ impl Catalog {
         let loaded = loaded.clone();
         let Some((automation, gaps)) = loaded.to_check() else { return file.report() };
         let path: Arc<str> = path.into();
-        let mut around = self.clone();
+        let mut draft_catalog = self.clone();
         if let Some(old) = self.folder.get(&path) {
-            around.relations.remove_file(&path, old);
+            draft_catalog.relations.remove_file(&path, old);
         }
-        around.relations.insert_file(&path, &file);
-        around.folder.put(path.clone(), file);
+        draft_catalog.relations.insert_file(&path, &file);
+        draft_catalog.folder.put(path.clone(), file);
         let own: Arc<str> = automation.id.as_str().into();
-        around.relations.update_cycles(BTreeSet::from([own]), &around.folder);
+        draft_catalog.relations.update_cycles(BTreeSet::from([own]), &draft_catalog.folder);
         let in_force = |id: &str| id == automation.id.as_str() || self.find(id).is_ok();
-        let with_code = around.with_code(automation);
+        let with_code = draft_catalog.with_code(automation);
         let automation = with_code.as_ref().unwrap_or(automation);
-        let report = around.check_automation(automation, gaps, &loaded.report, &in_force).verdict.report;
+        let report =
+            draft_catalog.check_automation(automation, gaps, &loaded.report, &in_force).checked.report;
         match self.get(&automation.id).map(|other| other.automation.source.path()) {
             Some(other) if other != &*path && self.folder.get(other).is_some() => {
                 check::merge(&report, vec![duplicate_id(automation, other)])
@@ -149,7 +150,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the signature of an automation and the path of its file. Dependencies the version in force if the file is
+    /// Returns the signature of an automation and the path of its file. Uses the version in force if the file is
     /// unreadable; `None` if no file defines the id.
     pub(super) fn signature(&self, id: &str) -> Option<(String, Signature)> {
         let files = || {

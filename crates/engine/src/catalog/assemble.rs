@@ -285,9 +285,9 @@ impl Assembler<'_> {
     /// Removes a file's automation and reports until its check result is applied.
     fn remove_automation(&mut self, path: &Arc<str>) {
         let next = &mut *self.next;
-        let held: Vec<_> =
+        let owned: Vec<_> =
             next.automation_from(path).into_iter().chain(self.previous.automation_from(path)).collect();
-        for id in held {
+        for id in owned {
             let Some(deployed) = next.automations.get(&id) else { continue };
             if deployed.automation.source.path() != &**path {
                 continue;
@@ -403,17 +403,17 @@ impl Catalog {
         };
         let with_code = self.with_code(automation);
         let automation = with_code.as_ref().unwrap_or(automation);
-        let CheckResult { verdict, missing } =
+        let CheckResult { checked: checked_automation, missing } =
             self.check_automation(automation, gaps, &loaded.report, in_force);
-        let report = Arc::new(verdict.report);
+        let report = Arc::new(checked_automation.report);
         // Only a fully parsed file can be in force.
         let whole = loaded.value.as_ref().filter(|_| !report.has_errors());
         let whole = whole.map(|whole| with_code.map_or_else(|| whole.clone(), Arc::new));
         let deployed = whole.map(|automation| Deployment {
             automation,
-            plan: Arc::new(verdict.plan),
+            plan: Arc::new(checked_automation.plan),
             address: None,
-            schedule: verdict.schedule.map(Arc::new),
+            schedule: checked_automation.schedule.map(Arc::new),
             stale: None,
             warnings: report.clone(),
         });
@@ -424,9 +424,9 @@ impl Catalog {
 /// Summarizes a reload from the files it checked.
 fn summarize(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Paths) -> ReloadSummary {
     let mut reload = ReloadSummary { generation: next.generation, ..ReloadSummary::default() };
-    let held = checked.iter().flat_map(|path| [previous.automation_from(path), next.automation_from(path)]);
-    let decided: BTreeSet<AutomationId> = held.flatten().collect();
-    for id in decided.iter() {
+    let owned = checked.iter().flat_map(|path| [previous.automation_from(path), next.automation_from(path)]);
+    let rechecked: BTreeSet<AutomationId> = owned.flatten().collect();
+    for id in rechecked.iter() {
         let (old, new) = (previous.get(id), next.get(id));
         let is_stale =
             |deployed: Option<&Arc<Deployment>>| deployed.is_some_and(|deployed| deployed.stale.is_some());
@@ -439,8 +439,8 @@ fn summarize(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Path
             (Some(_), Some(_)) if is_stale(old) && !is_stale(new) => reload.restored.push(id.clone()),
             _ => {}
         }
-        let told = new.is_some_and(|new| !changed.contains(new.automation.source.path()));
-        if is_stale(new) && !(told && is_stale(old)) {
+        let already_reported = new.is_some_and(|new| !changed.contains(new.automation.source.path()));
+        if is_stale(new) && !(already_reported && is_stale(old)) {
             reload.stale.push(id.clone());
         }
     }
@@ -450,7 +450,7 @@ fn summarize(previous: &Catalog, next: &Catalog, checked: &Paths, changed: &Path
     };
     let reports = checked.union(changed).filter(news).filter_map(|path| next.reports.get(path));
     reload.reports = reports.map(|report| Report::clone(report)).collect();
-    reload.rechecked = decided.into_iter().collect();
+    reload.rechecked = rechecked.into_iter().collect();
     reload.files = changed.iter().cloned().collect();
     reload
 }

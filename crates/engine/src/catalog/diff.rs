@@ -229,8 +229,8 @@ fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
         trigger(old, new, &[], &mut details);
         return details;
     };
-    let written = before.as_deref().and_then(NormalizedFile::parse).zip(NormalizedFile::parse(&after));
-    let keys = written.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
+    let normalized = before.as_deref().and_then(NormalizedFile::parse).zip(NormalizedFile::parse(&after));
+    let keys = normalized.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
     trigger(old, new, &keys.unwrap_or_default(), &mut details);
     if let Some(before) = before.as_deref().filter(|before| before.enabled != after.enabled) {
         let (was, is) = (Some(before.enabled.to_string()), Some(after.enabled.to_string()));
@@ -239,7 +239,7 @@ fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
     if let Some(before) = &before {
         push_added_removed("steps", &step_ids(before), &step_ids(&after), &mut details);
     }
-    if let Some((before, after)) = &written {
+    if let Some((before, after)) = &normalized {
         let changed = after.changed_steps(before);
         if !changed.is_empty() {
             details.push(Detail { names: changed, ..Detail::new("steps", DiffKind::Changed) });
@@ -252,7 +252,7 @@ fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
     let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     push_added_removed("connections", &names(&uses.0.connections), &names(&uses.1.connections), &mut details);
     push_added_removed("calls", &names(&uses.0.automations), &names(&uses.1.automations), &mut details);
-    let keys = written.map(|(before, after)| after.changed_keys(&before)).unwrap_or_default();
+    let keys = normalized.map(|(before, after)| after.changed_keys(&before)).unwrap_or_default();
     details.extend(keys.into_iter().map(|(key, before, after)| {
         let how = if before.is_none() && after.is_some() { DiffKind::Added } else { DiffKind::Changed };
         Detail { before, after, ..Detail::new(&key, how) }

@@ -236,7 +236,7 @@ fn has_room(files: usize) -> bool {
     if files < MAX_FILES {
         return true;
     }
-    tracing::error!(limit = MAX_FILES, "the project has more files than are read; the rest is left out");
+    tracing::error!(limit = MAX_FILES, "the project has too many files; the rest is ignored");
     false
 }
 
@@ -296,9 +296,9 @@ mod tests {
             fs::write(dir.join(path), "trigger: {manual: {}}\nsteps: []\n").expect("written");
         }
         let all = texts.iter().map(PathBuf::from).collect();
-        let seen = watched.scan(&ScanScope::Paths(all));
-        assert_eq!(seen, Folder::new(dir).scan(&ScanScope::Full));
-        assert_eq!(seen.len(), 2);
+        let changed = watched.scan(&ScanScope::Paths(all));
+        assert_eq!(changed, Folder::new(dir).scan(&ScanScope::Full));
+        assert_eq!(changed.len(), 2);
         fs::remove_file(dir.join(texts[0])).expect("removed");
         let gone = watched.scan(&ScanScope::Paths(BTreeSet::from([texts[0].into()])));
         assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[0].into()]);

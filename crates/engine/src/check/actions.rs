@@ -30,7 +30,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext
 fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     match &automation.trigger {
         Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
-            let message = format!("`{}` belongs to an execution, and a poll is none", poll.asks.action.name);
+            let message = format!("`{}` needs an execution, and a poll has none", poll.asks.action.name);
             found.push(
                 Diagnostic::error("unknown-action", message, poll.asks.action.span)
                     .help("poll an action of a connector, and call this one in a step"),
@@ -77,8 +77,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
             ("deliver", event.deliver.map(|(_, span)| span)),
         ];
         for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-            let message =
-                format!("`{key}` has no effect: nobody polls for `{name}`, the other side tells of it");
+            let message = format!("`{key}` has no effect: `{name}` is not polled, the other system sends it");
             found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
         }
     }
@@ -236,7 +235,7 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
     let message = format!("the connector `{connector}` has errors of its own");
     Some(
         Diagnostic::error("broken-connector", message, call.action.span)
-            .help(format!("correct what is reported of {path}; the rest of this step is checked then")),
+            .help(format!("correct the errors reported in {path}; then the rest of this step is checked")),
     )
 }
 
@@ -272,7 +271,7 @@ fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnosti
         connection.name
     );
     Some(Diagnostic::error("other-host", message, span).help(
-        "write the path alone, such as `/items`, which is put behind the connection's address; or leave `connection` out, and no \
+        "write the path alone, such as `/items`, which is appended to the connection's address; or leave `connection` out, and no \
          credentials are sent",
     ))
 }
@@ -282,7 +281,7 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
     let Some((connector, _)) = name.split_once('.') else {
         return Diagnostic::error(
             "unknown-action",
-            format!("`{name}` is no action: an action is written `connector.action`"),
+            format!("`{name}` is not an action: actions are named `connector.action`"),
             call.action.span,
         )
         .expected_names(name, registry.actions().map(|action| action.spec().name.as_str()));
@@ -376,7 +375,7 @@ fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'
             let message = format!("the connection `{}` has errors of its own", name.name);
             Some(
                 Diagnostic::error("broken-connection", message, name.span)
-                    .help(format!("correct what is reported of {path}")),
+                    .help(format!("correct the errors reported in {path}")),
             )
         }
         ConnectionLookup::Missing { nearest } => {
@@ -384,8 +383,8 @@ fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'
             let diagnostic = Diagnostic::error("unknown-connection", message, name.span);
             Some(match kinds {
                 _ if nearest.is_some() => diagnostic.nearest(nearest),
-                Some(kinds) => diagnostic.help(format!("make the file {path} with `type: {kinds}`")),
-                None => diagnostic.help(format!("make the file {path}")),
+                Some(kinds) => diagnostic.help(format!("create the file {path} with `type: {kinds}`")),
+                None => diagnostic.help(format!("create the file {path}")),
             })
         }
     }
@@ -403,7 +402,7 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
             let path = registry.broken(name).unwrap_or_default();
             found.push(
                 Diagnostic::error("broken-connector", message, connection.kind_span)
-                    .help(format!("correct what is reported of {path}")),
+                    .help(format!("correct the errors reported in {path}")),
             );
         }
         None => {

@@ -79,12 +79,12 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext
 /// Reports a call cycle. `path` is the path from the callee to the caller.
 fn call_cycle(own: &str, callee: &Named, path: &[Arc<str>]) -> Diagnostic {
     let names: Vec<&str> = std::iter::once(own).chain(path.iter().map(AsRef::as_ref)).collect();
-    let told = match names.len() {
+    let names_text = match names.len() {
         0 | 1 => format!("{own} → {} → … → {own}", callee.name),
         length if length > MAX_NAMES => format!("{} → … → {own}", names[..MAX_NAMES - 1].join(" → ")),
         _ => names.join(" → "),
     };
-    let message = format!("these automations call each other without end: {told}");
+    let message = format!("these automations call each other without end: {names_text}");
     Diagnostic::error("call-circle", message, callee.span)
         .help("take one of these calls out; to do the same for many things, use `forEach` or `repeat`")
 }
@@ -107,7 +107,7 @@ fn check_call(
         let message = format!("the automation `{}` has errors of its own", callee.name);
         found.push(
             Diagnostic::error("broken-automation", message, callee.span)
-                .help(format!("correct what is reported of {path}")),
+                .help(format!("correct the errors reported in {path}")),
         );
     }
     if let Some(trigger) = signature.trigger.filter(|trigger| *trigger != "manual") {
@@ -128,8 +128,7 @@ fn unknown(callee: &Named, nearest: Option<String>) -> Diagnostic {
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), callee.span);
     match nearest {
         Some(near) => diagnostic.nearest(Some(near)),
-        None => {
-            diagnostic.help(format!("make the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`"))
-        }
+        None => diagnostic
+            .help(format!("create the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`")),
     }
 }

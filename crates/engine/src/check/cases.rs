@@ -35,14 +35,15 @@ fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let can_be = |name: &str| values.texts.iter().any(|value| value == name);
     for (name, _) in switch.cases.iter().filter(|(name, _)| !can_be(&name.name)) {
-        let message = format!("`{}` is never `{}`, so this case never comes", switch.value.text(), name.name);
+        let message =
+            format!("`{}` is never `{}`, so this case is never taken", switch.value.text(), name.name);
         let diagnostic = Diagnostic::warning("unreachable-case", message, name.span);
         found.push(diagnostic.expected_names(&name.name, values.texts.iter().map(String::as_str)));
     }
     let is_case = |value: &String| switch.cases.iter().any(|(name, _)| name.name == *value);
     let first = switch.default.as_ref().and_then(|block| block.steps.first());
     if let Some(step) = first.filter(|_| !values.may_be_null && values.texts.iter().all(is_case)) {
-        let message = "`default` never comes: there is a case for every value";
+        let message = "`default` is never taken: there is a case for each value";
         found.push(Diagnostic::hint("unreachable-case", message, step.span).help("remove it"));
     }
     found

@@ -80,7 +80,7 @@ impl Place<'_> {
     /// Reports computed state keys: state is read before the code runs, so keys must be literals.
     fn keys(&self, facts: &Facts) -> Vec<Diagnostic> {
         let diagnostics = facts.computed_keys.iter().map(|at| {
-            let message = "a key of the state has to be written out, such as `context.state.get(\"count\")`";
+            let message = "a state key must be a literal, such as `context.state.get(\"count\")`";
             self.tell(Severity::Error, "computed-state-key", message, *at, 1)
         });
         diagnostics.collect()
@@ -104,7 +104,7 @@ impl Place<'_> {
         }
         let member = reference.path.get(1)?;
         (!MEMBERS.contains(&member.as_str())).then(|| {
-            let message = format!("`{id}` has no `{member}`: what a step gave is `{id}.results`");
+            let message = format!("`{id}` has no `{member}`: its result is `{id}.results`");
             let diagnostic = self.tell(Severity::Warning, "unknown-member", &message, reference.at, length);
             diagnostic.nearest(model::diagnostic::nearest(member, MEMBERS))
         })

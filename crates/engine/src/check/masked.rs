@@ -62,7 +62,7 @@ fn reads(expression: &Expression, step: &Step) -> Option<Diagnostic> {
 
 fn diagnostic(severity: Severity, part: &str, name: &str, span: Span, is_compared: bool) -> Diagnostic {
     let what = if part == "headers" { "header" } else { "query parameter" };
-    let then = if is_compared { ", so this comparison never tells anything" } else { "" };
+    let then = if is_compared { ", so this comparison has no useful result" } else { "" };
     let message =
         format!("the {what} `{name}` is always `***` in steps{then}: it carries a credential or a signature");
     Diagnostic::new(severity, CODE, message, span).help(

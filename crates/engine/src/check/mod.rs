@@ -40,7 +40,7 @@ pub(crate) struct CheckedAutomation {
 
 /// One spelling of a name.
 pub(crate) struct Spelling {
-    /// Name as written.
+    /// Name as trigger.
     pub(crate) name: Arc<str>,
     /// File that uses this spelling.
     pub(crate) path: Arc<str>,
@@ -84,12 +84,12 @@ pub(crate) enum ConnectionLookup {
 pub(crate) fn automation(
     automation: &Automation,
     gaps: &Gaps,
-    said: &Report,
+    load_report: &Report,
     context: &CheckContext<'_>,
 ) -> CheckedAutomation {
     let (plan, mut diagnostics) = Plan::build_partial(automation, gaps);
     let schedule = match &automation.trigger {
-        Trigger::Schedule(written) => schedule(written, &mut diagnostics),
+        Trigger::Schedule(trigger) => schedule(trigger, &mut diagnostics),
         _ => None,
     };
     diagnostics.extend(actions::check(automation, gaps, context));
@@ -101,7 +101,7 @@ pub(crate) fn automation(
     diagnostics.extend(calls::check(automation, gaps, context));
     diagnostics.extend(references::check(automation, gaps, &plan, context.registry));
     diagnostics.extend(results::check(automation, gaps, context.registry, (context.saved_body)(automation)));
-    let report = merge(said, diagnostics);
+    let report = merge(load_report, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = allow(report);
     CheckedAutomation { plan, schedule, report }
@@ -109,33 +109,34 @@ pub(crate) fn automation(
 
 /// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
 /// `unused-value` if there are errors, because unparsed parts may use the value.
-pub(crate) fn merge(said: &Report, found: Vec<Diagnostic>) -> Report {
-    let all = said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)));
+pub(crate) fn merge(load_report: &Report, found: Vec<Diagnostic>) -> Report {
+    let all =
+        load_report.with(found.into_iter().filter(|diagnostic| !load_report.has_error_at(diagnostic.span)));
     if all.has_errors() { all.without("unused-value") } else { all }
 }
 
 /// Compiles the schedule, or reports errors in its cadence and time zone.
-fn schedule(written: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
-    let error = match Schedule::compile(written) {
+fn schedule(trigger: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
+    let error = match Schedule::compile(trigger) {
         Ok(schedule) => return Some(schedule),
         Err(error) => error,
     };
-    let mut rest = written.clone();
+    let mut corrected = trigger.clone();
     match error.key {
         ScheduleKey::Timezone => {
-            rest.timezone = Named { name: "UTC".to_owned(), span: written.timezone.span };
+            corrected.timezone = Named { name: "UTC".to_owned(), span: trigger.timezone.span };
         }
-        ScheduleKey::Cadence => rest.cadence = Cadence::Every(Duration::from_secs(60)),
+        ScheduleKey::Cadence => corrected.cadence = Cadence::Every(Duration::from_secs(60)),
     }
-    let other = Schedule::compile(&rest).err();
-    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(written, error)));
+    let other = Schedule::compile(&corrected).err();
+    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(trigger, error)));
     None
 }
 
-fn schedule_problem(written: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
+fn schedule_problem(trigger: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
     let span = match error.key {
-        ScheduleKey::Timezone => written.timezone.span,
-        ScheduleKey::Cadence => written.cadence_span,
+        ScheduleKey::Timezone => trigger.timezone.span,
+        ScheduleKey::Cadence => trigger.cadence_span,
     };
     let mut diagnostic = Diagnostic::error("bad-schedule", error.message.as_str(), span);
     if let Some(help) = error.help.as_ref().or(error.allowed.as_ref()) {

@@ -80,14 +80,14 @@ pub(crate) fn connection(connection: &Connection) -> Vec<Diagnostic> {
 }
 
 /// Reason why `now()` is not allowed in configuration variables and connections.
-const VARIABLE: &str = "it is worked out anew whenever it is needed";
+const VARIABLE: &str = "it is evaluated again whenever it is needed";
 
 /// Reports `now()` or `uuid()` outside steps, where nothing records their values.
 fn nondeterministic(expression: &Expression, why: &str) -> Option<Diagnostic> {
-    let message = "`now()` and `uuid()` cannot be asked for here: nothing records what they give";
+    let message = "`now()` and `uuid()` are not available here: their values are not recorded";
     expression.is_dated().then(|| {
         Diagnostic::error("moment-not-here", message, expression.span())
-            .help(format!("{why}; ask in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
+            .help(format!("{why}; call it in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
     })
 }
 
@@ -131,14 +131,12 @@ impl<'a> Checker<'a> {
         }
         self.trigger_inputs();
         if let Some(condition) = &automation.trigger_if {
-            self.found.extend(nondeterministic(
-                condition,
-                "the same start must be judged the same attachment each time",
-            ));
+            self.found
+                .extend(nondeterministic(condition, "the same start must always get the same decision"));
             self.expression(condition, ReadSite::top(&Names::at(Scope::TriggerIf)));
         }
         if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
-            let why = "the same start must be counted under the same key each time";
+            let why = "the same start must always get the same key";
             key.expressions(&mut |expression| self.found.extend(nondeterministic(expression, why)));
             self.template(key, ReadSite::top(&Names::at(Scope::ConcurrencyKey)));
         }
@@ -158,7 +156,8 @@ impl<'a> Checker<'a> {
     fn trigger_inputs(&mut self) {
         let trigger = &self.automation.trigger;
         trigger.expressions(&mut |expression| {
-            self.found.extend(nondeterministic(expression, "nothing records when a trigger asked"));
+            self.found
+                .extend(nondeterministic(expression, "the time of a trigger's request is not recorded"));
         });
         let inputs = if matches!(trigger, Trigger::Poll(_)) { Scope::PollInputs } else { Scope::EventInputs };
         for (_, template) in trigger.asks().into_iter().flat_map(|asks| &asks.with) {
@@ -251,12 +250,11 @@ impl<'a> Checker<'a> {
             let message = "there is no `error` here when the execution succeeded";
             let diagnostic = Diagnostic::warning("may-be-missing", message, read.position(0).span)
                 .help("ask first: `if: error is defined`, or write `error.message | default('')`");
-            let asked = site
-                .step
-                .and_then(|step| step.guard.as_ref())
-                .is_some_and(|guard| guard.references().iter().any(|asked| asked.path.first() == Some(root)));
+            let is_guarded = site.step.and_then(|step| step.guard.as_ref()).is_some_and(|guard| {
+                guard.references().iter().any(|reference| reference.path.first() == Some(root))
+            });
             let unread = site.step.is_some_and(|step| self.gaps.has_in_step(&step.id, "if"));
-            if (!asked || site.in_guard) && !unread {
+            if (!is_guarded || site.in_guard) && !unread {
                 self.report(diagnostic, site);
             }
         }
@@ -341,7 +339,7 @@ impl<'a> Checker<'a> {
         let step = site.step?;
         match site.after {
             Some((block, attachment)) => self.order.end_of_list(step, block, attachment).map(Cow::Owned),
-            None => self.order.chain(&step.id).map(Cow::Borrowed),
+            None => self.order.path_of(&step.id).map(Cow::Borrowed),
         }
     }
 
@@ -352,12 +350,12 @@ impl<'a> Checker<'a> {
         if self.gaps.may_name(id) {
             return None;
         }
-        let Some(target) = self.order.chain(id) else {
+        let Some(target) = self.order.path_of(id) else {
             if self.gaps.has("steps") {
                 return None;
             }
             let reader = self.reader(site);
-            let is_read = |id: &&str| match (self.order.chain(id), &reader) {
+            let is_read = |id: &&str| match (self.order.path_of(id), &reader) {
                 (Some(target), Some(reader)) => !matches!(
                     self.order.availability_to(reader, site.in_guard, target),
                     Availability::Never(_)
@@ -378,17 +376,17 @@ impl<'a> Checker<'a> {
             return Some(position.nearest(diagnostic, id, &ids));
         };
         let reader = self.reader(site);
-        let seen = match &reader {
+        let availability = match &reader {
             Some(reader) => self.order.availability_to(reader, site.in_guard, target),
             None => self.order.availability_at_end(target),
         };
-        if let (None, Availability::Always) = (&reader, &seen)
+        if let (None, Availability::Always) = (&reader, &availability)
             && !optional
             && let Some(stop) = self.stop_before(target)
         {
             return Some(after_stop(id, stop, position.span));
         }
-        match seen {
+        match availability {
             Availability::Never(why) => {
                 // With a default, a loop can carry over the result of the previous iteration.
                 let carried = optional
@@ -411,7 +409,7 @@ impl<'a> Checker<'a> {
             let Verb::Stop { result } = &step.verb else { return };
             // With a result, `stop` bypasses the file's `outputs`.
             let has_result = result.literal().is_none_or(|result| !result.is_null());
-            let Some(stop) = self.order.chain(&step.id).filter(|_| !has_result && found.is_none()) else {
+            let Some(stop) = self.order.path_of(&step.id).filter(|_| !has_result && found.is_none()) else {
                 return;
             };
             if matches!(self.order.availability_to(stop, false, target), Availability::Never(_)) {
@@ -439,12 +437,12 @@ impl<'a> Checker<'a> {
         let reader = self.reader(site);
         let mut never = None;
         for setter in setters {
-            let target = self.order.chain(&setter.id)?;
-            let seen = match &reader {
+            let target = self.order.path_of(&setter.id)?;
+            let availability = match &reader {
                 Some(reader) => self.order.availability_to(reader, site.in_guard, target),
                 None => self.order.availability_at_end(target),
             };
-            match seen {
+            match availability {
                 Availability::Always | Availability::Maybe(_) => {
                     let reader = reader.as_deref();
                     let reading = Reading { name, span: position.span, reader, in_guard: site.in_guard };
@@ -527,7 +525,7 @@ impl PathRead<'_> {
         if self.path.len() > 1 {
             return None;
         }
-        let message = "only keys that are written out can be read of `state`";
+        let message = "keys of `state` must be literals";
         Some(
             Diagnostic::error("computed-state-key", message, self.position(0).span)
                 .help("write `state.someKey`, or read it with a step: `action: state.get`"),

@@ -28,11 +28,11 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
         expressions(automation, &mut |expression| found.look(expression));
         reports.push((automation.source.clone(), found.found));
     }
-    let told = reports.into_iter().filter_map(|(source, found)| {
+    let non_empty = reports.into_iter().filter_map(|(source, found)| {
         let found = not_allowed(&source, found);
         (!found.is_empty()).then(|| Report::new(source, found))
     });
-    told.collect()
+    non_empty.collect()
 }
 
 /// Returns the sorted names of the secrets that a connection requires.
@@ -61,19 +61,19 @@ fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expressi
 
 struct Missing<'f> {
     is_set: &'f dyn Fn(&str) -> bool,
-    said: BTreeSet<String>,
+    reported: BTreeSet<String>,
     found: Vec<Diagnostic>,
 }
 
 impl<'f> Missing<'f> {
     fn new(is_set: &'f dyn Fn(&str) -> bool) -> Self {
-        Self { is_set, said: BTreeSet::new(), found: Vec::new() }
+        Self { is_set, reported: BTreeSet::new(), found: Vec::new() }
     }
 
     fn look(&mut self, expression: &Expression) {
         for reference in expression.references().iter().filter(|reference| !reference.optional) {
             let [root, name, ..] = &*reference.path else { continue };
-            if root != "secrets" || (self.is_set)(name) || !self.said.insert(name.to_string()) {
+            if root != "secrets" || (self.is_set)(name) || !self.reported.insert(name.to_string()) {
                 continue;
             }
             let message = format!("the secret `{name}` is not set");

@@ -98,7 +98,7 @@ fn diagnostic(
         NameKind::Event => "the event",
     };
     let message =
-        format!("{what} `{}` is name_use `{other}` {place_of_other}: these are two names", name_use.name);
+        format!("{what} `{}` is written `{other}` {place_of_other}: they are different names", name_use.name);
     let diagnostic = Diagnostic::warning("other-spelling", message, place(automation, name_use))
         .help(format!("write one of them everywhere, such as `{other}`"));
     match name_use.step {

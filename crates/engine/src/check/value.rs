@@ -15,14 +15,14 @@ pub(super) fn check(
     what: &str,
     found: &mut Vec<Diagnostic>,
 ) {
-    Checker { source, key, way: Vec::new(), found }.template(kind, template, what);
+    Checker { source, key, path: Vec::new(), found }.template(kind, template, what);
 }
 
 struct Checker<'a> {
     source: &'a Source,
     key: Span,
     /// Path from the key's value down to the current part.
-    way: Vec<Part>,
+    path: Vec<Part>,
     found: &'a mut Vec<Diagnostic>,
 }
 
@@ -149,18 +149,18 @@ impl Checker<'_> {
     }
 
     fn within(&mut self, part: Part, look: impl FnOnce(&mut Self)) {
-        self.way.push(part);
+        self.path.push(part);
         look(self);
-        self.way.pop();
+        self.path.pop();
     }
 
     /// Returns the position of the current part's key; for a list item, of the item.
     fn own_key(&mut self) -> Span {
-        match self.way.split_last() {
+        match self.path.split_last() {
             None => self.key,
-            Some((Part::Entry(name), way)) => {
-                let way: Vec<Part> = way.iter().cloned().chain([Part::Key(name.clone())]).collect();
-                place_of(self.source, self.key, &way).unwrap_or(self.key)
+            Some((Part::Entry(name), path)) => {
+                let path: Vec<Part> = path.iter().cloned().chain([Part::Key(name.clone())]).collect();
+                place_of(self.source, self.key, &path).unwrap_or(self.key)
             }
             Some(_) => self.place(None),
         }
@@ -168,9 +168,9 @@ impl Checker<'_> {
 
     /// Returns the position of the current part or of a child; falls back to the key.
     fn place(&mut self, part: Option<Part>) -> Span {
-        let mut way = self.way.clone();
-        way.extend(part);
-        place_of(self.source, self.key, &way).unwrap_or(self.key)
+        let mut path = self.path.clone();
+        path.extend(part);
+        place_of(self.source, self.key, &path).unwrap_or(self.key)
     }
 }
 

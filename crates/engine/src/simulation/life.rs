@@ -160,7 +160,7 @@ impl<'a> Life<'a> {
             doubles: Some(Arc::new(desk)),
         });
         let now = &program.versions[*version];
-        services.take(now.catalog.clone(), &now.reload);
+        services.apply_catalog(now.catalog.clone(), &now.reload);
         let engine = Engine::over(services.clone());
         let life = Self { story, idle, services, engine, callers: Arc::default() };
         // What Engine::start does after it has loaded the folder.
@@ -270,7 +270,7 @@ impl<'a> Life<'a> {
             Happening::Reload => {
                 self.story.version = 1 - self.story.version;
                 let version = &self.story.program.versions[self.story.version];
-                self.services.take(version.catalog.clone(), &version.reload);
+                self.services.apply_catalog(version.catalog.clone(), &version.reload);
             }
             Happening::Settles => self.idle.notified().await,
         }

@@ -44,7 +44,7 @@ fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<D
     }
     if let Some(broken) = catalog.invalid_files().iter().find(|broken| stem(&broken.path) == name) {
         let message = format!("the automation `{name}` has errors of its own");
-        let help = format!("correct what is reported of {}", broken.path);
+        let help = format!("correct the errors reported in {}", broken.path);
         return Err(Box::new(Diagnostic::error("broken-automation", message, *span).help(help)));
     }
     let names: Vec<&str> = catalog.automations().map(|deployed| deployed.automation.id.as_str()).collect();
@@ -120,7 +120,7 @@ impl<'a> Check<'a> {
         match (&case.start, &self.automation.trigger) {
             (Start::Inputs(_), Trigger::Webhook(_)) => {
                 self.not_of_trigger(
-                    "a request starts this automation, not a start by hand",
+                    "a request starts this automation, not a manual start",
                     span,
                     "write `payload: {…}`",
                 );
@@ -129,23 +129,23 @@ impl<'a> Check<'a> {
                 self.not_of_trigger(
                     "new data starts this automation",
                     span,
-                    "write `found: …` with what is found",
+                    "write `found: …` with the new data",
                 );
             }
             (Start::Found(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
-                self.not_of_trigger("this automation polls for nothing", span, "remove `found`");
+                self.not_of_trigger("this automation does not poll", span, "remove `found`");
             }
             (Start::Inputs(inputs), _) => self.inputs(inputs),
             (Start::Request(_), Trigger::Schedule(_)) => {
                 self.not_of_trigger(
-                    "the clock starts this automation, no request",
+                    "a schedule starts this automation, not a request",
                     span,
                     "write `scheduledAt: …`",
                 );
             }
             (Start::Request(_), Trigger::Manual) => {
                 self.not_of_trigger(
-                    "this automation is started by hand, by no request",
+                    "this automation is started manually, not by a request",
                     span,
                     "write `inputs: {…}`",
                 );
@@ -194,7 +194,11 @@ impl<'a> Check<'a> {
             What::Approval { step: named, option, form } => {
                 let Some(step) = self.step(&named.name, named.span) else { return };
                 let Some(approval) = approval(step) else {
-                    let message = format!("the step `{}` asks nobody: it is `{}`", step.id, step.verb.word());
+                    let message = format!(
+                        "the step `{}` requests no approval: its verb is `{}`",
+                        step.id,
+                        step.verb.word()
+                    );
                     self.found.push(
                         Diagnostic::error("not-of-step", message, named.span)
                             .help("name a step with `waitFor: {approval: …}`"),
@@ -202,8 +206,7 @@ impl<'a> Check<'a> {
                     return;
                 };
                 if !approval.options.contains(&option.name) {
-                    let message =
-                        format!("`{}` is none of the answers of the step `{}`", option.name, step.id);
+                    let message = format!("the step `{}` has no option `{}`", step.id, option.name);
                     let options = approval.options.iter().map(String::as_str);
                     self.found.push(
                         Diagnostic::error("unknown-value", message, option.span)
@@ -258,10 +261,10 @@ impl<'a> Check<'a> {
             }
             if let Some(spec) = &spec {
                 for type_mismatch in result::type_mismatches(template, &spec.results) {
-                    let message = format!("`{}` never gives this: {type_mismatch}", spec.name);
+                    let message = format!("`{}` never returns this: {type_mismatch}", spec.name);
                     self.found.push(
                         Diagnostic::warning("wrong-double", message, answer.span)
-                            .help(format!("`cogwork connectors show {}` shows what it gives", spec.name)),
+                            .help(format!("`cogwork connectors show {}` shows its result", spec.name)),
                     );
                 }
             }
@@ -284,7 +287,8 @@ impl<'a> Check<'a> {
                     Verb::Action(call) => Some(self.registry.action(&call.action.name)?.spec().clone()),
                     Verb::Call(_) => None,
                     other => {
-                        let message = format!("the step `{id}` calls nothing: it is `{}`", other.word());
+                        let message =
+                            format!("the step `{id}` calls nothing: its verb is `{}`", other.word());
                         self.found.push(Diagnostic::error("not-of-step", message, span).help(
                             "name a step with `action` or `call`, or an action such as `wiki.createPage`",
                         ));
@@ -354,7 +358,8 @@ impl<'a> Check<'a> {
         let cases = lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
         let mut names: Vec<&str> = cases.filter_map(|list| list.name).collect();
         if names.is_empty() {
-            let message = format!("the step `{}` is `{}`, which takes no branch", step.id, step.verb.word());
+            let message =
+                format!("the step `{}` has the verb `{}`, which has no branches", step.id, step.verb.word());
             self.found.push(Diagnostic::error("not-of-step", message, branch.span));
             return;
         }

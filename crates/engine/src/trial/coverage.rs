@@ -162,11 +162,11 @@ pub(super) fn filtered(automation: &Arc<Automation>) -> Coverage {
 }
 
 fn mark(coverage: &mut Coverage, events: &[Event]) {
-    let seen = ObservedSteps::from_events(events);
+    let observed = ObservedSteps::from_events(events);
     let automation = coverage.automation.clone();
     automation.walk(&mut |step| {
-        for key in seen.keys_of(&step.id) {
-            let Some(found) = seen.step(key) else { continue };
+        for key in observed.keys_of(&step.id) {
+            let Some(found) = observed.step(key) else { continue };
             let turns = split(key).1;
             if found.skips > 0 {
                 coverage.take_branch(&step.id, "skipped");
@@ -181,7 +181,7 @@ fn mark(coverage: &mut Coverage, events: &[Event]) {
             if found.runs == 0 {
                 continue;
             }
-            mark_lists(coverage, step, &seen, turns, found.outcome);
+            mark_lists(coverage, step, &observed, turns, found.outcome);
         }
     });
 }
@@ -190,11 +190,11 @@ fn mark(coverage: &mut Coverage, events: &[Event]) {
 fn mark_lists(
     coverage: &mut Coverage,
     step: &Step,
-    seen: &ObservedSteps<'_>,
+    observed: &ObservedSteps<'_>,
     turns: &str,
     outcome: Option<&StepOutcome>,
 ) {
-    if let Some(branch) = seen.branch(step, turns) {
+    if let Some(branch) = observed.branch(step, turns) {
         let failed = matches!(outcome, Some(StepOutcome::Failed { .. }));
         match branch.as_str() {
             // A condition that failed to evaluate took no branch.
@@ -208,7 +208,7 @@ fn mark_lists(
     {
         coverage.take_branch(&step.id, TIMED_OUT);
     }
-    if let Some(turns) = seen.turns(step, turns) {
+    if let Some(turns) = observed.turns(step, turns) {
         let failed = matches!(outcome, Some(StepOutcome::Failed { .. }));
         match turns {
             0 if failed => {}

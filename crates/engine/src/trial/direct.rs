@@ -130,6 +130,6 @@ impl TestRun<'_> {
             WaitReason::Time => format!("the step `{}` waits for a time that does not come", pending.step),
         });
         let waits: Vec<String> = waits.collect();
-        Ok(if waits.is_empty() { "nothing goes on any more".to_owned() } else { waits.join("; ") })
+        Ok(if waits.is_empty() { "no step is running or waiting".to_owned() } else { waits.join("; ") })
     }
 }

@@ -27,7 +27,7 @@ pub struct TestFile {
     pub path: String,
     /// Problems of the file.
     pub report: Report,
-    /// TestFile; `None` if the file has errors.
+    /// Tests; `None` if the file has errors.
     pub suite: Option<Suite>,
 }
 

@@ -104,7 +104,7 @@ impl ExpectationCheck<'_> {
         let started = !self.trace.executions.is_empty();
         let (expected, span) = self.expect.started.unwrap_or((true, self.case.name.span));
         if started && !expected {
-            self.report_unmet("an execution started", span, "none was to start");
+            self.report_unmet("an execution started", span, "expected none to start");
         }
         if !started && expected {
             let label = match (&self.trace.refused, &self.trace.response) {
@@ -115,7 +115,7 @@ impl ExpectationCheck<'_> {
             self.found.push(
                 Diagnostic::error("unmet", "no execution started", span)
                     .label(label)
-                    .help("if none is to start, write `expect: {started: false}`"),
+                    .help("if no execution should start, write `expect: {started: false}`"),
             );
         }
     }
@@ -126,7 +126,7 @@ impl ExpectationCheck<'_> {
         let (expected, span) = expect.outcome.unwrap_or((usual, self.case.name.span));
         let Some(outcome) = seen::outcome(events) else {
             let waits = self.trace.stuck.as_deref().unwrap_or("it was stopped");
-            self.report_unmet("the execution does not come to an end", self.case.name.span, waits);
+            self.report_unmet("the execution does not finish", self.case.name.span, waits);
             return;
         };
         let found = match outcome {
@@ -410,11 +410,11 @@ impl ExpectationCheck<'_> {
 
     fn unawaited(&mut self) {
         for span in &self.trace.unawaited {
-            let message = "nobody waited for this to happen";
+            let message = "no step waited for this";
             self.found.push(
                 Diagnostic::error("unawaited", message, *span)
                     .label("never awaited in this test")
-                    .help("remove it, or say with `after` when it happens all the same"),
+                    .help("remove it, or set `after` so that it happens at a fixed time"),
             );
         }
     }
@@ -439,9 +439,13 @@ impl ExpectationCheck<'_> {
         }
         for line in tape.unused() {
             self.found.push(
-                Diagnostic::error("unused-exchange", format!("nobody sent the recorded `{line}`"), name.span)
-                    .label("recorded and not sent")
-                    .help("if that is right, record it anew with `cogwork test --record`"),
+                Diagnostic::error(
+                    "unused-exchange",
+                    format!("the recorded `{line}` was not sent"),
+                    name.span,
+                )
+                .label("recorded and not sent")
+                .help("if that is right, record it anew with `cogwork test --record`"),
             );
         }
     }
@@ -457,7 +461,7 @@ impl ExpectationCheck<'_> {
             self.found.push(
                 Diagnostic::error(
                     "unused-double",
-                    format!("nobody asked the double of `{name}`"),
+                    format!("no call used the double of `{name}`"),
                     double.span,
                 )
                 .label("never called in this test")

@@ -1,4 +1,4 @@
-//! TestFile of automations: finds and checks test files, runs each test and compares its result with the expectations.
+//! Tests of automations: finds and checks test files, runs each test and compares its result with the expectations.
 //!
 //! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
 //! answer actions with external effects, and the clock advances only while all tasks wait.

@@ -30,7 +30,7 @@ use crate::run::Secret;
 use crate::services::{Foundation, Services};
 use crate::settings::Settings;
 
-/// Maximum real time of a test. TestFile never wait for real time, so a longer one is in a loop.
+/// Maximum real time of a test. Tests never wait for real time, so a longer one is in a loop.
 const MAX_TEST_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of executions examined per test, including called ones.
 const MAX_EXECUTIONS: u32 = 1000;
@@ -101,10 +101,7 @@ pub(super) fn play(
         run.shut_down().await;
         trace.unwrap_or_else(|_| {
             let seconds = MAX_TEST_TIME.as_secs();
-            Err(TestError::new(
-                case,
-                format!("the test does not come to an end: it was stopped after {seconds}s"),
-            ))
+            Err(TestError::new(case, format!("the test did not finish and was stopped after {seconds}s")))
         })
     });
     runtime.shutdown_background();

@@ -1,7 +1,7 @@
 //! Detects quiescence (no runnable task, no store call in flight) so that the test clock can advance.
 //!
 //! All tasks of a test's engine run on one thread. Before the thread parks, it signals that it is idle. If no store
-//! call is in flight then, all tasks wait for the clock or for something that never happens. TestFile therefore never
+//! call is in flight then, all tasks wait for the clock or for something that never happens. Tests therefore never
 //! wait for real time, and the clock never advances too early.
 
 use std::sync::Arc;

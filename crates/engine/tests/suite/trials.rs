@@ -107,7 +107,7 @@ fn a_test_that_gives_nothing_to_wait_for_says_what_is_missing() {
     let automation =
         "trigger: {manual: {}}\nsteps:\n  - {id: ask, waitFor: {approval: {message: Really?}}}\n";
     let verdicts = verdicts(automation, "tests:\n  - name: waits for ever\n");
-    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not come to an end");
+    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not finish");
     let label = "the step `ask` waits for an answer (approve, reject): give it below `approvals:`";
     assert!(verdicts[0].report.render(false).contains(label), "{}", verdicts[0].report.render(false));
 }
@@ -166,14 +166,14 @@ fn an_answer_that_the_action_never_gives_is_doubted() {
     doubt("{id: \"1\", title: a, version: {number: 2}}", &[]);
     doubt(
         "{titel: a}",
-        &["`wiki.createPage` never gives this: there is no `titel` in it; did you mean `title`?"],
+        &["`wiki.createPage` never returns this: there is no `titel` in it; did you mean `title`?"],
     );
-    doubt("{title: [a]}", &["`wiki.createPage` never gives this: `title` is a list, not text"]);
+    doubt("{title: [a]}", &["`wiki.createPage` never returns this: `title` is a list, not text"]);
     doubt(
         "{title: \"${{ inputs.title }}\", version: {numbr: 1}}",
-        &["`wiki.createPage` never gives this: there is no `version.numbr` in it; did you mean `number`?"],
+        &["`wiki.createPage` never returns this: there is no `version.numbr` in it; did you mean `number`?"],
     );
-    doubt("[]", &["`wiki.createPage` never gives this: the result is a list, not Page"]);
+    doubt("[]", &["`wiki.createPage` never returns this: the result is a list, not Page"]);
 }
 
 /// A project in which one Automation calls another.
@@ -224,7 +224,7 @@ fn a_recording_answers_what_has_no_double() {
     );
     let tape = Arc::new(connector::Tape::play(recording));
     let told = told(&stage.play(suite, &suite.cases[0], Some(tape)));
-    assert_eq!(told, "unused-exchange 2: nobody sent the recorded `GET https://example.com/2`");
+    assert_eq!(told, "unused-exchange 2: the recorded `GET https://example.com/2` was not sent");
 }
 
 #[test]

@@ -11,7 +11,7 @@ impl Checker<'_> {
     pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<String> {
         let root = read.path.first()?.as_str();
         let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
-        let is_step = |id: &&str| self.order.chain(id).is_some();
+        let is_step = |id: &&str| self.order.path_of(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
             return match (root, &self.automation.trigger) {
@@ -40,7 +40,7 @@ impl Checker<'_> {
             };
         }
         let Some(id) = names.get(1).copied().filter(is_step) else {
-            return Some("what a step gave is `steps.<id>.results`".to_owned());
+            return Some("a step's result is `steps.<id>.results`".to_owned());
         };
         Some(format!("did you mean `{}`?", self.result_of(id, &names[2..])))
     }
@@ -84,14 +84,14 @@ impl Checker<'_> {
 
     /// Checks `steps.<id>.<member>`.
     pub(super) fn step_member(&self, read: PathRead<'_>) -> Option<Diagnostic> {
-        let id = read.path.get(1).filter(|id| self.order.chain(id).is_some())?;
+        let id = read.path.get(1).filter(|id| self.order.path_of(id).is_some())?;
         let mut waits = false;
         self.automation
             .walk(&mut |step| waits |= step.id.as_ref() == id && matches!(step.verb, Verb::WaitFor(_)));
         let members: &[&str] = if waits { &names::WAITING_STEP } else { &names::STEP };
         let member = read.path.get(2).filter(|member| !members.contains(&member.as_str()))?;
         let message = match member.as_str() {
-            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is no `waitFor` step"),
+            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is not a `waitFor` step"),
             _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
         };
         let position = read.position(2);
@@ -127,18 +127,18 @@ impl Checker<'_> {
             if optional && member == "data" {
                 return None;
             }
-            let message = "a schedule has no body: nothing is sent when it starts";
+            let message = "a schedule has no body: it receives no data";
             return Some(
                 Diagnostic::error("unknown-member", message, read.position(3).span)
                     .allowed(["scheduledAt", "startedAt", "timezone"])
-                    .help("it leaves `trigger.results.scheduledAt`, `startedAt` and `timezone`; values that stay the same stand under `configVars`"),
+                    .help("its results are `trigger.results.scheduledAt`, `startedAt` and `timezone`; put constant values in `configVars`"),
             );
         }
         if members.contains(&member.as_str()) {
             return None;
         }
         let position = read.position(3);
-        let message = format!("`trigger.results.body` has no `{member}`: what was sent stands below `data`");
+        let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
         let diagnostic =
             Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
         let meant = if matches!(trigger, Trigger::Manual) {
@@ -186,7 +186,8 @@ impl Checker<'_> {
             let diagnostic = Diagnostic::error("unknown-member", message, position.span);
             return Some(position.nearest(diagnostic, name, known));
         };
-        let message = format!("`{name}` is left by a `{other}` trigger, but this one is `{word}`");
+        let message =
+            format!("`{name}` is a result of a `{other}` trigger, but this one is a `{word}` trigger");
         Some(Diagnostic::error("unknown-member", message, position.span).allowed(known.iter().copied()))
     }
 }

@@ -159,12 +159,12 @@ impl<'a> Names<'a> {
     pub(super) fn elsewhere(&self, name: &str) -> Option<&'static str> {
         Some(match (name, self.scope) {
             ("result" | "item", Scope::PollInputs) => {
-                "nothing has been asked yet where this is read; `cursor` is what the last poll left"
+                "it does not exist before the poll's request; `cursor` has the value of the last poll"
             }
             (
                 "trigger" | "steps" | "vars" | "inputs" | "execution" | "state",
                 Scope::EventInputs | Scope::PollInputs | Scope::PollResult | Scope::PollItem,
-            ) => "there is no execution yet where this is read",
+            ) => "there is no execution yet when this is evaluated",
             ("item", Scope::Steps) => "it exists only inside the `steps` of a `forEach`",
             ("index", Scope::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
             ("event", Scope::Steps) => {
@@ -177,12 +177,12 @@ impl<'a> Names<'a> {
                 "it exists only in connections and `configVars`: name the value there and read `configVars.<name>`"
             }
             ("state", Scope::TriggerIf | Scope::ConcurrencyKey) => {
-                "nothing is kept of what is read here; read the state in a step"
+                "state read here would not be recorded; read it in a step"
             }
             ("steps" | "vars", Scope::TriggerIf | Scope::ConcurrencyKey) => {
-                "no step has run yet where this is read"
+                "no step has run yet when this is evaluated"
             }
-            ("inputs" | "execution", Scope::TriggerIf) => "there is no execution yet where this is read",
+            ("inputs" | "execution", Scope::TriggerIf) => "there is no execution yet when this is evaluated",
             (name, Scope::ConfigVar { .. }) if ALWAYS.contains(&name) => {
                 "configuration variables are read before there is an execution; name the value with `set` instead"
             }

@@ -109,14 +109,14 @@ type Ancestors = HashMap<(*const Block, usize), Rc<HashSet<usize>>>;
 pub(super) struct StepOrder<'a> {
     plan: &'a Plan,
     gaps: &'a Gaps,
-    chains: HashMap<&'a str, StepPath<'a>>,
+    paths: HashMap<&'a str, StepPath<'a>>,
     /// Cache of computed ancestors.
     ancestors: RefCell<Ancestors>,
 }
 
 impl<'a> StepOrder<'a> {
     pub(super) fn new(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
-        let mut order = Self { plan, gaps, chains: HashMap::new(), ancestors: RefCell::default() };
+        let mut order = Self { plan, gaps, paths: HashMap::new(), ancestors: RefCell::default() };
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
         for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
             if let Some(block) = block {
@@ -128,22 +128,22 @@ impl<'a> StepOrder<'a> {
 
     fn block(&mut self, block: &'a Block, attachment: Attachment<'a>, above: &StepPath<'a>) {
         for (index, step) in block.steps.iter().enumerate() {
-            let mut chain = above.clone();
-            chain.push(Hop { block, index, attachment });
+            let mut path = above.clone();
+            path.push(Hop { block, index, attachment });
             for (attachment, inner) in inner_blocks(step) {
-                self.block(inner, attachment, &chain);
+                self.block(inner, attachment, &path);
             }
-            self.chains.insert(&step.id, chain);
+            self.paths.insert(&step.id, path);
         }
     }
 
     /// Iterates over the ids of all steps, unordered.
     pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> + '_ {
-        self.chains.keys().copied()
+        self.paths.keys().copied()
     }
 
-    pub(super) fn chain(&self, id: &str) -> Option<&StepPath<'a>> {
-        self.chains.get(id)
+    pub(super) fn path_of(&self, id: &str) -> Option<&StepPath<'a>> {
+        self.paths.get(id)
     }
 
     /// Returns the availability of a step at the end of the file's steps.
@@ -222,9 +222,9 @@ impl<'a> StepOrder<'a> {
         block: &'a Block,
         attachment: Attachment<'a>,
     ) -> Option<StepPath<'a>> {
-        let mut chain = self.chain(&step.id)?.clone();
-        chain.push(Hop { block, index: block.steps.len(), attachment });
-        Some(chain)
+        let mut path = self.path_of(&step.id)?.clone();
+        path.push(Hop { block, index: block.steps.len(), attachment });
+        Some(path)
     }
 
     /// Determines the order of two steps of one list.
@@ -290,8 +290,8 @@ impl<'a> StepOrder<'a> {
 impl<'a> StepOrder<'a> {
     /// Returns true if the step may run concurrently with others: in a branch, an unordered list or parallel
     /// iterations.
-    pub(super) fn is_concurrent(&self, chain: &StepPath<'a>) -> bool {
-        chain.iter().any(|hop| match hop.attachment {
+    pub(super) fn is_concurrent(&self, path: &StepPath<'a>) -> bool {
+        path.iter().any(|hop| match hop.attachment {
             Attachment::Branch(_) | Attachment::Turn { in_order: false, .. } => true,
             _ => self.plan.block(hop.block).is_some_and(|graph| !graph.is_chain()),
         })
@@ -317,11 +317,11 @@ impl<'a> StepOrder<'a> {
     }
 
     /// Returns the innermost loop with parallel iterations around a step, and the depth of its list.
-    pub(super) fn parallel_loop(&self, chain: &StepPath<'a>) -> Option<(usize, &'a Step)> {
-        let depth = chain
+    pub(super) fn parallel_loop(&self, path: &StepPath<'a>) -> Option<(usize, &'a Step)> {
+        let depth = path
             .iter()
             .rposition(|hop| matches!(hop.attachment, Attachment::Turn { in_order: false, .. }))?;
-        Some((depth, chain.get(depth.checked_sub(1)?)?.step()?))
+        Some((depth, path.get(depth.checked_sub(1)?)?.step()?))
     }
 
     /// Returns true if two steps are in the same list at this depth.

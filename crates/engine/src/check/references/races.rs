@@ -15,11 +15,11 @@ const MOST_SETTERS: usize = 32;
 /// Step that sets a variable, with its availability to the reader.
 struct Setter<'c, 'a> {
     step: &'a Step,
-    chain: &'c StepPath<'a>,
-    seen: Availability<'a>,
+    path: &'c StepPath<'a>,
+    availability: Availability<'a>,
 }
 
-/// PathRead of a variable.
+/// Read of a variable.
 pub(super) struct Reading<'r, 'a> {
     pub(super) name: &'r str,
     pub(super) span: Span,
@@ -38,15 +38,15 @@ impl<'a> Checker<'a> {
             .iter()
             .take(MOST_SETTERS)
             .filter_map(|step| {
-                let chain = self.order.chain(&step.id)?;
-                let seen = match reading.reader {
-                    Some(reader) => self.order.availability_to(reader, reading.in_guard, chain),
-                    None => self.order.availability_at_end(chain),
+                let path = self.order.path_of(&step.id)?;
+                let availability = match reading.reader {
+                    Some(reader) => self.order.availability_to(reader, reading.in_guard, path),
+                    None => self.order.availability_at_end(path),
                 };
-                Some(Setter { step, chain, seen })
+                Some(Setter { step, path, availability })
             })
             .collect();
-        if setters.iter().any(|setter| matches!(setter.seen, Availability::Unsure)) {
+        if setters.iter().any(|setter| matches!(setter.availability, Availability::Unsure)) {
             return None;
         }
         self.lost_update(reading, &setters)
@@ -57,8 +57,8 @@ impl<'a> Checker<'a> {
 
     /// Returns true if any setter runs concurrently with other steps. Excludes most variables quickly.
     fn may_race(&self, setters: &[&Step]) -> bool {
-        let chains = || setters.iter().filter_map(|step| self.order.chain(&step.id));
-        chains().any(|chain| self.order.is_concurrent(chain))
+        let paths = || setters.iter().filter_map(|step| self.order.path_of(&step.id));
+        paths().any(|path| self.order.is_concurrent(path))
     }
 
     /// Reports a lost update between parallel iterations: `set: {total: ${{ vars.total + item.price }}}`.
@@ -66,11 +66,11 @@ impl<'a> Checker<'a> {
         let reader = reading.reader?;
         let own = setters
             .iter()
-            .find(|setter| std::ptr::eq(setter.chain, reader) || is_same(setter.chain, reader))?;
+            .find(|setter| std::ptr::eq(setter.path, reader) || is_same(setter.path, reader))?;
         let (depth, each) = self.order.parallel_loop(reader)?;
         let in_turn = |other: &&Setter<'_, 'a>| {
-            matches!(other.seen, Availability::Always | Availability::Maybe(_))
-                && self.order.same_list_at(other.chain, reader, depth)
+            matches!(other.availability, Availability::Always | Availability::Maybe(_))
+                && self.order.same_list_at(other.path, reader, depth)
         };
         if setters.iter().any(|other| in_turn(&other)) {
             return None;
@@ -84,7 +84,7 @@ impl<'a> Checker<'a> {
                 .related(each.span, "the iterations of this loop run in parallel")
                 .related(own.step.span, "each iteration would set it again")
                 .help(format!(
-                    "take `concurrency` away, or work it out behind the loop from the list `steps.{}.results`",
+                    "remove `concurrency`, or compute it after the loop from the list `steps.{}.results`",
                     each.id
                 )),
         )
@@ -102,12 +102,12 @@ impl<'a> Checker<'a> {
             .collect();
         for (at, first) in lasting.iter().enumerate() {
             let beside = |other: &&&Setter<'_, 'a>| {
-                self.order.concurrent_at(first.chain, other.chain).is_some()
+                self.order.concurrent_at(first.path, other.path).is_some()
                     && !sets_the_same(first.step, other.step, reading.name)
             };
             if let Some(second) = lasting[at + 1..].iter().find(beside) {
                 let message = format!(
-                    "`{}` is set in two places that run side by side: which value stays is not certain",
+                    "`{}` is set in two places that run side by side: the final value is not certain",
                     reading.name
                 );
                 return Some(racing(message, reading, first.step, second.step));
@@ -120,17 +120,17 @@ impl<'a> Checker<'a> {
     fn unordered_setter(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let before = setters.iter().find(|setter| is_visible(setter))?;
-        let beside = setters.iter().filter(|setter| matches!(setter.seen, Availability::Never(_)));
+        let beside = setters.iter().filter(|setter| matches!(setter.availability, Availability::Never(_)));
         for other in beside {
-            let Some(depth) = self.order.unordered_at(reader, other.chain) else { continue };
+            let Some(depth) = self.order.unordered_at(reader, other.path) else { continue };
             let own = |setter: &Setter<'_, 'a>| {
-                is_visible(setter) && self.order.same_list_at(setter.chain, reader, depth + 1)
+                is_visible(setter) && self.order.same_list_at(setter.path, reader, depth + 1)
             };
             if setters.iter().any(own) || sets_the_same(before.step, other.step, reading.name) {
                 continue;
             }
             let message = format!(
-                "step `{}` may have set `{}` by now or not: `needs` does not make this one wait for it",
+                "step `{}` may or may not have set `{}` by now: `needs` does not make this step wait for it",
                 other.step.id, reading.name
             );
             return Some(racing(message, reading, before.step, other.step));
@@ -143,9 +143,9 @@ impl<'a> Checker<'a> {
         let of_turns =
             setters.iter().filter(|setter| is_visible(setter) && !self.is_overwritten(setter, setters));
         for setter in of_turns {
-            let Some((depth, each)) = self.order.parallel_loop(setter.chain) else { continue };
+            let Some((depth, each)) = self.order.parallel_loop(setter.path) else { continue };
             let inside =
-                reading.reader.is_some_and(|reader| self.order.same_list_at(setter.chain, reader, depth));
+                reading.reader.is_some_and(|reader| self.order.same_list_at(setter.path, reader, depth));
             if inside || literal(setter.step, reading.name).is_some() {
                 continue;
             }
@@ -165,10 +165,10 @@ impl<'a> Checker<'a> {
     /// Returns true if another step certainly sets the variable after this one and before the read.
     fn is_overwritten(&self, setter: &Setter<'_, 'a>, setters: &[Setter<'_, 'a>]) -> bool {
         setters.iter().any(|later| {
-            matches!(later.seen, Availability::Always)
+            matches!(later.availability, Availability::Always)
                 && !std::ptr::eq(later.step, setter.step)
                 && !matches!(
-                    self.order.availability_to(later.chain, false, setter.chain),
+                    self.order.availability_to(later.path, false, setter.path),
                     Availability::Never(_)
                 )
         })
@@ -179,11 +179,11 @@ fn racing(message: String, reading: &Reading<'_, '_>, first: &Step, second: &Ste
     Diagnostic::error("racing-variable", message, reading.span)
         .related(first.span, format!("`{}` is set here", reading.name))
         .related(second.span, "and here")
-        .help("give the two names of their own, or put them in an order")
+        .help("use two different names, or order the steps")
 }
 
 fn is_visible(setter: &Setter<'_, '_>) -> bool {
-    matches!(setter.seen, Availability::Always | Availability::Maybe(_))
+    matches!(setter.availability, Availability::Always | Availability::Maybe(_))
 }
 
 fn is_same(first: &StepPath<'_>, second: &StepPath<'_>) -> bool {

@@ -22,7 +22,7 @@ fn report(text: &str) -> Report {
 }
 
 /// Formats each problem as `code text`; the text is the marked source.
-fn said(report: &Report) -> Vec<String> {
+fn codes(report: &Report) -> Vec<String> {
     let text = |span| report.source().slice(span).to_owned();
     report.diagnostics().iter().map(|found| format!("{} {}", found.code, text(found.span))).collect()
 }
@@ -30,7 +30,7 @@ fn said(report: &Report) -> Vec<String> {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = report(text);
-    assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+    assert_eq!(codes(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
 /// Checks steps under a manual trigger. A line `name: value` stands for a step `name` that sets `value`.
@@ -159,7 +159,7 @@ fn with_needs_only_what_is_waited_for_can_be_read() {
     check_steps(graph, &["unwaited-step b"]);
     let inside = "  - {id: a, needs: [], action: log.info}\n  - id: b\n    needs: []\n    parallel:\n      x: [{if: steps.a.results, action: log.info}]\n";
     let report = report(&format!("trigger: {{manual: {{}}}}\nsteps:\n{inside}"));
-    assert_eq!(said(&report), ["unwaited-step a"]);
+    assert_eq!(codes(&report), ["unwaited-step a"]);
     assert!(report.render(false).contains("add `a` to the `needs` of step `b`"), "{}", report.render(false));
 }
 
@@ -335,7 +335,7 @@ fn variables_inputs_and_configuration_are_declared() {
     check_expression("execution.number", &["unknown-member number"]);
     check_expression("automation.title", &["unknown-member title"]);
     check_steps("  - {if: vars.x, action: log.info}\n  - {set: {x: 1}}\n", &["later-variable x"]);
-    // Set on either attachment, so that it is there on both.
+    // Set on either branch, so that it is there on both.
     check_steps(
         "  - if: true\n    then: [{set: {x: 1}}]\n    else: [{set: {x: 2}}]\n  - {if: vars.x, action: log.info}\n",
         &[],
@@ -402,9 +402,9 @@ fn a_path_that_is_read_twice_is_told_once() {
 #[test]
 fn every_expression_of_a_step_is_visited() {
     let text = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {if: q1, action: log.info, with: {a: {b: ['${{ q2 }}']}}}\n  - {set: {a: '${{ q3 }}'}}\n  - {if: q4, then: [{fail: '${{ q5 }}'}], else: [{stop: {result: '${{ q6 }}'}}]}\n  - forEach: ['${{ q7 }}']\n    steps: [{action: log.info, onError: [{fail: '${{ q8 }}'}]}]\n  - parallel: {x: [{fail: '${{ q9 }}'}]}\n    if: automation.id\n  - respond: {status: '${{ r1 }}', contentType: '${{ r2 }}', headers: {a: '${{ r3 }}'}, body: '${{ r4 }}'}\noutputs: ${{ r5 }}\nonError: [{fail: '${{ r6 }}'}]\nfinally: [{fail: '${{ r7 }}'}]\n";
-    let names: Vec<String> = said(&report(text))
+    let names: Vec<String> = codes(&report(text))
         .iter()
-        .filter_map(|said| said.split(' ').next_back().map(str::to_owned))
+        .filter_map(|codes| codes.split(' ').next_back().map(str::to_owned))
         .collect();
     assert_eq!(
         names,
@@ -418,6 +418,6 @@ fn a_connection_reads_secrets_and_the_environment() {
     let loaded = model::load::connection(Arc::new(Source::new("c.yaml", text)), "c");
     let connection = loaded.value.expect("it loads");
     let report = Report::new(connection.source.clone(), super::connection(&connection));
-    assert_eq!(said(&report), ["name-not-here secret", "name-not-here trigger"]);
+    assert_eq!(codes(&report), ["name-not-here secret", "name-not-here trigger"]);
     assert!(report.render(false).contains("did you mean `secrets`?"), "{}", report.render(false));
 }

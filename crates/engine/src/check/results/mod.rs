@@ -119,7 +119,7 @@ impl<'a> Checker<'a> {
         let mut diagnostic = self.unknown_field(expression, links, depth + unresolved.at, &unresolved);
         diagnostic.severity = Severity::Warning;
         diagnostic.message =
-            format!("{} is not said to have a field `{name}`", path_text(&links[..depth + unresolved.at]));
+            format!("{} declares no field `{name}`", path_text(&links[..depth + unresolved.at]));
         self.report(diagnostic, at);
     }
 
@@ -170,8 +170,7 @@ impl<'a> Checker<'a> {
         if kind.alternatives().iter().any(may_be) || kind == ResultType::Null {
             return;
         }
-        let message =
-            format!("`forEach` goes over a list, but `{}` is {}", expression.text(), describe(&kind));
+        let message = format!("`forEach` needs a list, but `{}` is {}", expression.text(), describe(&kind));
         let diagnostic = Diagnostic::error("no-list", message, expression.span());
         let diagnostic = match lists_in(&kind).as_slice() {
             [] => diagnostic,

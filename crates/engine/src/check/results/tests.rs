@@ -20,7 +20,7 @@ fn report(text: &str) -> Report {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = report(text);
-    let said: Vec<String> = report
+    let codes: Vec<String> = report
         .diagnostics()
         .iter()
         .map(|found| {
@@ -28,7 +28,7 @@ fn check(text: &str, expected: &[&str]) {
             format!("{} {}{near}", found.code, report.source().slice(found.span))
         })
         .collect();
-    assert_eq!(said, expected, "\n{text}\n{}", report.render(false));
+    assert_eq!(codes, expected, "\n{text}\n{}", report.render(false));
 }
 
 /// Checks one expression after these steps: `page` (gets a page), `pages` (lists pages), `gone` (deletes a page),
@@ -315,14 +315,14 @@ fn a_body_has_what_its_schema_says() {
     behind(&closed, "trigger.results.body.data.total | default(0)", &["unknown-field total"]);
     behind(&closed, "$.trigger.results.body.data.items[*].sku.code", &["unknown-field code"]);
     behind(&closed, "trigger.results.headers.orderid", &[]);
-    // What a schema leaves open may be there; only a name that is almost one of its own is told.
+    // What a schema leaves open may be there; only a name that is almost one of its own is report_of_open_schema.
     behind(&closed, "trigger.results.body.data.items[0].price", &[]);
     behind(&closed, "trigger.results.body.data.items[0].skuu", &["unknown-field skuu (sku)"]);
     behind("{type: object}", "trigger.results.body.data.orderid", &[]);
-    let told = report(&format!(
+    let report_of_open_schema = report(&format!(
         "trigger: {{webhook: {{verify: none, schema: {closed}}}}}\nsteps:\n  - set: {{x: \"${{{{ trigger.results.body.data.items[0].skuu }}}}\"}}\n"
     ));
-    assert!(!told.has_errors(), "{}", told.render(false));
+    assert!(!report_of_open_schema.has_errors(), "{}", report_of_open_schema.render(false));
 }
 
 #[test]

@@ -43,9 +43,9 @@ enum TypeKey<'a> {
 /// Step with its parent.
 struct NestedStep<'a> {
     step: &'a Step,
-    around: Option<&'a Step>,
+    parent: Option<&'a Step>,
     /// True if the step runs in iterations of its parent.
-    in_turns: bool,
+    in_loop: bool,
 }
 
 impl<'a> Types<'a> {
@@ -66,29 +66,32 @@ impl<'a> Types<'a> {
             in_progress: RefCell::default(),
         };
         let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
-        lists.into_iter().flatten().for_each(|block| types.place(block, None, false));
+        lists.into_iter().flatten().for_each(|block| types.collect_steps(block, None, false));
         automation.walk(&mut |step| {
             types.step(&step.id);
         });
         types
     }
 
-    fn place(&mut self, block: &'a Block, around: Option<&'a Step>, in_turns: bool) {
+    fn collect_steps(&mut self, block: &'a Block, parent: Option<&'a Step>, in_loop: bool) {
         for step in &block.steps {
-            self.steps.insert(&step.id, NestedStep { step, around, in_turns });
+            self.steps.insert(&step.id, NestedStep { step, parent, in_loop });
             if let Verb::Set(values) = &step.verb {
                 for (name, value) in values {
                     self.setters.entry(name).or_default().push((value, step));
                 }
             }
             for inner in step.verb.lists() {
-                self.place(inner.block, Some(step), matches!(inner.runs, Runs::Turns { .. }));
+                self.collect_steps(inner.block, Some(step), matches!(inner.runs, Runs::Turns { .. }));
             }
             let after = match &step.on_error {
                 OnError::Steps(block) => Some(block),
                 OnError::Fail | OnError::Continue => None,
             };
-            after.into_iter().chain(&step.undo).for_each(|block| self.place(block, Some(step), false));
+            after
+                .into_iter()
+                .chain(&step.undo)
+                .for_each(|block| self.collect_steps(block, Some(step), false));
         }
     }
 
@@ -127,10 +130,10 @@ impl<'a> Types<'a> {
     pub(super) fn is_own(&self, path: &[Key], at: Option<&'a Step>) -> bool {
         let Some(root) = path.first() else { return false };
         match at.and_then(|step| self.loop_of(root, step)) {
-            Some(around) => match &around.verb {
+            Some(parent) => match &parent.verb {
                 Verb::ForEach(each) => match &each.items {
                     Template::Expression(items) => match items.whole() {
-                        Some(Whole::One(read) | Whole::Every(read)) => self.is_own(&read.path, Some(around)),
+                        Some(Whole::One(read) | Whole::Every(read)) => self.is_own(&read.path, Some(parent)),
                         None => true,
                     },
                     _ => true,
@@ -299,29 +302,29 @@ impl<'a> Types<'a> {
         Some(if certain { given } else { given.or_null() })
     }
 
-    /// Returns the innermost `forEach` around a step whose loop variable has this name.
+    /// Returns the innermost `forEach` parent a step whose loop variable has this name.
     fn loop_of(&self, name: &str, step: &'a Step) -> Option<&'a Step> {
         let mut nested = self.steps.get(step.id.as_ref())?;
-        while let Some(around) = nested.around {
-            if let Verb::ForEach(each) = &around.verb
-                && nested.in_turns
+        while let Some(parent) = nested.parent {
+            if let Verb::ForEach(each) = &parent.verb
+                && nested.in_loop
                 && (name == "item" || *each.item == *name)
             {
-                return Some(around);
+                return Some(parent);
             }
-            nested = self.steps.get(around.id.as_ref())?;
+            nested = self.steps.get(parent.id.as_ref())?;
         }
         None
     }
 
     /// Infers the type of a loop's items.
-    fn item(&self, around: &'a Step) -> ResultType {
-        self.cached(TypeKey::Item(&around.id), || {
-            let Verb::ForEach(each) = &around.verb else { return ResultType::Any };
-            if self.gaps.touches(&around.id) {
+    fn item(&self, parent: &'a Step) -> ResultType {
+        self.cached(TypeKey::Item(&parent.id), || {
+            let Verb::ForEach(each) = &parent.verb else { return ResultType::Any };
+            if self.gaps.touches(&parent.id) {
                 return ResultType::Any;
             }
-            resolve(&self.template(&each.items, Some(around)), &[Link::Every]).unwrap_or_default()
+            resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
         })
     }
 }

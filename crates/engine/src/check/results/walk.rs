@@ -78,14 +78,14 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
 pub(super) fn names(kind: &ResultType) -> Vec<&str> {
     let mut names = Vec::new();
     for kind in kind.alternatives() {
-        let of_it: Vec<&str> = match kind {
+        let declared: Vec<&str> = match kind {
             ResultType::Object(object) => object.names().collect(),
             ResultType::File => vec!["contentType", "filename", "size", "sha256", "data"],
             _ => continue,
         };
-        names.extend(of_it);
+        names.extend(declared);
     }
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(*name));
+    let mut known = std::collections::HashSet::new();
+    names.retain(|name| known.insert(*name));
     names
 }
