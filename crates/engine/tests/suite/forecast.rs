@@ -14,7 +14,7 @@ async fn forecast(engine: &Engine) -> ReloadPreview {
 
 /// `id effect: what is different`.
 fn told(changes: &[Change]) -> Vec<String> {
-    changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.words())).collect()
+    changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.summary())).collect()
 }
 
 /// What is told of a file that changes from one text to another.

@@ -136,7 +136,7 @@ async fn a_connection_that_changes_has_every_automation_checked_again() {
     assert!(
         engine.catalog().invalid_files().is_empty(),
         "{}",
-        engine.catalog().broken()[0].report.render(false)
+        engine.catalog().invalid_files()[0].report.render(false)
     );
     stop(engine).await;
 }
