@@ -51,7 +51,7 @@ pub struct ReadSet {
 }
 
 impl ReadSet {
-    fn note(&mut self, expression: &Expression) {
+    fn add_expression(&mut self, expression: &Expression) {
         self.is_nondeterministic |= expression.is_dated();
         self.reads_clock |= expression.reads_clock();
         for reference in expression.references() {
@@ -72,7 +72,7 @@ impl ReadSet {
     #[must_use]
     pub fn from_template(template: &Template) -> Self {
         let mut reads = Self::default();
-        template.expressions(&mut |expression| reads.note(expression));
+        template.expressions(&mut |expression| reads.add_expression(expression));
         reads
     }
 }
@@ -121,13 +121,13 @@ impl Plan {
         (builder.plan, builder.diagnostics)
     }
 
-    fn note(&mut self, reads: &ReadSet) {
+    fn add_reads(&mut self, reads: &ReadSet) {
         self.reads_execution |= reads.reads_execution;
         self.reads_resume_url |= reads.reads_resume_url;
     }
 
     /// Marks the results that an expression reads; all results if the step id is computed at run time.
-    fn note_read_steps(&mut self, expression: &Expression) {
+    fn mark_results_read(&mut self, expression: &Expression) {
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());
             match (path.next(), path.next()) {
@@ -304,18 +304,18 @@ impl Builder<'_> {
         automation.walk(&mut |step| {
             let mut reads = ReadSet::default();
             step.expressions(&mut |expression| {
-                reads.note(expression);
-                self.plan.note_read_steps(expression);
+                reads.add_expression(expression);
+                self.plan.mark_results_read(expression);
             });
-            self.plan.note(&reads);
+            self.plan.add_reads(&reads);
             if reads.is_nondeterministic || !reads.state.is_empty() {
                 self.plan.reads.insert(step.id.clone(), reads);
             }
         });
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
-            self.plan.note(&ReadSet::from_template(template));
-            template.expressions(&mut |expression| self.plan.note_read_steps(expression));
+            self.plan.add_reads(&ReadSet::from_template(template));
+            template.expressions(&mut |expression| self.plan.mark_results_read(expression));
         }
     }
 

@@ -185,9 +185,14 @@ impl Services {
         if before.generation() == 0 {
             return;
         }
-        let mut told = reload.clone();
-        let lists =
-            [&mut told.added, &mut told.changed, &mut told.removed, &mut told.stale, &mut told.restored];
+        let mut logged = reload.clone();
+        let lists = [
+            &mut logged.added,
+            &mut logged.changed,
+            &mut logged.removed,
+            &mut logged.stale,
+            &mut logged.restored,
+        ];
         let mut left = MAX_LOGGED;
         let mut more = 0;
         for ids in lists {
@@ -197,7 +202,7 @@ impl Services {
         }
         let (now, latest) = (self.clock.now(), after.clone());
         let work = tokio::task::spawn_blocking(move || {
-            (latest.changes(&before, &told, now), latest.file_changes(&before, &told))
+            (latest.changes(&before, &logged, now), latest.file_changes(&before, &logged))
         });
         let Ok((changes, files)) = work.await else { return };
         for file in files {

@@ -62,7 +62,7 @@ struct Pending {
     /// True if the location of a change is unknown, so that a full scan is needed.
     needs_full_scan: bool,
     /// Times of the first and the last event.
-    events: Option<(Steady, Steady)>,
+    event_times: Option<(Steady, Steady)>,
 }
 
 impl ChangeQueue {
@@ -76,19 +76,19 @@ impl ChangeQueue {
         let now = self.clock.steady_now();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let relevant = match event {
-            Ok(event) => self.note(&mut pending, &event),
+            Ok(event) => self.add_event(&mut pending, &event),
             Err(_) => {
                 pending.needs_full_scan = true;
                 true
             }
         };
         if relevant {
-            pending.events = Some((pending.events.map_or(now, |(first, _)| first), now));
+            pending.event_times = Some((pending.event_times.map_or(now, |(first, _)| first), now));
             self.notify.notify_one();
         }
     }
 
-    fn note(&self, pending: &mut Pending, event: &Event) -> bool {
+    fn add_event(&self, pending: &mut Pending, event: &Event) -> bool {
         let is_complete = match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => true,
@@ -153,7 +153,7 @@ impl ChangeQueue {
 impl Pending {
     /// Returns the time of the next scan if no further event arrives; `None` without events.
     fn due(&self) -> Option<Steady> {
-        let (first, last) = self.events?;
+        let (first, last) = self.event_times?;
         let settled = !self.needs_full_scan && self.paths.values().all(|is_complete| *is_complete);
         Some(last.after(if settled { SETTLE_DELAY } else { QUIET_PERIOD }).min(first.after(MAX_DELAY)))
     }

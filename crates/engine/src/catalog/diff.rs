@@ -142,7 +142,7 @@ impl Catalog {
             let claimed = self.folder.get(&broken.path).and_then(|file| file.claimed_id());
             changes.push(Change {
                 id: claimed.map_or_else(String::new, |id| id.to_string()),
-                ..Change::of(ChangeKind::Broken, &broken.path)
+                ..Change::new(ChangeKind::Broken, &broken.path)
             });
         }
         changes.sort_by(|one, other| (&one.id, &one.path).cmp(&(&other.id, &other.path)));
@@ -168,7 +168,7 @@ impl Catalog {
 }
 
 impl Change {
-    fn of(effect: ChangeKind, path: &str) -> Self {
+    fn new(effect: ChangeKind, path: &str) -> Self {
         Self {
             id: String::new(),
             path: path.to_owned(),
@@ -203,7 +203,7 @@ fn change(
     now: Timestamp,
 ) -> Option<Change> {
     let one = new.or(old)?;
-    let mut change = Change::of(effect, one.automation.source.path());
+    let mut change = Change::new(effect, one.automation.source.path());
     change.id = one.automation.id.to_string();
     change.before = old.map(|old| short(old.automation.definition));
     change.definition = new.map(|new| short(new.automation.definition));

@@ -101,7 +101,9 @@ fn check_call(
         match broken_connector(call, context.registry) {
             // Report a broken connector only once per file.
             Some(broken)
-                if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
+                if found
+                    .iter()
+                    .any(|reported| reported.code == broken.code && reported.message == broken.message) => {}
             Some(broken) => found.push(broken),
             None => found.push(unknown_action(call, context.registry)),
         }
@@ -138,7 +140,9 @@ fn check_call(
         let span = given.map_or(place, |(given, _)| given.span);
         // Skip inputs that already have a type error.
         if given.is_some()
-            && found[before..].iter().any(|told| told.span.start >= span.start && told.span.end <= span.end)
+            && found[before..]
+                .iter()
+                .any(|reported| reported.span.start >= span.start && reported.span.end <= span.end)
         {
             continue;
         }
@@ -391,10 +395,15 @@ fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'
 }
 
 /// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
-pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry: &Registry) -> Report {
+pub(crate) fn connection(
+    connection: &Connection,
+    gaps: &Gaps,
+    load_report: &Report,
+    registry: &Registry,
+) -> Report {
     let mut found = Vec::new();
     match registry.connection_type(&connection.kind) {
-        Some(kind) => check_connection_inputs(connection, gaps, said, kind, &mut found),
+        Some(kind) => check_connection_inputs(connection, gaps, load_report, kind, &mut found),
         None if gaps.has("type") => {}
         None if connection.kind.split_once('.').and_then(|(name, _)| registry.broken(name)).is_some() => {
             let name = connection.kind.split('.').next().unwrap_or_default();
@@ -421,13 +430,14 @@ pub(crate) fn connection(connection: &Connection, gaps: &Gaps, said: &Report, re
         }
     }
     found.extend(super::references::connection(connection));
-    model::load::allow(super::merge(said, found))
+    model::load::allow(super::merge(load_report, found))
 }
 
 /// Returns true if the loader already reported a credential there; its message is more specific.
-fn says_credential(said: &Report, place: std::ops::Range<u32>) -> bool {
-    let told = |told: &Diagnostic| told.code == "literal-credential" && place.contains(&told.span.start);
-    said.diagnostics().iter().any(told)
+fn says_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
+    let reported =
+        |reported: &Diagnostic| reported.code == "literal-credential" && place.contains(&reported.span.start);
+    load_report.diagnostics().iter().any(reported)
 }
 
 /// Warns of a secret in the file, at its value if that is found verbatim.
@@ -444,7 +454,7 @@ fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
 fn check_connection_inputs(
     connection: &Connection,
     gaps: &Gaps,
-    said: &Report,
+    load_report: &Report,
     kind: &ConnectionType,
     found: &mut Vec<Diagnostic>,
 ) {
@@ -467,7 +477,7 @@ fn check_connection_inputs(
         );
         let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
         match template.literal().filter(|value| input.secret && !value.is_null()) {
-            Some(value) if !says_credential(said, name.span.end..until) => {
+            Some(value) if !says_credential(load_report, name.span.end..until) => {
                 found.push(written_secret(&connection.source, name, value));
             }
             _ => {}

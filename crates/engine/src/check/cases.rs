@@ -21,8 +21,8 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
         if let Verb::Switch(switch) = &step.verb {
-            let diagnostics = cases(automation, switch).into_iter();
-            found.extend(diagnostics.map(|diagnostic| diagnostic.step(step.id.as_ref())));
+            let in_switch = cases(automation, switch).into_iter();
+            found.extend(in_switch.map(|diagnostic| diagnostic.step(step.id.as_ref())));
         }
     });
     found

@@ -90,8 +90,8 @@ impl Place<'_> {
         let mut ids: Vec<&str> = vec!["trigger"];
         self.automation.walk(&mut |step| ids.push(&step.id));
         let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !gaps.may_name(id));
-        let diagnostics = facts.references.iter().filter(|reference| !reference.optional).filter(named);
-        diagnostics.filter_map(|reference| self.reference(reference, &ids)).collect()
+        let required = facts.references.iter().filter(|reference| !reference.optional).filter(named);
+        required.filter_map(|reference| self.reference(reference, &ids)).collect()
     }
 
     fn reference(&self, reference: &Reference, ids: &[&str]) -> Option<Diagnostic> {

@@ -23,8 +23,8 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
         let mut expressions = Vec::new();
         step.expressions(&mut |expression| expressions.push(expression));
         for expression in expressions {
-            let diagnostics = reads(expression, step).map(|diagnostic| diagnostic.step(step.id.as_ref()));
-            found.extend(diagnostics);
+            let warning = reads(expression, step).map(|diagnostic| diagnostic.step(step.id.as_ref()));
+            found.extend(warning);
         }
     });
     for (step, code) in automation.codes() {
@@ -95,12 +95,11 @@ fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
             let is_own = source.path() == automation.source.path();
             let span =
                 if is_own { Span { start: first.start, end: last.end.max(first.end) } } else { code.span() };
-            let mut diagnostics = diagnostic(Severity::Warning, part, name, span, false);
+            let mut warning = diagnostic(Severity::Warning, part, name, span, false);
             if !is_own {
-                diagnostics.message =
-                    format!("`{}`, {line}:{column}: {}", source.path(), diagnostics.message);
+                warning.message = format!("`{}`, {line}:{column}: {}", source.path(), warning.message);
             }
-            found.push(diagnostics);
+            found.push(warning);
         }
     }
     found.truncate(1);

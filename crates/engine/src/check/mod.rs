@@ -80,7 +80,7 @@ pub(crate) enum ConnectionLookup {
 }
 
 /// Checks an automation against its project. Parts listed in `gaps` could not be parsed and are skipped; problems
-/// already in `said`, the loader's report, are not repeated.
+/// already in `load_report`, the loader's report, are not repeated.
 pub(crate) fn automation(
     automation: &Automation,
     gaps: &Gaps,

@@ -19,7 +19,7 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -
         hints.block(&automation.steps);
         automation.finally.iter().for_each(|block| hints.block(block));
     }
-    hints.diagnostics(&automation.source)
+    hints.into_diagnostic(&automation.source)
 }
 
 struct Hints<'a> {
@@ -62,7 +62,7 @@ impl Hints<'_> {
     }
 
     /// Builds one hint for the whole file, at the first call.
-    fn diagnostics(self, source: &Source) -> Option<Diagnostic> {
+    fn into_diagnostic(self, source: &Source) -> Option<Diagnostic> {
         let mut calls = self.calls;
         calls.sort_by_key(|(span, _)| span.start);
         let ((span, step), others) = calls.split_first()?;

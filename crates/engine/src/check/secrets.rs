@@ -18,14 +18,14 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
     for connection in catalog.connections() {
         let mut found = Missing::new(is_set);
         for (_, template) in &connection.with {
-            template.expressions(&mut |expression| found.look(expression));
+            template.expressions(&mut |expression| found.check(expression));
         }
         reports.push((connection.source.clone(), found.found));
     }
     for deployed in catalog.automations() {
         let automation = &deployed.automation;
         let mut found = Missing::new(is_set);
-        expressions(automation, &mut |expression| found.look(expression));
+        expressions(automation, &mut |expression| found.check(expression));
         reports.push((automation.source.clone(), found.found));
     }
     let non_empty = reports.into_iter().filter_map(|(source, found)| {
@@ -70,7 +70,7 @@ impl<'f> Missing<'f> {
         Self { is_set, reported: BTreeSet::new(), found: Vec::new() }
     }
 
-    fn look(&mut self, expression: &Expression) {
+    fn check(&mut self, expression: &Expression) {
         for reference in expression.references().iter().filter(|reference| !reference.optional) {
             let [root, name, ..] = &*reference.path else { continue };
             if root != "secrets" || (self.is_set)(name) || !self.reported.insert(name.to_string()) {

@@ -72,7 +72,7 @@ pub(super) fn check(automation: &Automation, context: &CheckContext<'_>) -> Vec<
         let Some((first, others)) = spellings.split_first() else { continue };
         for other in others {
             let diagnostic = diagnostic(automation, other, first.name, "above");
-            found.push(diagnostic.related(place(automation, first), format!("`{}` is here", first.name)));
+            found.push(diagnostic.related(position(automation, first), format!("`{}` is here", first.name)));
         }
         if kind == NameKind::Own || !others.is_empty() {
             continue;
@@ -99,7 +99,7 @@ fn diagnostic(
     };
     let message =
         format!("{what} `{}` is written `{other}` {place_of_other}: they are different names", name_use.name);
-    let diagnostic = Diagnostic::warning("other-spelling", message, place(automation, name_use))
+    let diagnostic = Diagnostic::warning("other-spelling", message, position(automation, name_use))
         .help(format!("write one of them everywhere, such as `{other}`"));
     match name_use.step {
         Some(step) => diagnostic.step(step),
@@ -108,7 +108,7 @@ fn diagnostic(
 }
 
 /// Returns the position of a name.
-fn place(automation: &Automation, name_use: &NameUse<'_>) -> Span {
+fn position(automation: &Automation, name_use: &NameUse<'_>) -> Span {
     match name_use.is_key {
         true => place_of(&automation.source, name_use.span, &[]).unwrap_or(name_use.span),
         false => name_use.span,

@@ -120,7 +120,7 @@ impl Checker<'_> {
             let near =
                 model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
             known.extend(near);
-            let span = self.place(Some(Part::Key((*key).to_owned())));
+            let span = self.position(Some(Part::Key((*key).to_owned())));
             let message = format!("{what} has no entry `{key}`");
             let is_exact = self.source.slice(span) == *key;
             let diagnostic = Diagnostic::error("unknown-input", message, span).allowed(names());
@@ -140,7 +140,7 @@ impl Checker<'_> {
     }
 
     fn wrong(&mut self, kind: &InputType, problem: &str, what: &str) {
-        let span = self.place(None);
+        let span = self.position(None);
         let diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
         self.found.push(match kind {
             InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
@@ -162,12 +162,12 @@ impl Checker<'_> {
                 let path: Vec<Part> = path.iter().cloned().chain([Part::Key(name.clone())]).collect();
                 place_of(self.source, self.key, &path).unwrap_or(self.key)
             }
-            Some(_) => self.place(None),
+            Some(_) => self.position(None),
         }
     }
 
     /// Returns the position of the current part or of a child; falls back to the key.
-    fn place(&mut self, part: Option<Part>) -> Span {
+    fn position(&mut self, part: Option<Part>) -> Span {
         let mut path = self.path.clone();
         path.extend(part);
         place_of(self.source, self.key, &path).unwrap_or(self.key)

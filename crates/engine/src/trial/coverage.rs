@@ -47,14 +47,16 @@ impl Coverage {
     pub fn empty(automation: &Arc<Automation>) -> Self {
         let mut goals = Vec::new();
         if automation.trigger_if.is_some() {
-            for way in ["started", "filtered"] {
-                goals.push(goal(None, automation.trigger_span, GoalKind::Branch(way.to_owned())));
+            for branch in ["started", "filtered"] {
+                goals.push(goal(None, automation.trigger_span, GoalKind::Branch(branch.to_owned())));
             }
         }
         automation.walk(&mut |step| {
             goals.push(goal(Some(step), step.span, GoalKind::Step));
             goals.extend(
-                branches(step).into_iter().map(|way| goal(Some(step), step.span, GoalKind::Branch(way))),
+                branches(step)
+                    .into_iter()
+                    .map(|branch| goal(Some(step), step.span, GoalKind::Branch(branch))),
             );
         });
         Self { automation: automation.clone(), goals }
@@ -91,8 +93,8 @@ impl Coverage {
         }
     }
 
-    fn take_branch(&mut self, step: &str, way: &str) {
-        self.reach(Some(step), &GoalKind::Branch(way.to_owned()));
+    fn take_branch(&mut self, step: &str, branch: &str) {
+        self.reach(Some(step), &GoalKind::Branch(branch.to_owned()));
     }
 }
 
@@ -102,34 +104,34 @@ fn goal(step: Option<&Step>, span: Span, kind: GoalKind) -> Goal {
 
 /// Returns the branches of a step, beside running it.
 fn branches(step: &Step) -> Vec<String> {
-    let mut ways = Vec::new();
+    let mut branches = Vec::new();
     if step.guard.is_some() {
-        ways.push("skipped".to_owned());
+        branches.push("skipped".to_owned());
     }
     let lists = step.verb.lists();
     let cases = || lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
-    ways.extend(cases().filter_map(|list| list.name).map(str::to_owned));
+    branches.extend(cases().filter_map(|list| list.name).map(str::to_owned));
     if cases().next().is_some() && !step.verb.covers_every_case() {
-        ways.push(no_case_branch(&step.verb).to_owned());
+        branches.push(no_case_branch(&step.verb).to_owned());
     }
     if let Verb::ForEach(each) = &step.verb {
         match each.items.literal().and_then(|items| items.as_list()) {
             // A literal list always has the same length.
             Some(_) => {}
-            None => ways.extend(ITERATION_BRANCHES.map(str::to_owned)),
+            None => branches.extend(ITERATION_BRANCHES.map(str::to_owned)),
         }
     }
     if let Verb::WaitFor(wait) = &step.verb
         && step.timeout.is_some()
         && wait.on_timeout == OnTimeout::Continue
     {
-        ways.push(TIMED_OUT.to_owned());
+        branches.push(TIMED_OUT.to_owned());
     }
     match step.on_error {
         OnError::Fail => {}
-        OnError::Continue | OnError::Steps(_) => ways.push("onError".to_owned()),
+        OnError::Continue | OnError::Steps(_) => branches.push("onError".to_owned()),
     }
-    ways
+    branches
 }
 
 /// Branch of a `waitFor` that times out and continues.

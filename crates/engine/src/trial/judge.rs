@@ -26,16 +26,16 @@ pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &T
     check.calls_without_answer();
     check.start();
     if let Some(execution) = trace.executions.first() {
-        let seen = ObservedSteps::from_events(&execution.events);
+        let observed = ObservedSteps::from_events(&execution.events);
         check.end(&execution.events);
         for (name, expect) in &case.expect.steps {
-            check.step(name, expect, &seen);
+            check.step(name, expect, &observed);
         }
         check.calls();
         check.list("events", case.expect.events.as_ref(), trace.call_log.events.clone());
         check.list("logs", case.expect.logs.as_ref(), execution.logs.iter().map(line).collect());
         check.duration(&execution.events);
-        check.conditions(&seen, &execution.events, &execution.logs);
+        check.conditions(&observed, &execution.events, &execution.logs);
     }
     for (key, pattern) in &case.expect.state {
         let found = trace.state.get(&key.name);
@@ -71,14 +71,14 @@ impl ExpectationCheck<'_> {
 
     /// Reports calls without an answer; such a call fails its step.
     fn calls_without_answer(&mut self) {
-        let mut told: Vec<(&str, Option<&str>)> = Vec::new();
+        let mut reported: Vec<(&str, Option<&str>)> = Vec::new();
         for Unanswered { call, double } in &self.trace.call_log.unanswered {
             // Report a retried call only once.
             let about = (call.name.as_str(), call.step.as_deref());
-            if told.contains(&about) {
+            if reported.contains(&about) {
                 continue;
             }
-            told.push(about);
+            reported.push(about);
             let of = call.step.as_ref().map_or_else(String::new, |step| format!(" of the step `{step}`"));
             self.found.push(match double {
                 None => Diagnostic::error(
@@ -140,9 +140,9 @@ impl ExpectationCheck<'_> {
                 Outcome::Failed { error } | Outcome::Stuck { error } => failure(error),
                 Outcome::Cancelled { reason } => format!("it was cancelled: {reason}"),
             };
-            let told = self.found.iter().any(|told| told.code == "no-double");
+            let double_missing = self.found.iter().any(|diagnostic| diagnostic.code == "no-double");
             // The missing double is already reported as the cause.
-            if !(told && found == Ending::Failed) {
+            if !(double_missing && found == Ending::Failed) {
                 self.report_unmet(format!("the execution has not {}", expected.word()), span, label);
             }
             return;
@@ -157,12 +157,12 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    fn step(&mut self, name: &Named, expect: &StepExpect, seen: &ObservedSteps<'_>) {
+    fn step(&mut self, name: &Named, expect: &StepExpect, observed: &ObservedSteps<'_>) {
         let (id, turns) = split(&name.name);
         let Some(step) = seen::find_step(self.automation, id) else { return };
         let mut key = name.name.as_str();
-        let keys = seen.keys_of(id);
-        if turns.is_empty() && seen.step(key).is_none() {
+        let keys = observed.keys_of(id);
+        if turns.is_empty() && observed.step(key).is_none() {
             match keys.as_slice() {
                 [] => {}
                 [one] => key = one,
@@ -178,7 +178,7 @@ impl ExpectationCheck<'_> {
                 }
             }
         }
-        let found = seen.step(key);
+        let found = observed.step(key);
         let path = format!("steps.{}", name.name);
         self.step_ending(name, expect, found);
         let Some(found) = found else { return };
@@ -190,7 +190,7 @@ impl ExpectationCheck<'_> {
             self.compare(&format!("{path}.error"), pattern, error.as_ref());
         }
         let turns = split(key).1;
-        if let (Some(branch), Some(taken)) = (&expect.branch, seen.branch(step, turns))
+        if let (Some(branch), Some(taken)) = (&expect.branch, observed.branch(step, turns))
             && branch.name != taken
         {
             let label = if taken == "none" { "none ran".to_owned() } else { format!("`{taken}` ran") };
@@ -200,7 +200,7 @@ impl ExpectationCheck<'_> {
                 label,
             );
         }
-        if let (Some((expected, span)), Some(made)) = (expect.turns, seen.turns(step, turns))
+        if let (Some((expected, span)), Some(made)) = (expect.turns, observed.turns(step, turns))
             && usize::try_from(expected) != Ok(made)
         {
             self.report_unmet(
@@ -348,11 +348,11 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    fn conditions(&mut self, seen: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) {
+    fn conditions(&mut self, observed: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) {
         if self.expect.that.is_empty() {
             return;
         }
-        let scope = self.scope(seen, events, logs);
+        let scope = self.scope(observed, events, logs);
         for condition in &self.expect.that {
             match condition.evaluate(&scope, &model::Budget::default()) {
                 Ok(value) if value.is_true() => {}
@@ -369,7 +369,7 @@ impl ExpectationCheck<'_> {
     }
 
     /// Builds the variables that conditions read.
-    fn scope(&self, seen: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) -> Value {
+    fn scope(&self, observed: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) -> Value {
         let (mut result, mut error) = (Value::Null, Value::Null);
         match seen::outcome(events) {
             Some(Outcome::Succeeded { result: found }) => result = found.clone(),
@@ -378,7 +378,7 @@ impl ExpectationCheck<'_> {
             }
             _ => {}
         }
-        let steps: Map = seen.iter().map(|(key, step)| (key, step.to_value())).collect();
+        let steps: Map = observed.iter().map(|(key, step)| (key, step.to_value())).collect();
         let calls = self.trace.call_log.calls.iter().map(|call| {
             Value::from(Map::from_iter([
                 ("action", Value::from(call.name.as_str())),
@@ -510,7 +510,7 @@ fn text(response: &HttpResponse) -> String {
 
 /// Lists the operands of a condition with their values.
 fn operands(condition: &Expression, scope: &Value) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut operands = Vec::new();
     for reference in condition.references().iter().take(4) {
         let path = reference.path.join(".");
         let found = reference.path.iter().try_fold(scope.clone(), |value, key| match key.parse() {
@@ -519,11 +519,11 @@ fn operands(condition: &Expression, scope: &Value) -> Vec<String> {
         });
         let found = found.map_or_else(|| "not there".to_owned(), |value| cut(&value.to_json()));
         let words = format!("`{path}` is {found}");
-        if !told.contains(&words) {
-            told.push(words);
+        if !operands.contains(&words) {
+            operands.push(words);
         }
     }
-    told
+    operands
 }
 
 fn failure(error: &ActionError) -> String {

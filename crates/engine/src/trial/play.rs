@@ -115,7 +115,7 @@ pub(super) struct TestRun<'a> {
     pub(super) setup: &'a TestSetup,
     pub(super) quiescence: Quiescence,
     pub(super) clock: ManualClock,
-    desk: Arc<DoubleTable>,
+    doubles: Arc<DoubleTable>,
     pub(super) engine: Engine,
     /// True once the start request has been answered.
     pub(super) started: Cell<bool>,
@@ -138,7 +138,7 @@ impl<'a> TestRun<'a> {
             .map_err(|error| TestError::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployed));
         let automation = &deployed.automation.id;
-        let desk = Arc::new(DoubleTable::new(setup, case, automation, clock.clone(), quiescence.clone()));
+        let doubles = Arc::new(DoubleTable::new(setup, case, automation, clock.clone(), quiescence.clone()));
         let files_dir = Some(folder.path().join("files"));
         let settings =
             Settings { watch: false, background: false, files_dir, ..Settings::new(folder.path()) };
@@ -155,7 +155,7 @@ impl<'a> TestRun<'a> {
             loader: Loader::new(folder.path(), setup.catalog.registry().clone(), Vec::new()),
             catalog: setup.catalog.clone(),
             vault: None,
-            doubles: Some(desk.clone()),
+            doubles: Some(doubles.clone()),
         });
         services.tracker.spawn(services.clone().dispatch());
         services.tracker.spawn(services.clone().wake_in_time());
@@ -166,7 +166,7 @@ impl<'a> TestRun<'a> {
             setup,
             quiescence,
             clock,
-            desk,
+            doubles,
             engine,
             started: Cell::new(false),
             _folder: folder,
@@ -190,7 +190,7 @@ impl<'a> TestRun<'a> {
         };
         let (start_result, drive_result) = tokio::join!(begin, self.drive());
         let DriveResult { stuck, unawaited } = drive_result?;
-        let (call_log, unused) = self.desk.close();
+        let (call_log, unused) = self.doubles.close();
         let executions = self.executions().await?;
         let (response, refused, passed) = match start_result? {
             StartResult::Answered(response) => {

@@ -39,7 +39,7 @@ fn template(written: &Template, kind: &ResultType, path: &str, found: &mut Vec<S
 fn value(known: &Value, kind: &ResultType, path: &str, found: &mut Vec<String>) {
     if !kind.alternatives().iter().any(|one| admits(one, known)) {
         let at = if path.is_empty() { "the result".to_owned() } else { format!("`{path}`") };
-        found.push(format!("{at} is {}, not {}", words(known), kind.words()));
+        found.push(format!("{at} is {}, not {}", describe(known), kind.words()));
         return;
     }
     match known {
@@ -115,7 +115,7 @@ fn admits(kind: &ResultType, value: &Value) -> bool {
     }
 }
 
-fn words(value: &Value) -> String {
+fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => format!("the {} {}", value.kind(), value.to_json()),

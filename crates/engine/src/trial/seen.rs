@@ -40,21 +40,21 @@ impl<'a> ObservedSteps<'a> {
                 }
                 Event::StepRetry { step, .. } => steps.entry(step).or_default().retries += 1,
                 Event::StepFailed { step, error, .. } => {
-                    let seen = steps.entry(step).or_default();
-                    (seen.failures, seen.failure) = (seen.failures + 1, Some(error));
+                    let step = steps.entry(step).or_default();
+                    (step.failures, step.failure) = (step.failures + 1, Some(error));
                 }
                 // A retried execution repeats its failed steps.
-                Event::Retried { .. } => steps.values_mut().for_each(|seen| seen.failure = None),
+                Event::Retried { .. } => steps.values_mut().for_each(|step| step.failure = None),
                 Event::StepFinished { step, outcome, .. } => {
-                    let seen = steps.entry(step).or_default();
+                    let step = steps.entry(step).or_default();
                     match outcome {
-                        StepOutcome::Skipped => seen.skips += 1,
+                        StepOutcome::Skipped => step.skips += 1,
                         StepOutcome::Failed { .. } => {
-                            (seen.failures, seen.runs) = (seen.failures + 1, seen.runs + 1)
+                            (step.failures, step.runs) = (step.failures + 1, step.runs + 1)
                         }
-                        _ => seen.runs += 1,
+                        _ => step.runs += 1,
                     }
-                    seen.outcome = Some(outcome);
+                    step.outcome = Some(outcome);
                 }
                 _ => {}
             }
