@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_nothing_reads_are_known_before_anything_runs() {
+    fn unread_results_are_known_statically() {
         let two = "steps:\n  - {id: a, set: {x: 1}}\n  - {id: b, set: {x: \"${{ vars.x }}\"}}\n";
         let with = |step: &str| read(&format!("{two}  - {{id: c, {step}}}\n"));
         assert_eq!(read(two), "");
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_shows_only_later_which_results_are_read_all_are() {
+    fn computed_reads_mark_all_results_as_read() {
         let read =
             |step: &str| read(&format!("steps:\n  - {{id: a, set: {{x: a}}}}\n  - {{id: b, {step}}}\n"));
         assert_eq!(read("set: {y: \"${{ steps[vars.x].results.x }}\"}"), "a b");

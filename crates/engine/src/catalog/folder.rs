@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_can_be_listed_where_a_look_everywhere_would_come_to_it() {
+    fn can_be_listed_agrees_with_a_full_scan() {
         let deep = |folders: usize| format!("automations/{}x.yaml", "a/".repeat(folders));
         assert!(can_be_listed(Path::new("automations/x.yaml")));
         assert!(can_be_listed(Path::new(&deep(MAX_DEPTH))));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_one_path_finds_what_looking_everywhere_finds() {
+    fn a_path_scan_finds_the_same_files_as_a_full_scan() {
         let project = tempfile::tempdir().expect("a folder");
         let dir = project.path();
         fs::create_dir_all(dir.join("automations/sub/.hidden")).expect("folders");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_text_is_the_same_has_not_changed() {
+    fn a_rewritten_file_with_the_same_text_is_unchanged() {
         let project = tempfile::tempdir().expect("a folder");
         fs::create_dir(project.path().join("automations")).expect("a folder");
         let path = project.path().join("automations/a.yaml");

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_that_is_read_of_a_map_is_found() {
+    fn member_parses_property_reads() {
         for (behind, name) in [
             ("[\"x-sig\"] !== a", Some("x-sig")),
             ("['x-sig']", Some("x-sig")),

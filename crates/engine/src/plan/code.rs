@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn code_runs_ahead_along_a_row_of_code_without_guards() {
+    fn consecutive_code_steps_without_guards_follow_each_other() {
         let row = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, CODE}\n";
         assert_eq!(followers(row), ["a: b c", "b: c", "c: "]);
         let broken = "- {id: a, CODE}\n- {id: b, set: {x: 1}}\n- {id: c, CODE}\n- {id: d, CODE}\n";

@@ -52,7 +52,7 @@ fn check_expression(expression: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_exists_can_be_read() {
+fn existing_names_are_accepted() {
     for fine in [
         "steps.a.results.total == 1",
         "steps.a.error is none",
@@ -84,7 +84,7 @@ fn a_step_that_does_not_exist_is_an_error_even_with_a_default() {
 }
 
 #[test]
-fn the_nearest_step_is_offered_as_a_correction() {
+fn the_nearest_step_is_suggested() {
     let report = report(
         "trigger: {manual: {}}\nsteps:\n  - {id: createPage, action: log.info}\n  - action: log.info\n    with: {message: \"${{ steps.creatPage.results.id }}\"}\n",
     );
@@ -139,7 +139,7 @@ fn a_step_cannot_read_itself_or_what_comes_later() {
 }
 
 #[test]
-fn only_one_of_two_branches_runs() {
+fn a_step_of_another_branch_is_unavailable() {
     check_steps(
         "  - if: true\n    then: [{id: a, action: log.info}]\n    else: [{if: steps.a.results, action: log.info}]\n",
         &["other-branch a"],
@@ -151,7 +151,7 @@ fn only_one_of_two_branches_runs() {
 }
 
 #[test]
-fn with_needs_only_what_is_waited_for_can_be_read() {
+fn needs_limits_reads_to_dependencies() {
     let graph = "  - {id: a, needs: [], action: log.info}\n  - {id: b, needs: [], action: log.info}\n  \
                  - {id: c, needs: [a], if: steps.a.results, action: log.info}\n  \
                  - {id: d, needs: [c], if: steps.a.results and steps.b.results, action: log.info}\n  \
@@ -164,7 +164,7 @@ fn with_needs_only_what_is_waited_for_can_be_read() {
 }
 
 #[test]
-fn what_may_not_have_run_is_warned_of_unless_a_default_is_given() {
+fn a_possibly_skipped_step_needs_a_default() {
     let branch =
         "  - if: vars.x\n    then: [{id: a, action: log.info}, {if: steps.a.results.id, set: {x: 1}}]\n";
     let after = |expression: &str| {
@@ -198,7 +198,7 @@ fn a_step_skipped_by_its_guard_has_null() {
 }
 
 #[test]
-fn a_doubt_that_the_author_has_dealt_with_is_none() {
+fn a_matching_condition_settles_the_uncertainty() {
     let guarded = "  - {id: a, if: execution.attempt > 1, action: log.info}\n";
     // The same condition, the step itself, a condition around both.
     for fine in [
@@ -222,7 +222,7 @@ fn a_doubt_that_the_author_has_dealt_with_is_none() {
 }
 
 #[test]
-fn the_turn_before_can_be_carried_over_with_a_default() {
+fn a_default_allows_reading_the_previous_iteration() {
     let turns = |concurrency: u8| {
         format!(
             "  - forEach: [1, 2]\n    concurrency: {concurrency}\n    steps:\n      - {{id: a, set: {{sum: \"${{{{ (steps.a.results.sum | default(0)) + item }}}}\"}}}}\n      - {{id: b, set: {{all: \"${{{{ vars.late | default(0) }}}}\"}}}}\n      - {{set: {{late: 1}}}}\n"
@@ -295,7 +295,7 @@ fn after_a_failure_any_step_may_be_missing() {
 }
 
 #[test]
-fn the_result_is_read_at_the_end() {
+fn outputs_are_evaluated_at_the_end() {
     let file = |outputs: &str| {
         format!(
             "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: a, set: {{x: 1}}}}\n  - {{id: b, action: log.info}}\noutputs: {{r: \"${{{{ {outputs} }}}}\"}}\nfinally: [{{id: f, action: log.info}}]\n"
@@ -347,7 +347,7 @@ fn variables_inputs_and_configuration_are_declared() {
 }
 
 #[test]
-fn the_trigger_has_what_its_kind_leaves() {
+fn trigger_results_depend_on_the_trigger_kind() {
     let file = |trigger: &str, expression: &str| {
         format!("trigger: {{{trigger}}}\nsteps: [{{if: \"{expression}\", action: log.info}}]\n")
     };
@@ -363,7 +363,7 @@ fn the_trigger_has_what_its_kind_leaves() {
 }
 
 #[test]
-fn what_is_read_before_the_steps_sees_no_steps() {
+fn expressions_before_the_steps_see_no_steps() {
     let file = |line: &str| {
         format!(
             "trigger: {{manual: {{}}, {line}}}\nconfigVars: {{x: 1}}\nsteps: [{{id: a, action: log.info}}]\n"
@@ -382,7 +382,7 @@ fn what_is_read_before_the_steps_sees_no_steps() {
 }
 
 #[test]
-fn secrets_stay_in_what_is_marked() {
+fn secrets_are_limited_to_secret_variables() {
     let file = |vars: &str| {
         format!("trigger: {{manual: {{}}}}\nconfigVars: {{{vars}}}\nsteps: [{{action: log.info}}]\n")
     };
@@ -395,7 +395,7 @@ fn secrets_stay_in_what_is_marked() {
 }
 
 #[test]
-fn a_path_that_is_read_twice_is_told_once() {
+fn a_repeated_path_is_reported_once() {
     check_expression("steps.aa.results or steps.aa.results", &["unknown-step aa"]);
 }
 

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_several_payloads_say_is_put_together_and_what_they_disagree_about_is_left_open() {
+    fn payload_schemas_merge_and_conflicts_become_unrestricted() {
         let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let one = read(r#"{"id": 1, "who": {"name": "a"}, "rows": [{"x": 1}, {"y": "b"}]}"#);
         let other = read(r#"{"id": "1", "who": {"mail": "b"}, "rows": [], "extra": null}"#);
