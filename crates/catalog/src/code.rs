@@ -1,7 +1,6 @@
-//! Code blocks: what is known of each module, and where it runs.
+//! Code blocks: cached analyses of modules, and the worker pool that runs them.
 //!
-//! The workers belong to the process, as its threads do: every engine in it shares them, and they are started when the
-//! first code is checked or run.
+//! All engines of a process share the workers, which start when code is first checked or run.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,14 +11,13 @@ use std::time::Duration;
 use model::automation::{Automation, Code};
 use script::{Digest, Facts, Module, Origin, Pool, PoolSettings, SyntaxError};
 
-/// The hidden subcommand of this program that serves as a worker.
+/// Hidden subcommand of this program that runs a worker.
 pub const WORKER: &str = "code-worker";
-/// The most modules of which it is kept what they are made of.
-const MAX_KNOWN: usize = 20_000;
+/// Maximum number of cached analyses.
+const MAX_CACHED: usize = 20_000;
 
-/// The longest that a step waits for a worker. Many executions may come to their code at one time, and none is to fail
-/// over it.
-const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
+/// Maximum time a step waits for a worker. Generous, because a burst of executions must not fail for lack of workers.
+const MAX_WAIT: Duration = Duration::from_secs(15 * 60);
 
 /// The limits of the code workers of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,13 +34,13 @@ static PROGRAM: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
 static LIMITS: OnceLock<CodeLimits> = OnceLock::new();
 static WORKERS: LazyLock<Workers> = LazyLock::new(Workers::start);
 
-/// Says which program serves as a worker where it is not this one with [`WORKER`] behind it. It has an effect before the
-/// first code is checked or run.
+/// Sets the worker program; the default is this program with the argument [`WORKER`]. Call it before any code is
+/// checked or run.
 pub fn set_code_program(program: PathBuf, arguments: Vec<String>) {
     let _ = PROGRAM.set((program, arguments));
 }
 
-/// The body of the hidden subcommand: serves as a worker until the daemon has no more use for it.
+/// Body of the hidden subcommand: runs a worker until the daemon disconnects.
 #[must_use]
 pub fn serve_code() -> ExitCode {
     script::work()
@@ -53,18 +51,18 @@ pub fn set_code_limits(limits: CodeLimits) {
     let _ = LIMITS.set(limits);
 }
 
-/// What a module is made of, or what is wrong with its text.
+/// Analysis of a module, or its syntax errors.
 pub type Verdict = Result<Facts, Vec<SyntaxError>>;
 
-/// The workers of this process, and what they said of modules.
+/// Worker pool of this process, with a cache of module analyses.
 pub struct Workers {
     pool: Pool,
-    known: Mutex<HashMap<Digest, Arc<Verdict>>>,
+    cache: Mutex<HashMap<Digest, Arc<Verdict>>>,
 }
 
-/// A module of an Automation.
+/// Builds the module for a code block; `None` if its file does not exist.
 pub fn module(code: &Code, automation: &Automation) -> Option<Module> {
-    // Places are within the module: where each of its characters stands in the file, the code itself knows.
+    // Positions are relative to the module; `Code` maps them to the file.
     Some(Module::new(code.text(automation)?, Origin::start_of("code")))
 }
 
@@ -83,46 +81,46 @@ impl Workers {
         settings.memory = limits.memory.unwrap_or(settings.memory);
         settings.workers = limits.workers.unwrap_or(settings.workers);
         settings.queue = limits.queue.max(settings.queue);
-        settings.wait_at_most = LONGEST_WAIT;
-        Self { pool: Pool::new(settings), known: Mutex::new(HashMap::new()) }
+        settings.wait_at_most = MAX_WAIT;
+        Self { pool: Pool::new(settings), cache: Mutex::new(HashMap::new()) }
     }
 
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// What a module is made of; it is asked once.
-    pub async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+    /// Analyses a module, using the cache.
+    pub async fn analyze(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
         match self.look_up(module.digest()) {
-            Some(known) => Ok(known),
-            None => Ok(self.keep(module.digest(), self.pool.check(module).await?)),
+            Some(cache) => Ok(cache),
+            None => Ok(self.insert(module.digest(), self.pool.check(module).await?)),
         }
     }
 
-    /// As [`Workers::facts`], for a thread that may wait.
-    pub(crate) fn facts_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
+    /// Blocking variant of [`Workers::analyze`].
+    pub(crate) fn analyze_blocking(&self, module: &Module) -> Result<Arc<Verdict>, script::Error> {
         match self.look_up(module.digest()) {
-            Some(known) => Ok(known),
-            None => Ok(self.keep(module.digest(), self.pool.check_blocking(module)?)),
+            Some(cache) => Ok(cache),
+            None => Ok(self.insert(module.digest(), self.pool.check_blocking(module)?)),
         }
     }
 
-    /// What a module is made of, if that was asked for before.
-    pub fn known(&self, module: &Module) -> Option<Arc<Verdict>> {
+    /// Returns the cached analysis of a module.
+    pub fn cached(&self, module: &Module) -> Option<Arc<Verdict>> {
         self.look_up(module.digest())
     }
 
     fn look_up(&self, digest: Digest) -> Option<Arc<Verdict>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()
     }
 
-    fn keep(&self, digest: Digest, verdict: Verdict) -> Arc<Verdict> {
+    fn insert(&self, digest: Digest, verdict: Verdict) -> Arc<Verdict> {
         let verdict = Arc::new(verdict);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN {
-            known.clear();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.len() >= MAX_CACHED {
+            cache.clear();
         }
-        known.insert(digest, verdict.clone());
+        cache.insert(digest, verdict.clone());
         verdict
     }
 }

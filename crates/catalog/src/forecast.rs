@@ -1,4 +1,4 @@
-//! What the files on disk would change if they were taken now, and which executions would go on as before.
+//! Previews a reload: what the files would change, and which executions would continue on an earlier version.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,43 +13,47 @@ use store::{ExecutionFilter, Page, Store};
 use crate::Error;
 use crate::reload::Loader;
 use crate::snapshot::{
-    Catalog, Change, Effect, File, FileChange, Folder, InFlight, Look, MAX_FILES, Parts, Reload, assemble,
-    in_flight,
+    AssembleInput, Catalog, Change, ChangeKind, File, FileChange, Folder, InFlightExecutions, MAX_FILES,
+    ReloadSummary, ScanScope, assemble, count_by_definition,
 };
 
-/// The most executions of one Automation that are counted: as many as may wait (interfaces, "Limits").
-const MOST_EXECUTIONS: usize = 100_000;
-/// How many of them are read at one time.
+/// Maximum executions counted per automation: the limit of waiting executions (interfaces, "Limits").
+const MAX_EXECUTIONS: usize = 100_000;
+/// Executions read per page.
 const PAGE: u32 = 1000;
 
-/// What a look at the project folder would change.
+/// Changes that a reload of the project folder would make.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Forecast {
-    /// The snapshot in force that the files were compared with; 0 where nothing is in force.
+pub struct ReloadPreview {
+    /// Generation of the snapshot compared with; 0 if nothing is in force.
     pub generation: u64,
-    /// What becomes of the Automations, by id; those that stay as they are left out.
+    /// Changed automations, by id.
     pub changes: Vec<Change>,
-    /// How many Automations stay as they are.
+    /// Number of unchanged automations.
     pub unchanged: usize,
-    /// Connections and connectors that come, change and go.
+    /// Changed connection and connector files.
     pub files: Vec<FileChange>,
-    /// The files that have errors, whether or not they changed.
+    /// Reports of all files with errors, changed or not.
     #[serde(skip)]
     pub reports: Vec<Report>,
 }
 
-impl Forecast {
-    /// How many errors there are in all files.
+impl ReloadPreview {
+    /// Returns the total number of errors.
     #[must_use]
     pub fn errors(&self) -> usize {
         self.reports.iter().map(Report::error_count).sum()
     }
 
-    fn of(before: &Catalog, after: &Catalog, reload: &Reload, now: Timestamp) -> Self {
+    fn new(before: &Catalog, after: &Catalog, reload: &ReloadSummary, now: Timestamp) -> Self {
         let changes = after.changes(before, reload, now);
-        let in_force =
-            |effect| matches!(effect, Effect::Added | Effect::Changed | Effect::Stale | Effect::Restored);
+        let in_force = |effect| {
+            matches!(
+                effect,
+                ChangeKind::Added | ChangeKind::Changed | ChangeKind::Stale | ChangeKind::Restored
+            )
+        };
         let changed = changes.iter().filter(|change| in_force(change.effect)).count();
         let wrong = after.reports().filter(|report| report.has_errors());
         Self {
@@ -61,22 +65,22 @@ impl Forecast {
         }
     }
 
-    /// Adds which executions would go on with another version than the one then in force.
+    /// Adds the executions that would continue on a version other than the one then in force.
     async fn count_executions(&mut self, after: &Catalog, store: &dyn Store) -> Result<(), Error> {
         for change in &mut self.changes {
-            change.executions = left_behind(change, after, store).await?;
+            change.executions = executions_on_other_versions(change, after, store).await?;
         }
         Ok(())
     }
 }
 
-/// The executions of a changed Automation that have not ended and go on with another version than the one in force.
-pub(crate) async fn left_behind(
+/// Returns the unfinished executions of a changed automation on versions other than the one in force.
+pub(crate) async fn executions_on_other_versions(
     change: &Change,
     after: &Catalog,
     store: &dyn Store,
-) -> Result<Vec<InFlight>, Error> {
-    let Some(id) = AutomationId::parse(&change.id).filter(|_| change.leaves_executions_behind()) else {
+) -> Result<Vec<InFlightExecutions>, Error> {
+    let Some(id) = AutomationId::parse(&change.id).filter(|_| change.may_leave_executions()) else {
         return Ok(Vec::new());
     };
     let current = after.get(&id).map(|deployed| deployed.automation.definition);
@@ -84,7 +88,7 @@ pub(crate) async fn left_behind(
     let filter = ExecutionFilter { automation: Some(id), status, ..ExecutionFilter::default() };
     let mut others: Vec<DefinitionHash> = Vec::new();
     let mut before = None;
-    while others.len() < MOST_EXECUTIONS {
+    while others.len() < MAX_EXECUTIONS {
         let page = store.executions(&filter, Page { before, limit: PAGE }).await?;
         before = page.last().map(|row| row.id);
         others
@@ -93,51 +97,51 @@ pub(crate) async fn left_behind(
             break;
         }
     }
-    Ok(in_flight(others))
+    Ok(count_by_definition(others))
 }
 
-/// A file of a project folder that somebody else has read.
+/// Project file read by a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct GivenFile {
-    /// Its path, relative to the project folder, with `/` between its parts.
+pub struct ProjectFile {
+    /// Path relative to the project folder, separated by `/`.
     pub path: String,
-    /// Its text.
+    /// Content.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Why it could not be read, where that is so.
+    /// Reason why the file could not be read; `None` if it could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-impl GivenFile {
+impl ProjectFile {
     fn is_inside(&self) -> bool {
         let mut parts = self.path.split('/');
         self.path.contains('/') && parts.all(|part| !matches!(part, "" | "." | ".."))
     }
 }
 
-/// The files of a project folder that a daemon would take: automations, their code, connections and connectors.
+/// Reads the project files that a daemon would load: automations, their code, connections and connectors.
 #[must_use]
-pub fn project_files(dir: &Path) -> Vec<GivenFile> {
+pub fn project_files(dir: &Path) -> Vec<ProjectFile> {
     let mut folder = Folder::new(dir);
-    folder.look(&Look::Everywhere);
+    folder.scan(&ScanScope::Full);
     let files = folder.all().map(|file| {
         let problem = (!file.is_read()).then(|| {
             let first = file.report().entries().into_iter().next();
             first.map_or_else(|| "the file cannot be read".to_owned(), |entry| entry.message.to_string())
         });
-        GivenFile { path: file.source.path().to_owned(), text: file.source.text().to_owned(), problem }
+        ProjectFile { path: file.source.path().to_owned(), text: file.source.text().to_owned(), problem }
     });
     files.collect()
 }
 
-/// The ids that the files of a project folder give to their Automations, in order. Nothing is checked.
+/// Returns the sorted ids of the automations defined in a project folder, without checking the files.
 #[must_use]
 pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
     let mut folder = Folder::new(dir);
-    folder.look(&Look::Everywhere);
-    let mut ids: Vec<AutomationId> = folder.all().filter_map(|file| file.claims()).collect();
+    folder.scan(&ScanScope::Full);
+    let mut ids: Vec<AutomationId> = folder.all().filter_map(|file| file.claimed_id()).collect();
     ids.sort();
     ids.dedup();
     ids
@@ -148,83 +152,84 @@ impl Loader {
     ///
     /// # Errors
     /// There are more than 12,000 files, a path is not a path inside a project, or the store cannot be read.
-    pub async fn forecast_of(
+    pub async fn preview_files(
         self: Arc<Self>,
-        files: Vec<GivenFile>,
+        files: Vec<ProjectFile>,
         before: Arc<Catalog>,
         store: &dyn Store,
         now: Timestamp,
-    ) -> Result<Forecast, Error> {
+    ) -> Result<ReloadPreview, Error> {
         if files.len() > MAX_FILES {
             return Err(Error::Input(format!(
-                "{} files are more than the {MAX_FILES} of a project",
+                "{} files exceed the limit of {MAX_FILES} per project",
                 files.len()
             )));
         }
         if let Some(wrong) = files.iter().find(|file| !file.is_inside()) {
-            return Err(Error::Input(format!("`{}` is no path of a file inside a project", wrong.path)));
+            return Err(Error::Input(format!("`{}` is not the path of a file inside a project", wrong.path)));
         }
-        self.forecast(Some(files), before, store, now).await
+        self.preview(Some(files), before, store, now).await
     }
 
     /// The changes that a reload would make now: of `given`, or of the files on disk. Changes nothing itself.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn forecast(
+    pub async fn preview(
         self: Arc<Self>,
-        given: Option<Vec<GivenFile>>,
+        given: Option<Vec<ProjectFile>>,
         before: Arc<Catalog>,
         store: &dyn Store,
         now: Timestamp,
-    ) -> Result<Forecast, Error> {
+    ) -> Result<ReloadPreview, Error> {
         let folder = self.files().await;
         let loader = self.clone();
         // Reading and checking is work for a blocking thread.
         let work = tokio::task::spawn_blocking(move || {
             let mut folder = folder;
             let assembled = match given {
-                None => loader.assemble(&before, &mut folder, &Look::Everywhere),
+                None => loader.assemble(&before, &mut folder, &ScanScope::Full),
                 Some(given) => {
                     let files = given.into_iter().filter_map(|given| {
-                        let file = File::given(&given.path, given.text, given.problem)?;
+                        let file = File::from_text(&given.path, given.text, given.problem)?;
                         Some((given.path, file))
                     });
-                    let (folder, changed) = before.folder().replaced(files.collect());
+                    let (folder, changed) = before.folder().with_files(files.collect());
                     loader.assemble_changed(&before, &folder, changed)
                 }
             };
             let (after, reload) = match assembled {
                 Some(assembled) => (assembled.catalog, assembled.reload),
-                None => (Catalog::clone(&before), Reload::default()),
+                None => (Catalog::clone(&before), ReloadSummary::default()),
             };
-            (Forecast::of(&before, &after, &reload, now), after)
+            (ReloadPreview::new(&before, &after, &reload, now), after)
         });
-        let (mut forecast, after) = work.await.map_err(|error| Error::Checking(error.to_string()))?;
-        forecast.count_executions(&after, store).await?;
-        Ok(forecast)
+        let (mut preview, after) = work.await.map_err(|error| Error::Checking(error.to_string()))?;
+        preview.count_executions(&after, store).await?;
+        Ok(preview)
     }
 }
 
-/// What starting a daemon over a project folder would bring into force, and which executions in its store would go on
-/// with an earlier version.
+/// Previews starting a daemon on a project folder, including the executions in its store that would continue on an
+/// earlier version.
 ///
 /// # Errors
-/// The connectors that come with Cogwork do not load, or the store cannot be read.
-pub async fn forecast_project(
+/// Returns an error if the built-in connectors do not load or the store cannot be read.
+pub async fn preview_project(
     dir: &Path,
     store: Option<&dyn Store>,
     now: Timestamp,
-) -> Result<Forecast, Error> {
+) -> Result<ReloadPreview, Error> {
     let builtin = Arc::new(crate::check::builtin()?);
     let mut folder = Folder::new(dir);
-    let changed = folder.look(&Look::Everywhere);
+    let changed = folder.scan(&ScanScope::Full);
     let before = Catalog::empty(builtin.clone());
-    let parts = Parts { previous: &before, folder, changed, builtin: &builtin, address: &mut |_, _| None };
+    let parts =
+        AssembleInput { previous: &before, folder, changed, builtin: &builtin, address: &mut |_, _| None };
     let (after, reload) = assemble(parts);
-    let mut forecast = Forecast::of(&before, &after, &reload, now);
+    let mut preview = ReloadPreview::new(&before, &after, &reload, now);
     if let Some(store) = store {
-        forecast.count_executions(&after, store).await?;
+        preview.count_executions(&after, store).await?;
     }
-    Ok(forecast)
+    Ok(preview)
 }

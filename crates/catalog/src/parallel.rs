@@ -1,14 +1,14 @@
-//! The same work for many things, on every processor that there is.
+//! Parallel map over a slice, using all processors.
 
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many things a thread takes at one time: so few that no thread is left alone with the rest at the end.
+/// Items a thread takes at a time; small, so that no thread is left with a long tail.
 const SHARE: usize = 16;
 
-/// What `work` makes of each item, in the order of the items, whichever thread did it. A few items are done here and now.
+/// Applies `work` to each item in parallel and returns the results in order. Few items run on the calling thread.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     map_on(processors.min(items.len().div_ceil(SHARE)), items, work)
@@ -28,13 +28,13 @@ fn map_on<T: Sync, R: Send>(threads: usize, items: &[T], work: impl Fn(&T) -> R 
         }
     };
     let mut shares: Vec<(usize, Vec<R>)> = thread::scope(|scope| {
-        // This thread takes its part, too.
+        // The calling thread takes its share, too.
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(take)).collect();
         let mut shares = take();
         for other in others {
             match other.join() {
                 Ok(more) => shares.extend(more),
-                // As if the work had been done here.
+                // Propagate the panic to the caller.
                 Err(panic) => resume_unwind(panic),
             }
         }

@@ -1,7 +1,7 @@
-//! The step graph of an Automation: for each list of steps, which step waits for which.
+//! Step graph of an automation: the dependencies within each list of steps.
 //!
-//! Without `needs` a list is a chain: each step waits for the one before it. `needs` replaces that by the steps it
-//! names, `needs: []` by none. What is ready runs side by side.
+//! Without `needs` a list is a chain: each step waits for the one before it. `needs` replaces that by the named
+//! steps, `needs: []` by no step. Steps whose dependencies have finished run concurrently.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,103 +19,101 @@ mod code;
 
 pub use code::{CodePlan, CodePlans, Loop};
 
-/// The graphs of all lists of steps of one Automation.
+/// Step graphs of all lists of one automation.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// By the address of the list within the Automation that the plan was built from: its first step's id, which
-    /// is unique in the file. An empty list has no graph.
+    /// Graphs by the id of the list's first step, which is unique in the file. An empty list has no graph.
     blocks: HashMap<Arc<str>, BlockGraph>,
-    /// What steps read beside the results of others; most automations have none of it.
-    reads: HashMap<Arc<str>, Reads>,
-    /// Whether any expression reads `execution` or `automation`, and whether `execution.resumeUrl`: they are not made
-    /// otherwise.
-    about_itself: bool,
-    resumes: bool,
-    /// The steps whose results no expression and no code reads, so that they need not be kept for any.
-    unread: HashSet<Arc<str>>,
+    /// Reads other than step results; only steps that have any.
+    reads: HashMap<Arc<str>, ReadSet>,
+    /// True if any expression reads `execution` or `automation`. These values are built only then.
+    reads_execution: bool,
+    /// True if any expression reads `execution.resumeUrl`. It is built only then.
+    reads_resume_url: bool,
+    /// Steps whose results no expression or code reads, so that the run need not keep them.
+    unread_results: HashSet<Arc<str>>,
     code: CodePlans,
 }
 
-/// What the expressions of one step read beside the results of others.
+/// Reads of one step's expressions, other than step results.
 #[derive(Debug, Default)]
-pub struct Reads {
-    /// Whether they ask for `now()` or `uuid()`.
-    pub moment: bool,
-    /// Whether they ask for `now()`, so that when the step began has to be kept.
-    pub clock: bool,
-    /// The keys of `state` that they read.
+pub struct ReadSet {
+    /// True if an expression calls `now()` or `uuid()`.
+    pub is_nondeterministic: bool,
+    /// True if an expression calls `now()`, so that the step's start time must be recorded.
+    pub reads_clock: bool,
+    /// Keys read from `state`.
     pub state: Vec<String>,
-    /// Whether they read `execution` or `automation`.
-    pub about_itself: bool,
-    /// Whether they read `execution.resumeUrl`.
-    pub resumes: bool,
+    /// True if an expression reads `execution` or `automation`.
+    pub reads_execution: bool,
+    /// True if an expression reads `execution.resumeUrl`.
+    pub reads_resume_url: bool,
 }
 
-impl Reads {
-    fn note(&mut self, expression: &Expression) {
-        self.moment |= expression.is_dated();
-        self.clock |= expression.reads_clock();
+impl ReadSet {
+    fn add_expression(&mut self, expression: &Expression) {
+        self.is_nondeterministic |= expression.is_dated();
+        self.reads_clock |= expression.reads_clock();
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());
             let (root, next) = (path.next(), path.next());
-            self.about_itself |= matches!(root, None | Some("execution" | "automation"));
+            self.reads_execution |= matches!(root, None | Some("execution" | "automation"));
             match (root, next) {
                 (Some("state"), Some(key)) if !self.state.iter().any(|known| known == key) => {
                     self.state.push(key.to_owned());
                 }
-                (None, _) | (Some("execution"), None | Some("resumeUrl")) => self.resumes = true,
+                (None, _) | (Some("execution"), None | Some("resumeUrl")) => self.reads_resume_url = true,
                 _ => {}
             }
         }
     }
 
-    /// What a template reads.
+    /// Collects the reads of a template.
     #[must_use]
-    pub fn of(template: &Template) -> Self {
+    pub fn from_template(template: &Template) -> Self {
         let mut reads = Self::default();
-        template.expressions(&mut |expression| reads.note(expression));
+        template.expressions(&mut |expression| reads.add_expression(expression));
         reads
     }
 }
 
-/// The graph of one list of steps, which are named by their indices.
+/// Graph of one list of steps. Steps are identified by index.
 #[derive(Debug)]
-pub struct BlockGraph(Waits);
+pub struct BlockGraph(Dependencies);
 
 #[derive(Debug)]
-enum Waits {
-    /// Every step waits for exactly the one before it: the common case, run without any bookkeeping and kept without
-    /// any graph. So many steps there are.
+enum Dependencies {
+    /// Each step waits for the one before it. Holds the number of steps. The common case runs without bookkeeping and
+    /// stores no graph.
     Chain(usize),
     Graph(Box<Graph>),
 }
 
 #[derive(Debug)]
 struct Graph {
-    /// An edge leads from a step to one that waits.
+    /// Edges lead from a step to its dependents.
     edges: DiGraph<usize, ()>,
-    /// Steps of which it is not certain what they wait for: their `needs` could not be read or names a step that does
-    /// not exist, or they are on a circle. Empty in what can run.
-    unsettled: HashSet<usize>,
+    /// Steps with unknown dependencies: `needs` is unreadable, names a missing step, or is circular. Empty in a
+    /// runnable plan.
+    unordered: HashSet<usize>,
 }
 
 impl Plan {
-    /// Builds the graphs of `automation`. What `needs` gets wrong (unknown names, a step of another list, itself,
-    /// a cycle) is reported with its place.
+    /// Builds the graphs of `automation` and reports errors in `needs`: unknown names, steps of another list, cycles.
     #[must_use]
     pub fn build(automation: &Automation) -> (Self, Vec<Diagnostic>) {
-        Self::of_draft(automation, Gaps::NONE)
+        Self::build_partial(automation, Gaps::NONE)
     }
 
-    /// As [`Plan::build`], of a file of which not everything could be read.
-    pub(crate) fn of_draft(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
+    /// Builds the graphs of a partially parsed automation.
+    pub(crate) fn build_partial(automation: &Automation, gaps: &Gaps) -> (Self, Vec<Diagnostic>) {
         let mut builder =
             Builder { plan: Self::default(), gaps, diagnostics: Vec::new(), known: HashSet::new() };
         automation.walk(&mut |step| {
             builder.known.insert(step.id.clone());
         });
         builder.reads(automation);
-        builder.plan.code = CodePlans::of(automation);
+        builder.plan.code = CodePlans::from_automation(automation);
         builder.block(&automation.steps);
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
             builder.block(block);
@@ -123,62 +121,62 @@ impl Plan {
         (builder.plan, builder.diagnostics)
     }
 
-    fn note(&mut self, reads: &Reads) {
-        self.about_itself |= reads.about_itself;
-        self.resumes |= reads.resumes;
+    fn add_reads(&mut self, reads: &ReadSet) {
+        self.reads_execution |= reads.reads_execution;
+        self.reads_resume_url |= reads.reads_resume_url;
     }
 
-    /// Notes which results an expression reads: those of any step, where that shows only when it is evaluated.
-    fn note_read_steps(&mut self, expression: &Expression) {
+    /// Marks the results that an expression reads; all results if the step id is computed at run time.
+    fn mark_results_read(&mut self, expression: &Expression) {
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());
             match (path.next(), path.next()) {
                 (Some("steps"), Some(id)) => {
-                    self.unread.remove(id);
+                    self.unread_results.remove(id);
                 }
-                (None | Some("steps"), _) => self.unread.clear(),
+                (None | Some("steps"), _) => self.unread_results.clear(),
                 _ => {}
             }
         }
     }
 
-    /// The graph of `block`; `None` for an empty one.
+    /// Returns the graph of `block`; `None` if it is empty.
     #[must_use]
     pub fn block(&self, block: &Block) -> Option<&BlockGraph> {
         self.blocks.get(&block.steps.first()?.id)
     }
 
-    /// What a step reads beside the results of others; `None` for the many that read nothing of it.
+    /// Returns a step's reads other than step results; `None` if it has none.
     #[must_use]
-    pub fn reads(&self, step: &str) -> Option<&Reads> {
+    pub fn reads(&self, step: &str) -> Option<&ReadSet> {
         if self.reads.is_empty() { None } else { self.reads.get(step) }
     }
 
-    /// Whether anything may read the results of a step.
+    /// Returns true if anything may read the step's result.
     #[must_use]
-    pub fn is_read(&self, step: &str) -> bool {
-        self.unread.is_empty() || !self.unread.contains(step)
+    pub fn is_result_read(&self, step: &str) -> bool {
+        self.unread_results.is_empty() || !self.unread_results.contains(step)
     }
 
-    /// The code of the Automation.
+    /// Returns the code of the automation.
     #[must_use]
     pub fn code(&self) -> &CodePlans {
         &self.code
     }
 
-    /// Whether any expression reads `execution` or `automation`.
+    /// Returns true if any expression reads `execution` or `automation`.
     #[must_use]
-    pub fn is_about_itself(&self) -> bool {
-        self.about_itself
+    pub fn reads_execution(&self) -> bool {
+        self.reads_execution
     }
 
-    /// Whether any expression reads `execution.resumeUrl`.
+    /// Returns true if any expression reads `execution.resumeUrl`.
     #[must_use]
-    pub fn resumes(&self) -> bool {
-        self.resumes
+    pub fn reads_resume_url(&self) -> bool {
+        self.reads_resume_url
     }
 
-    /// The plan for the API and for drawing: each step with what it does, what it waits for, and its lists.
+    /// Returns the plan as JSON for the API and for drawing: each step with its verb, dependencies and nested lists.
     #[must_use]
     pub fn graph(&self, automation: &Automation) -> serde_json::Value {
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
@@ -191,7 +189,7 @@ impl Plan {
         let graph = self.block(block);
         let steps = block.steps.iter().enumerate().map(|(index, step)| {
             let waits: Vec<&str> = graph.map_or_else(Vec::new, |graph| {
-                graph.waits_for(index).map(|before| block.steps[before].id.as_ref()).collect()
+                graph.dependencies(index).map(|before| block.steps[before].id.as_ref()).collect()
             });
             let lists: Vec<_> = step
                 .verb
@@ -212,60 +210,60 @@ impl Plan {
 }
 
 impl BlockGraph {
-    /// Whether the list is a plain sequence.
+    /// Returns true if the list is a plain sequence.
     #[must_use]
     pub fn is_chain(&self) -> bool {
-        matches!(self.0, Waits::Chain(_))
+        matches!(self.0, Dependencies::Chain(_))
     }
 
-    /// The steps that the step at `index` waits for.
-    pub fn waits_for(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+    /// Iterates over the direct dependencies of the step at `index`.
+    pub fn dependencies(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let (before, graph) = match &self.0 {
-            Waits::Chain(_) => (index.checked_sub(1), None),
-            Waits::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Incoming))),
+            Dependencies::Chain(_) => (index.checked_sub(1), None),
+            Dependencies::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Incoming))),
         };
         before.into_iter().chain(graph.into_iter().flatten())
     }
 
-    /// The steps that wait for the step at `index`.
-    pub fn waited_by(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
+    /// Iterates over the direct dependents of the step at `index`.
+    pub fn dependents(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let (after, graph) = match &self.0 {
-            Waits::Chain(length) => (Some(index + 1).filter(|after| after < length), None),
-            Waits::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Outgoing))),
+            Dependencies::Chain(length) => (Some(index + 1).filter(|after| after < length), None),
+            Dependencies::Graph(graph) => (None, Some(graph.neighbours(index, Direction::Outgoing))),
         };
         after.into_iter().chain(graph.into_iter().flatten())
     }
 
-    /// How many steps each step waits for, by index.
+    /// Returns the number of direct dependencies of each step, by index.
     #[must_use]
-    pub fn waiting_counts(&self) -> Vec<usize> {
+    pub fn dependency_counts(&self) -> Vec<usize> {
         match &self.0 {
-            Waits::Chain(length) => (0..*length).map(|index| usize::from(index > 0)).collect(),
-            Waits::Graph(graph) => {
+            Dependencies::Chain(length) => (0..*length).map(|index| usize::from(index > 0)).collect(),
+            Dependencies::Graph(graph) => {
                 let nodes = graph.edges.node_indices();
                 nodes.map(|node| graph.edges.edges_directed(node, Direction::Incoming).count()).collect()
             }
         }
     }
 
-    /// Every step that has ended before the step at `index` begins.
+    /// Returns all steps that finish before the step at `index` starts.
     #[must_use]
     pub fn ancestors(&self, index: usize) -> HashSet<usize> {
         match &self.0 {
-            Waits::Chain(_) => (0..index).collect(),
-            Waits::Graph(graph) => graph.ancestors(index),
+            Dependencies::Chain(_) => (0..index).collect(),
+            Dependencies::Graph(graph) => graph.ancestors(index),
         }
     }
 
-    /// Whether it is not certain what the step at `index` waits for, itself or by way of another.
+    /// Returns true if the dependencies of the step at `index` are unknown, directly or transitively.
     #[must_use]
-    pub(crate) fn is_unsettled(&self, index: usize) -> bool {
+    pub(crate) fn has_unknown_order(&self, index: usize) -> bool {
         match &self.0 {
-            Waits::Chain(_) => false,
-            Waits::Graph(graph) => {
-                let is_unsettled = |index: &usize| graph.unsettled.contains(index);
-                !graph.unsettled.is_empty()
-                    && (is_unsettled(&index) || graph.ancestors(index).iter().any(is_unsettled))
+            Dependencies::Chain(_) => false,
+            Dependencies::Graph(graph) => {
+                let has_unknown_order = |index: &usize| graph.unordered.contains(index);
+                !graph.unordered.is_empty()
+                    && (has_unknown_order(&index) || graph.ancestors(index).iter().any(has_unknown_order))
             }
         }
     }
@@ -297,27 +295,27 @@ struct Builder<'g> {
 
 impl Builder<'_> {
     fn reads(&mut self, automation: &Automation) {
-        // What code reads is known only to whoever looks into it.
+        // The reads of code are unknown without analysing it.
         let mut has_code = false;
         automation.walk(&mut |step| has_code |= matches!(step.verb, Verb::Code(_)));
         if !has_code {
-            self.plan.unread.clone_from(&self.known);
+            self.plan.unread_results.clone_from(&self.known);
         }
         automation.walk(&mut |step| {
-            let mut reads = Reads::default();
+            let mut reads = ReadSet::default();
             step.expressions(&mut |expression| {
-                reads.note(expression);
-                self.plan.note_read_steps(expression);
+                reads.add_expression(expression);
+                self.plan.mark_results_read(expression);
             });
-            self.plan.note(&reads);
-            if reads.moment || !reads.state.is_empty() {
+            self.plan.add_reads(&reads);
+            if reads.is_nondeterministic || !reads.state.is_empty() {
                 self.plan.reads.insert(step.id.clone(), reads);
             }
         });
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
-            self.plan.note(&Reads::of(template));
-            template.expressions(&mut |expression| self.plan.note_read_steps(expression));
+            self.plan.add_reads(&ReadSet::from_template(template));
+            template.expressions(&mut |expression| self.plan.mark_results_read(expression));
         }
     }
 
@@ -336,17 +334,17 @@ impl Builder<'_> {
         let Some(first) = block.steps.first() else { return };
         let is_plain = |step: &Step| step.needs.is_none() && !self.gaps.has_in_step(&step.id, "needs");
         let waits = if block.steps.iter().all(is_plain) {
-            Waits::Chain(block.steps.len())
+            Dependencies::Chain(block.steps.len())
         } else {
-            let mut unsettled = HashSet::new();
-            let edges = self.graph(block, &mut unsettled);
-            self.report_cycles(block, &edges, &mut unsettled);
-            Waits::Graph(Box::new(Graph { edges, unsettled }))
+            let mut unordered = HashSet::new();
+            let edges = self.graph(block, &mut unordered);
+            self.report_cycles(block, &edges, &mut unordered);
+            Dependencies::Graph(Box::new(Graph { edges, unordered }))
         };
         self.plan.blocks.insert(first.id.clone(), BlockGraph(waits));
     }
 
-    fn graph(&mut self, block: &Block, unsettled: &mut HashSet<usize>) -> DiGraph<usize, ()> {
+    fn graph(&mut self, block: &Block, unordered: &mut HashSet<usize>) -> DiGraph<usize, ()> {
         let places: HashMap<&str, usize> =
             block.steps.iter().enumerate().map(|(index, step)| (step.id.as_ref(), index)).collect();
         let mut graph = DiGraph::with_capacity(block.steps.len(), block.steps.len());
@@ -356,7 +354,7 @@ impl Builder<'_> {
         for (index, step) in block.steps.iter().enumerate() {
             let unread = self.gaps.has_in_step(&step.id, "needs");
             if unread {
-                unsettled.insert(index);
+                unordered.insert(index);
             }
             let Some(needs) = &step.needs else {
                 if index > 0 && !unread {
@@ -370,7 +368,7 @@ impl Builder<'_> {
                         graph.update_edge(NodeIndex::new(before), NodeIndex::new(index), ());
                     }
                     None => {
-                        unsettled.insert(index);
+                        unordered.insert(index);
                         if !self.gaps.has("steps") && !self.gaps.may_name(&need.name) {
                             self.diagnostics.push(self.unknown_need(step, need, block));
                         }
@@ -386,7 +384,7 @@ impl Builder<'_> {
         let message = if self.known.contains(need.name.as_str()) {
             format!("`needs` names `{}`, which is a step of another list", need.name)
         } else {
-            format!("`needs` names `{}`, which is no step of this list", need.name)
+            format!("`needs` names `{}`, which is not a step of this list", need.name)
         };
         Diagnostic::error("unknown-need", message, need.span)
             .expected_names(&need.name, names)
@@ -396,14 +394,14 @@ impl Builder<'_> {
             .step(step.id.as_ref())
     }
 
-    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>, unsettled: &mut HashSet<usize>) {
+    fn report_cycles(&mut self, block: &Block, graph: &DiGraph<usize, ()>, unordered: &mut HashSet<usize>) {
         for component in petgraph::algo::tarjan_scc(graph) {
             let circular = component.len() > 1
                 || component.first().is_some_and(|&node| graph.find_edge(node, node).is_some());
             if !circular {
                 continue;
             }
-            unsettled.extend(component.iter().map(|&node| graph[node]));
+            unordered.extend(component.iter().map(|&node| graph[node]));
             let path = cycle_path(graph, &component);
             let names: Vec<&str> = path.iter().map(|&index| block.steps[index].id.as_ref()).collect();
             let step = &block.steps[path[0]];
@@ -421,11 +419,12 @@ impl Builder<'_> {
     }
 }
 
-/// One way round a cycle: from its first step in the file, each followed by one it waits for, back to the first.
+/// Returns a shortest path around a cycle, starting and ending at its first step in the file; each step waits for the
+/// next.
 fn cycle_path(graph: &DiGraph<usize, ()>, component: &[NodeIndex]) -> Vec<usize> {
     let members: HashSet<NodeIndex> = component.iter().copied().collect();
     let Some(start) = component.iter().copied().min() else { return Vec::new() };
-    // Breadth first, so that the shortest way round is named.
+    // Breadth first finds a shortest path.
     let mut from: HashMap<NodeIndex, NodeIndex> = HashMap::new();
     let mut queue = std::collections::VecDeque::from([start]);
     while let Some(node) = queue.pop_front() {
@@ -459,19 +458,20 @@ mod tests {
 
     use super::*;
 
-    /// The steps of which somebody reads the results.
+    /// Returns the steps whose results are read.
     fn read(rest: &str) -> String {
         let text = format!("trigger: {{manual: {{}}}}\n{rest}");
         let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
         let automation = loaded.value.expect("it loads");
         let plan = Plan::build(&automation).0;
         let mut read = Vec::new();
-        automation.walk(&mut |step| read.extend(Some(step.id.to_string()).filter(|id| plan.is_read(id))));
+        automation
+            .walk(&mut |step| read.extend(Some(step.id.to_string()).filter(|id| plan.is_result_read(id))));
         read.join(" ")
     }
 
     #[test]
-    fn results_that_nothing_reads_are_known_before_anything_runs() {
+    fn unread_results_are_known_statically() {
         let two = "steps:\n  - {id: a, set: {x: 1}}\n  - {id: b, set: {x: \"${{ vars.x }}\"}}\n";
         let with = |step: &str| read(&format!("{two}  - {{id: c, {step}}}\n"));
         assert_eq!(read(two), "");
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_shows_only_later_which_results_are_read_all_are() {
+    fn computed_reads_mark_all_results_as_read() {
         let read =
             |step: &str| read(&format!("steps:\n  - {{id: a, set: {{x: a}}}}\n  - {{id: b, {step}}}\n"));
         assert_eq!(read("set: {y: \"${{ steps[vars.x].results.x }}\"}"), "a b");

@@ -1,8 +1,8 @@
-//! Files of a project folder, read so that no link leads out of it.
+//! Reads files of a project folder without following links that lead out of it.
 //!
-//! A path is opened name by name, each inside the folder before it and never through a link. A link is resolved by
-//! hand, so that one whose target is inside the project works, and one whose target is outside is an error before
-//! anything of the target is opened. Only regular files are opened: a pipe, a socket or a device never is.
+//! A path is opened one component at a time, relative to the parent folder and never through a link. Links are
+//! resolved in this module: a target inside the project works, a target outside is an error before anything of it is
+//! opened. Only regular files are opened, never a pipe, socket or device.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -16,27 +16,27 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-/// Links that one path may lead over: as many as the kernel follows.
+/// Maximum number of links followed per path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A pipe put in the place of a file between the check and the opening does not block.
+/// `NONBLOCK` keeps the open from blocking if a pipe replaces the file after the check.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// An error of reading a file of a project.
+/// Error of reading a project file.
 #[derive(Debug)]
 pub enum ProjectFileError {
-    /// A link on the way leads out of the project folder. The path is that of the link, relative to the folder.
+    /// A link leads out of the project folder. Holds the link's path, relative to the folder.
     LeadsOut(PathBuf),
-    /// A pipe, a socket, a device or a folder stands where a regular file is expected.
+    /// The path is not a regular file.
     NotRegular,
-    /// The file has more bytes than are read.
+    /// The file exceeds this limit in bytes.
     TooLarge(u64),
-    /// The system refuses.
+    /// I/O error of the operating system.
     Io(io::Error),
 }
 
@@ -82,43 +82,44 @@ impl From<ProjectFileError> for io::Error {
     }
 }
 
-/// A file or folder inside the project, with links resolved.
+/// File or folder inside the project, with links resolved.
 pub(crate) enum Node {
-    /// An open folder.
+    /// Open folder.
     Folder(OwnedFd),
-    /// An open regular file.
+    /// Open regular file.
     File(File, Stat),
 }
 
-/// An entry of a folder, with links resolved.
+/// Entry of a folder, with links resolved.
 pub struct Entry {
-    /// Its name in the folder.
+    /// Name within the folder.
     pub name: OsString,
-    /// Its kind, or the reason why it is not looked at.
+    /// Kind, or the error if a link leads out.
     pub kind: Result<EntryKind, ProjectFileError>,
 }
 
-/// A kind of entry that is read.
+/// Kind of a folder entry.
 pub enum EntryKind {
-    /// A folder.
+    /// Folder.
     Folder,
-    /// A regular file.
+    /// Regular file.
     File(Stat),
 }
 
 /// Reads at most `most` bytes of the file at `path`, relative to the project folder `root`.
 ///
 /// # Errors
-/// A link leads out, it is not a regular file, it is larger, or the system refuses.
+/// Returns an error if a link leads out, the path is not a regular file, the file is larger than `most`, or the
+/// system call fails.
 pub fn read_project_file(root: &Path, path: &Path, most: u64) -> Result<Vec<u8>, ProjectFileError> {
     let content = read_start(root, path, most.saturating_add(1))?;
     if content.len() as u64 > most { Err(ProjectFileError::TooLarge(most)) } else { Ok(content) }
 }
 
-/// Checks that a file may be written at `path`, relative to the project folder `root`: no link on the way leads out.
+/// Checks that a file may be written at `path`, relative to the project folder `root`: no link may lead out.
 ///
 /// # Errors
-/// A link leads out, something else than a regular file is there, or the system refuses.
+/// Returns an error if a link leads out, the path exists and is not a regular file, or the system call fails.
 pub fn check_project_target(root: &Path, path: &Path) -> Result<(), ProjectFileError> {
     match resolve(root, path) {
         Ok(Node::File(..)) => Ok(()),
@@ -140,8 +141,8 @@ pub fn read_start(root: &Path, path: &Path, most: u64) -> Result<Vec<u8>, Projec
     }
 }
 
-/// The entries of a folder, in the order of the system. What is neither a folder nor a regular file is left out; a link
-/// that leads out is an entry with that error.
+/// Lists a folder in the order of the operating system. Includes folders, regular files and, as errors, links that
+/// lead out.
 pub fn list(root: &Path, path: &Path) -> Result<Vec<Entry>, ProjectFileError> {
     let Node::Folder(folder) = resolve(root, path)? else {
         return Err(ProjectFileError::Io(io::ErrorKind::NotADirectory.into()));
@@ -153,7 +154,7 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<Entry>, ProjectFileError> {
         if name == "." || name == ".." {
             continue;
         }
-        // An entry that is gone meanwhile is none.
+        // The entry was deleted meanwhile.
         let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(EntryKind::File(stat)),
@@ -162,7 +163,7 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<Entry>, ProjectFileError> {
                 Ok(Node::Folder(_)) => Ok(EntryKind::Folder),
                 Ok(Node::File(_, stat)) => Ok(EntryKind::File(stat)),
                 Err(error @ ProjectFileError::LeadsOut(_)) => Err(error),
-                // A link to nothing, to itself or to a pipe.
+                // The link is dangling, circular, or points to a special file.
                 Err(_) => continue,
             },
             _ => continue,
@@ -177,23 +178,23 @@ pub fn list(root: &Path, path: &Path) -> Result<Vec<Entry>, ProjectFileError> {
 /// # Errors
 /// As [`read_project_file`].
 pub(crate) fn resolve(root: &Path, path: &Path) -> Result<Node, ProjectFileError> {
-    // The folder itself is the operator's choice, so it may be a link.
+    // The operator chose the root, so it may itself be a link.
     let folder = open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut walk = Walk { root, top: folder, folders: Vec::new(), names: VecDeque::new(), links: 0 };
     walk.names.extend(path.components().map(|component| component.as_os_str().to_owned()));
     walk.run()
 }
 
-/// A path on its way from the project folder to a file.
+/// Path resolution in progress.
 struct Walk<'a> {
     root: &'a Path,
-    /// The project folder.
+    /// Open project folder.
     top: OwnedFd,
-    /// The folders that are open below it, with their names.
+    /// Open folders below the root, with their names.
     folders: Vec<(OsString, OwnedFd)>,
-    /// The names still to be opened.
+    /// Components still to be opened.
     names: VecDeque<OsString>,
-    /// How many links were followed.
+    /// Number of links followed.
     links: usize,
 }
 
@@ -219,7 +220,7 @@ impl Walk<'_> {
         Ok(Node::Folder(folder))
     }
 
-    /// Opens a name in the folder reached. Gives the file where the path ends in one.
+    /// Opens a component in the current folder. Returns the file if the path ends there.
     fn enter(&mut self, name: OsString) -> Result<Option<Node>, ProjectFileError> {
         let folder = self.folders.last().map_or(&self.top, |(_, folder)| folder);
         let stat = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -243,7 +244,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Puts the target of a link before the names still to be opened.
+    /// Inserts the link's target before the remaining components.
     fn follow(&mut self, name: &OsStr) -> Result<(), ProjectFileError> {
         let folder = self.folders.last().map_or(&self.top, |(_, folder)| folder);
         let target = readlinkat(folder, name, Vec::new())?;
@@ -259,7 +260,7 @@ impl Walk<'_> {
         } else {
             target
         };
-        // Counted here, where the link is known by its name.
+        // Checked here because the link's own name is known, for the error.
         let mut depth = self.folders.len();
         for component in inside.components() {
             match component {
@@ -274,7 +275,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The part of an absolute path below the project folder, as it is written.
+    /// Returns the part of an absolute path below the project folder, compared textually.
     fn inside(&self, target: &Path) -> Option<PathBuf> {
         let roots = [self.root.canonicalize().ok(), std::path::absolute(self.root).ok()];
         roots.iter().flatten().find_map(|root| target.strip_prefix(root).ok()).map(Path::to_owned)

@@ -1,4 +1,4 @@
-//! Reload: scans the project folder, assembles the next snapshot, makes new addresses durable, and logs the changes.
+//! ReloadSummary: scans the project folder, assembles the next snapshot, makes new addresses durable, and logs the changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -13,10 +13,13 @@ use model::automation::AutomationId;
 use store::{Address, Store};
 
 use crate::forecast;
-use crate::snapshot::{Catalog, Change, Effect, Folder, InFlight, Look, Parts, Reload, assemble};
+use crate::snapshot::{
+    AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, ReloadSummary, ScanScope,
+    assemble,
+};
 
-/// The most Automations that the log tells of one by one after one reload.
-const MOST_TOLD: usize = 100;
+/// Maximum number of automations that the log lists individually after one reload.
+const MAX_LOGGED: usize = 100;
 
 /// Loads a project folder: keeps the files as they were last read, and the addresses of automations.
 pub struct Loader {
@@ -25,18 +28,18 @@ pub struct Loader {
     addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
 }
 
-/// The next snapshot, not yet in force.
+/// Next snapshot, not yet in force.
 pub struct Assembled {
     /// The snapshot.
     pub catalog: Catalog,
     /// The changes since the previous one.
-    pub reload: Reload,
-    /// Addresses that were made for it.
+    pub reload: ReloadSummary,
+    /// New addresses that must be stored before the swap.
     fresh: Vec<Arc<Address>>,
 }
 
 impl Loader {
-    /// For a project folder whose Automations have had these addresses.
+    /// Creates a loader for a project folder with these stored addresses.
     #[must_use]
     pub fn new(dir: &Path, builtin: Arc<Registry>, addresses: Vec<Address>) -> Self {
         let addresses =
@@ -44,18 +47,18 @@ impl Loader {
         Self { builtin, folder: tokio::sync::Mutex::new(Folder::new(dir)), addresses: Mutex::new(addresses) }
     }
 
-    /// The files as they were last read.
+    /// Returns the files as last read.
     pub(crate) async fn files(&self) -> Folder {
         self.folder.lock().await.clone()
     }
 
-    /// The snapshot that the files make after another look at them; `None` where nothing changed.
-    pub fn assemble(&self, previous: &Catalog, folder: &mut Folder, look: &Look) -> Option<Assembled> {
-        let changed = folder.look(look);
+    /// Scans the folder and builds the next snapshot; `None` if nothing changed.
+    pub fn assemble(&self, previous: &Catalog, folder: &mut Folder, scope: &ScanScope) -> Option<Assembled> {
+        let changed = folder.scan(scope);
         self.assemble_changed(previous, folder, changed)
     }
 
-    /// The snapshot that these files make, which differ at these paths; `None` where they differ nowhere.
+    /// Builds the next snapshot from files that differ at these paths; `None` if there are none.
     pub fn assemble_changed(
         &self,
         previous: &Catalog,
@@ -67,7 +70,7 @@ impl Loader {
         }
         let known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fresh = Vec::new();
-        let (catalog, reload) = assemble(Parts {
+        let (catalog, reload) = assemble(AssembleInput {
             previous,
             folder: folder.clone(),
             changed,
@@ -92,7 +95,7 @@ pub struct Successor {
     /// The snapshot to put in force.
     pub after: Arc<Catalog>,
     /// The changes.
-    pub reload: Reload,
+    pub reload: ReloadSummary,
 }
 
 impl Loader {
@@ -106,7 +109,7 @@ impl Loader {
     /// The store could not save the addresses; the previous snapshot stays in force.
     pub async fn reload(
         self: Arc<Self>,
-        look: Look,
+        scope: ScanScope,
         store: &dyn Store,
         in_force: impl Fn() -> Arc<Catalog>,
         put_in_force: impl FnOnce(&Successor),
@@ -114,30 +117,30 @@ impl Loader {
         let mut folder = self.folder.lock().await;
         let before = in_force();
         // Reading and checking is work for a blocking thread.
-        let (loader, mut looked, previous) = (self.clone(), folder.clone(), before.clone());
+        let (loader, mut scanned, previous) = (self.clone(), folder.clone(), before.clone());
         let work = tokio::task::spawn_blocking(move || {
-            let assembled = loader.assemble(&previous, &mut looked, &look);
-            (looked, assembled)
+            let assembled = loader.assemble(&previous, &mut scanned, &scope);
+            (scanned, assembled)
         });
-        let (looked, assembled) = match work.await {
+        let (scanned, assembled) = match work.await {
             Ok(done) => done,
             Err(error) => {
-                tracing::error!(%error, "loading the project failed; what was in force stays");
+                tracing::error!(%error, "loading the project failed; the previous version stays in force");
                 return Ok(None);
             }
         };
         let Some(Assembled { catalog, reload, fresh }) = assembled else {
-            *folder = looked;
+            *folder = scanned;
             return Ok(None);
         };
         if !fresh.is_empty() {
-            // An address that people are shown must outlive a crash.
+            // An address shown to users must survive a crash.
             let addresses = fresh.iter().map(|address| Address::clone(address)).collect();
             store.put_addresses(addresses).await?;
             let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             known.extend(fresh.into_iter().map(|address| (address.automation.clone(), address)));
         }
-        *folder = looked;
+        *folder = scanned;
         let successor = Successor { before, after: Arc::new(catalog), reload };
         put_in_force(&successor);
         Ok(Some(successor))
@@ -151,14 +154,19 @@ impl Successor {
         for report in reload.reports.iter().filter(|report| report.has_errors()) {
             tracing::error!(file = report.source().path(), "\n{}", report.render(false));
         }
-        // The first load of a large project is one line elsewhere, not one for each file.
+        // The first load of a large project is summarized elsewhere in one line.
         if before.generation() == 0 {
             return;
         }
-        let mut told = reload.clone();
-        let lists =
-            [&mut told.added, &mut told.changed, &mut told.removed, &mut told.stale, &mut told.restored];
-        let mut left = MOST_TOLD;
+        let mut logged = reload.clone();
+        let lists = [
+            &mut logged.added,
+            &mut logged.changed,
+            &mut logged.removed,
+            &mut logged.stale,
+            &mut logged.restored,
+        ];
+        let mut left = MAX_LOGGED;
         let mut more = 0;
         for ids in lists {
             more += ids.len().saturating_sub(left);
@@ -167,23 +175,24 @@ impl Successor {
         }
         let (before, latest) = (before.clone(), after.clone());
         let work = tokio::task::spawn_blocking(move || {
-            (latest.changes(&before, &told, now), latest.file_changes(&before, &told))
+            (latest.changes(&before, &logged, now), latest.file_changes(&before, &logged))
         });
         let Ok((changes, files)) = work.await else { return };
         for file in files {
             tracing::info!(path = file.path, "{}", file.how);
         }
         for change in changes {
-            let executions = forecast::left_behind(&change, after, store).await.unwrap_or_default();
-            tell(&change, &executions);
+            let executions =
+                forecast::executions_on_other_versions(&change, after, store).await.unwrap_or_default();
+            log_change(&change, &executions);
         }
         if more > 0 {
-            tracing::info!(automations = more, "more automations changed than are told one by one");
+            tracing::info!(automations = more, "further automations changed that are not listed");
         }
     }
 }
 
-/// Two tokens of 256 random bits, base64url without padding (webhook security 2.6).
+/// Creates two tokens of 256 random bits, base64url without padding (webhook security 2.6).
 fn new_address(automation: &AutomationId) -> Address {
     let token = || URL_SAFE_NO_PAD.encode(random());
     Address { automation: automation.clone(), live: token(), test: token() }
@@ -198,43 +207,43 @@ fn random() -> [u8; 32] {
     bytes
 }
 
-fn tell(change: &Change, executions: &[InFlight]) {
+fn log_change(change: &Change, executions: &[InFlightExecutions]) {
     let automation = &change.id;
-    let with_words = |effect: &str| match change.words() {
+    let with_summary = |effect: &str| match change.summary() {
         words if words.is_empty() => effect.to_owned(),
         words => format!("{effect}; {words}"),
     };
     let definition = change.definition.as_deref().unwrap_or_default();
     match change.effect {
-        Effect::Added => tracing::info!(automation, definition, "{}", with_words("added")),
-        Effect::Changed => {
-            tracing::info!(automation, definition, before = change.before, "{}", with_words("changed"));
+        ChangeKind::Added => tracing::info!(automation, definition, "{}", with_summary("added")),
+        ChangeKind::Changed => {
+            tracing::info!(automation, definition, before = change.before, "{}", with_summary("changed"));
         }
-        Effect::Removed => tracing::info!(automation, "{}", with_words("removed")),
-        Effect::Stale => tracing::warn!(
+        ChangeKind::Removed => tracing::info!(automation, "{}", with_summary("removed")),
+        ChangeKind::Stale => tracing::warn!(
             automation,
             definition,
-            "its file has errors; the last good version stays in force"
+            "the file has errors; the last good version stays in force"
         ),
-        Effect::Restored => tracing::info!(automation, definition, "its file has no errors any more"),
-        // Its errors have been told.
-        Effect::Broken => {}
+        ChangeKind::Restored => tracing::info!(automation, definition, "the file is valid again"),
+        // Its errors are already logged.
+        ChangeKind::Broken => {}
     }
     if !change.next_fires.is_empty() {
         let zone = change.timezone.as_deref().unwrap_or("UTC");
         tracing::info!(automation, zone, "next fires {}", fires(&change.next_fires, zone));
     }
-    for InFlight { definition, count } in executions {
+    for InFlightExecutions { definition, count } in executions {
         tracing::info!(
             automation,
             definition,
             executions = count,
-            "executions in flight go on with this version"
+            "unfinished executions continue with this version"
         );
     }
 }
 
-/// Instants in a zone: the first with its day, and the others with theirs where it is another.
+/// Formats times in a zone; the date appears only where it changes.
 fn fires(instants: &[Timestamp], zone: &str) -> String {
     let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
     let mut day = None;

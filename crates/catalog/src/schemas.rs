@@ -1,12 +1,12 @@
-//! What the schemas of a project can name.
+//! Collects the project's actions and connections for JSON Schemas.
 
 use model::schema::{ConnectionType, Surroundings};
 
 use crate::snapshot::Catalog;
 
-/// The actions, the types of connections and the connections of a snapshot, for [`model::schema`].
+/// Returns the actions, connection types and connections of a snapshot, for [`model::schema`].
 #[must_use]
-pub fn surroundings(catalog: &Catalog) -> Surroundings<'_> {
+pub fn schema_context(catalog: &Catalog) -> Surroundings<'_> {
     let registry = catalog.registry();
     let types = registry.connection_types().map(|kind| ConnectionType {
         name: &kind.name,

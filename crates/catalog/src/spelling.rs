@@ -1,9 +1,9 @@
-//! What an author wrote, in one spelling: by it one question is told from another.
+//! Canonical text of a template, used to compare two templates for equality.
 
 use model::template::{Part, Template};
 
-/// A template in one spelling.
-pub fn written(template: &Template) -> String {
+/// Returns the canonical text of a template.
+pub fn canonical_text(template: &Template) -> String {
     match template {
         Template::Literal(value) => value.to_json(),
         Template::Expression(expression) => format!("${{{{{}}}}}", expression.text()),
@@ -14,9 +14,11 @@ pub fn written(template: &Template) -> String {
                 Part::Expression(expression) => format!("${{{{{}}}}}", expression.text()),
             })
             .collect(),
-        Template::List(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(",")),
+        Template::List(items) => {
+            format!("[{}]", items.iter().map(canonical_text).collect::<Vec<_>>().join(","))
+        }
         Template::Map(entries) => {
-            let entries = entries.iter().map(|(key, value)| format!("{key}:{}", written(value)));
+            let entries = entries.iter().map(|(key, value)| format!("{key}:{}", canonical_text(value)));
             format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, Forecast, GivenFile, Loader, Look, Reload};
+use catalog::{Catalog, Loader, ProjectFile, ReloadPreview, ReloadSummary, ScanScope};
 use ingress::Ingress;
 use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::Store;
@@ -53,7 +53,7 @@ impl Engine {
         let catalog = engine.catalog();
         tracing::info!(
             automations = catalog.automations().len(),
-            broken = catalog.broken().len(),
+            broken = catalog.invalid_files().len(),
             connections = catalog.connections().len(),
             generation = reload.generation,
             "loaded the project"
@@ -147,22 +147,24 @@ impl Engine {
 
     /// Scans the folder now and puts its changes in force. The last good version of a file that does not load stays in
     /// force.
-    pub async fn reload(&self) -> Reload {
-        self.reload_at(Look::Everywhere).await
+    pub async fn reload(&self) -> ReloadSummary {
+        self.reload_at(ScanScope::Full).await
     }
 
-    pub(crate) async fn reload_at(&self, look: Look) -> Reload {
+    pub(crate) async fn reload_at(&self, scope: ScanScope) -> ReloadSummary {
         // A task of its own: a caller that goes away must not leave a folder read and not put in force.
         let engine = self.clone();
-        let reload = self.runtime.tracker.spawn(async move { engine.reload_now(look).await });
+        let reload = self.runtime.tracker.spawn(async move { engine.reload_now(scope).await });
         reload.await.unwrap_or_default()
     }
 
-    async fn reload_now(&self, look: Look) -> Reload {
+    async fn reload_now(&self, scope: ScanScope) -> ReloadSummary {
         let runtime = &self.runtime;
         let put_in_force = |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
-        let loaded = self.loader.clone().reload(look, &*runtime.store, || self.catalog(), put_in_force).await;
-        let unchanged = || Reload { generation: self.catalog().generation(), ..Reload::default() };
+        let loaded =
+            self.loader.clone().reload(scope, &*runtime.store, || self.catalog(), put_in_force).await;
+        let unchanged =
+            || ReloadSummary { generation: self.catalog().generation(), ..ReloadSummary::default() };
         match loaded {
             Ok(Some(next)) => {
                 next.log(&*runtime.store, runtime.clock.now()).await;
@@ -177,7 +179,7 @@ impl Engine {
     }
 
     /// Puts a snapshot in force.
-    pub(crate) fn put_in_force(&self, catalog: Arc<Catalog>, reload: &Reload) {
+    pub(crate) fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.ingress.on_reload(reload);
         self.runtime.put_in_force(catalog, reload);
     }
@@ -186,18 +188,18 @@ impl Engine {
     ///
     /// # Errors
     /// There are too many files, a path is outside the project, or the store cannot be read.
-    pub async fn forecast_of(&self, files: Vec<GivenFile>) -> Result<Forecast, Error> {
+    pub async fn preview_files(&self, files: Vec<ProjectFile>) -> Result<ReloadPreview, Error> {
         let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
-        Ok(self.loader.clone().forecast_of(files, self.catalog(), store, now).await?)
+        Ok(self.loader.clone().preview_files(files, self.catalog(), store, now).await?)
     }
 
     /// The changes that [`Engine::reload`] would make now. Changes nothing.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn forecast(&self) -> Result<Forecast, Error> {
+    pub async fn preview_reload(&self) -> Result<ReloadPreview, Error> {
         let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
-        Ok(self.loader.clone().forecast(None, self.catalog(), store, now).await?)
+        Ok(self.loader.clone().preview(None, self.catalog(), store, now).await?)
     }
 
     /// A handle on parts that were put together elsewhere.

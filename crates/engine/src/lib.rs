@@ -10,10 +10,10 @@ mod watch;
 mod simulation;
 
 pub use catalog::{
-    BlockGraph, Broken, CODE_WORKER, Catalog, Change, Deployed, Detail, Effect, Error as CatalogError,
-    FileChange, Forecast, GivenFile, How, InFlight, Plan, ProjectFileError, Reload, automation_ids,
-    check_project_target, forecast_project, project_files, read_project_file, serve_code, set_code_program,
-    surroundings,
+    BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
+    Error as CatalogError, FileChange, InFlightExecutions, InvalidFile, Plan, ProjectFile, ProjectFileError,
+    ReloadPreview, ReloadSummary, automation_ids, check_project_target, preview_project, project_files,
+    read_project_file, schema_context, serve_code, set_code_program,
 };
 pub use engine::Engine;
 pub use ingress::{
@@ -28,4 +28,4 @@ pub use runtime::{
     is_secret_set, read_definition, secret_files,
 };
 pub use testing;
-pub use validate::{Checked, check_project, check_stranger, check_text};
+pub use validate::{ProjectCheck, check_draft, check_project, check_text};

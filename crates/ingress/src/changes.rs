@@ -7,19 +7,19 @@ use model::automation::AutomationId;
 
 /// A task that follows reloads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Listener {
+pub(crate) enum CatalogListener {
     Schedules,
     Polls,
     Subscriptions,
 }
 
-impl Listener {
+impl CatalogListener {
     const COUNT: usize = 3;
 }
 
 /// The automations that reloads have decided upon since each listener last took them.
 #[derive(Default)]
-pub(crate) struct Changes(Mutex<[BTreeSet<AutomationId>; Listener::COUNT]>);
+pub(crate) struct Changes(Mutex<[BTreeSet<AutomationId>; CatalogListener::COUNT]>);
 
 impl Changes {
     /// Adds automations for every listener.
@@ -29,7 +29,7 @@ impl Changes {
     }
 
     /// Takes the automations that one listener has not seen yet.
-    pub(crate) fn take(&self, listener: Listener) -> BTreeSet<AutomationId> {
+    pub(crate) fn take(&self, listener: CatalogListener) -> BTreeSet<AutomationId> {
         let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut pending[listener as usize])
     }

@@ -35,7 +35,7 @@ pub(crate) use runtime::check_chain;
 
 use crate::ingress::Ingress;
 use crate::listen::Aside;
-use catalog::{Catalog, Mounted};
+use catalog::{Catalog, Route};
 use runtime::Error;
 use runtime::Start;
 use runtime::{AcceptOptions, Acceptance};
@@ -85,7 +85,7 @@ impl Ingress {
     pub async fn receive_at(
         self: &Arc<Self>,
         catalog: &Catalog,
-        mounted: &Mounted,
+        mounted: &Route,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
@@ -93,7 +93,7 @@ impl Ingress {
             return self.receive_event(catalog, mounted, request).await;
         }
         let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
-        if !mounted.test && !automation.enabled {
+        if !mounted.is_test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge
@@ -123,14 +123,14 @@ impl Ingress {
             self.count_refused(Some(mounted), "filtered");
             return Ok(filtered());
         }
-        let names = names(webhook, &received, signed, mounted.test)?;
+        let names = names(webhook, &received, signed, mounted.is_test)?;
         self.begin(mounted, webhook, received, names).await
     }
 
     /// What a request would be answered that starts nothing; `None` where its answer would be that of an execution.
     async fn judge(
         self: &Arc<Self>,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
@@ -147,7 +147,7 @@ impl Ingress {
     /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Ingress::verify`] does.
     async fn read(
         self: &Arc<Self>,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
@@ -192,7 +192,7 @@ impl Ingress {
     /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
     async fn begin(
         self: &Arc<Self>,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         mut received: Received,
         names: Vec<Sending>,
@@ -225,7 +225,7 @@ impl Ingress {
             until: now.checked_add(name.window).unwrap_or(Timestamp::MAX),
         });
         let sendings = sendings.collect();
-        let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
+        let origin = if mounted.is_test { Origin::Test } else { Origin::Webhook };
         let received = credentials::hidden(webhook, received, &self.runtime.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
         let options = AcceptOptions {
@@ -247,7 +247,7 @@ impl Ingress {
     }
 
     /// What was sent before under one of these names.
-    async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    async fn sent_before(&self, mounted: &Route, names: &[Sending]) -> Result<Option<Accepted>, Error> {
         let automation = &mounted.deployed.automation.id;
         for name in names {
             let sent = self.runtime.store.sent(automation, name.key, self.runtime.clock.now()).await?;
@@ -261,7 +261,7 @@ impl Ingress {
 
     async fn again(
         self: &Arc<Self>,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         sent: Accepted,
     ) -> Result<HttpResponse, Rejection> {
@@ -296,7 +296,7 @@ impl Ingress {
         self.hooks.keys_used(automation)
     }
 
-    pub(crate) fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
+    pub(crate) fn count_refused(&self, mounted: Option<&Route>, reason: &'static str) {
         let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
         self.runtime.refusals.count(automation, reason);
     }
@@ -305,7 +305,7 @@ impl Ingress {
     /// signed, where that tells it from others.
     fn verify(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<[u8; 32]>, Rejection> {
@@ -332,7 +332,7 @@ impl Ingress {
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
 
-    async fn condition_holds(&self, mounted: &Mounted, results: &Value) -> Result<bool, Rejection> {
+    async fn condition_holds(&self, mounted: &Route, results: &Value) -> Result<bool, Rejection> {
         let automation = &mounted.deployed.automation;
         let Some(condition) = &automation.trigger_if else { return Ok(true) };
         let error = match self.condition_scope(automation, results.clone()) {
@@ -433,10 +433,10 @@ impl Condition {
 
 impl Ingress {
     /// The address that a request was sent to, as its sender was given it: never what the request itself says of it.
-    fn address_of(&self, mounted: &Mounted, request: &Request) -> String {
+    fn address_of(&self, mounted: &Route, request: &Request) -> String {
         let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = mounted.deployed.address.as_ref();
-        let token = address.map_or("", |address| if mounted.test { &address.test } else { &address.live });
+        let token = address.map_or("", |address| if mounted.is_test { &address.test } else { &address.live });
         let query =
             if request.raw_query.is_empty() { String::new() } else { format!("?{}", request.raw_query) };
         format!("{base}/trigger/{token}{}{query}", request.fragment)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::Reload;
+use catalog::ReloadSummary;
 use runtime::Runtime;
 use tokio::sync::Semaphore;
 
@@ -57,12 +57,12 @@ impl Ingress {
 
     /// Takes note of a reload before its snapshot is put in force: drops what was kept of removed automations, and hands
     /// the changed ones to the schedules, polls and subscriptions.
-    pub fn on_reload(&self, reload: &Reload) {
+    pub fn on_reload(&self, reload: &ReloadSummary) {
         self.hooks.forget(&reload.removed);
         self.hooks.forget_keys(&reload.changed);
         if self.runtime.settings.background {
             // The listeners take them away; where there are none they would stay for ever.
-            self.changes.add(&reload.decided);
+            self.changes.add(&reload.rechecked);
         }
     }
 }

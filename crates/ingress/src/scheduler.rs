@@ -12,9 +12,9 @@ use model::execution::Origin;
 use model::payload::Payload;
 use store::{Accept, Watermark};
 
-use crate::changes::Listener;
+use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
-use catalog::{Catalog, Deployed};
+use catalog::{Catalog, Deployment};
 use runtime::AcceptOptions;
 use runtime::Error;
 use runtime::Start;
@@ -49,7 +49,7 @@ struct Timetable {
 }
 
 struct Entry {
-    deployed: Arc<Deployed>,
+    deployed: Arc<Deployment>,
     fingerprint: String,
     /// The instant up to which the schedule has been dealt with.
     done: Timestamp,
@@ -61,7 +61,7 @@ struct Entry {
 
 impl Timed for Timetable {
     async fn adopt(&mut self) {
-        let decided = self.ingress.changes.take(Listener::Schedules);
+        let decided = self.ingress.changes.take(CatalogListener::Schedules);
         let catalog = self.ingress.runtime.catalog.load_full();
         self.take_over(&catalog, decided).await;
     }
@@ -167,7 +167,7 @@ impl Timetable {
 
 /// One schedule whose time has come.
 struct Tick {
-    deployed: Arc<Deployed>,
+    deployed: Arc<Deployment>,
     fingerprint: String,
     timezone: String,
     overlap: Overlap,

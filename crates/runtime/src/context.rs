@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use catalog::{Catalog, Reload};
+use catalog::{Catalog, ReloadSummary};
 use connector::Registry;
 use jiff::Timestamp;
 use store::Store;
@@ -211,7 +211,7 @@ impl Runtime {
     }
 
     /// Puts a snapshot in force and tells those who wait for it.
-    pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &Reload) {
+    pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.catalog.store(catalog);
         self.refusals.forget(&reload.removed);
         self.generation.send_replace(reload.generation);

@@ -1,4 +1,4 @@
-//! Inputs that people give, held against what a file declares.
+//! Checks inputs against their declarations.
 
 use model::Template;
 use model::action::{ActionSpec, InputSpec, InputType};
@@ -7,13 +7,13 @@ use model::value::Map;
 
 use crate::Error;
 
-/// Checks the inputs of a manual start or a call against what the file declares.
+/// Checks the inputs of a manual start or a call against the automation's declaration.
 pub fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
-    check_given(&automation.inputs, given, &format!("automation `{}`", automation.id))
+    check_declared(&automation.inputs, given, &format!("automation `{}`", automation.id))
 }
 
-/// Checks what is given against what is declared. `what` is what it is given to.
-pub fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
+/// Checks inputs against a declaration. `what` names the owner in errors.
+pub fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
     let names = || declared.iter().map(|input| input.name.as_str());
     if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
         let near = model::diagnostic::nearest(unknown, names());
@@ -36,9 +36,9 @@ pub fn check_given(declared: &[InputSpec], given: &Map, what: &str) -> Result<()
     Ok(())
 }
 
-/// True for a text with expressions in an input that is an address: its values are encoded by their position.
+/// Returns true for an interpolated text in a URL input: its values are encoded by their position.
 pub fn is_address(spec: &ActionSpec, name: &str, template: &Template) -> bool {
-    // Of most inputs no more than the template is looked at.
+    // Check the template first; it decides for most inputs.
     matches!(template, Template::Text(_))
         && spec.input(name).is_some_and(|input| input.kind == InputType::Url)
 }

@@ -42,7 +42,7 @@ pub use context::{Runtime, RuntimeParts};
 pub use doubles::{Asked, Called, Doubles};
 pub use error::Error;
 pub use evaluator::{Evaluator, Inline, inline};
-pub use inputs::{check_given, check_inputs, is_address};
+pub use inputs::{check_declared, check_inputs, is_address};
 pub use intake::{AcceptOptions, Acceptance, Answer, Intake, SignalError, read_definition};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]

@@ -1,4 +1,4 @@
-//! The start of a test: as a caller, the clock or a person would make it.
+//! Starts a test's execution as a caller, the scheduler or a person would.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use model::trial::{Case, Request, RequestBody, Start};
 use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::Trouble;
-use crate::play::Scene;
+use crate::TestError;
+use crate::play::TestRun;
 use catalog::read_project_file;
-use catalog::{Deployed, Mounted};
+use catalog::{Deployment, Route};
 use runtime::AcceptOptions;
 use runtime::Clock as _;
 
-/// The most bytes of a file that is sent as a body: as many as a webhook may take.
-const MOST_BODY: u64 = 512 << 20;
+/// Maximum bytes of a body read from a file: the limit of a webhook.
+const MAX_BODY: u64 = 512 << 20;
 
-/// What cannot stand in a path as it is (RFC 3986, 3.3).
+/// Characters to escape in a path (RFC 3986, 3.3).
 const PATH: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
 
-/// What came of a start.
-pub(super) enum Begun {
-    /// The caller was answered.
+/// Result of a start.
+pub(super) enum StartResult {
+    /// The caller received a response.
     Answered(HttpResponse),
-    /// Nothing was started.
+    /// The start was refused.
     Refused(String),
-    /// It was started, or passed over by the trigger's condition.
+    /// The execution started, or the trigger's condition rejected the start.
     Accepted,
 }
 
-/// Where the clock stands at the start: for a usual start of a schedule, where it fires next.
-pub(super) fn now(case: &Case, deployed: &Deployed) -> Timestamp {
+/// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
+pub(super) fn now(case: &Case, deployed: &Deployment) -> Timestamp {
     let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
     let next = deployed.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
     match case.start {
@@ -44,20 +44,22 @@ pub(super) fn now(case: &Case, deployed: &Deployed) -> Timestamp {
     }
 }
 
-impl Scene<'_> {
-    /// Starts the execution as the test says.
-    pub(super) async fn begin(&self) -> Result<Begun, Trouble> {
+impl TestRun<'_> {
+    /// Starts the execution as the test specifies.
+    pub(super) async fn start(&self) -> Result<StartResult, TestError> {
         let automation = &self.deployed.automation;
         match (&self.case.start, &automation.trigger) {
             (Start::Request(request), Trigger::Webhook(webhook)) => self.request(request, webhook).await,
             (Start::Usual, Trigger::Webhook(webhook)) => self.request(&Request::default(), webhook).await,
-            (Start::Due(at), Trigger::Schedule(_)) => self.tick(*at).await,
-            (Start::Usual, Trigger::Schedule(_)) => self.tick(self.clock.now()).await,
-            (Start::Inputs(inputs), _) => self.by_hand(inputs).await,
-            (Start::Usual, Trigger::Manual) => self.by_hand(&[]).await,
-            (Start::Found(data), Trigger::Poll(_) | Trigger::Event(_)) => self.found(data.clone()).await,
-            (Start::Usual, Trigger::Poll(_) | Trigger::Event(_)) => self.found(Value::Null).await,
-            (Start::Request(_) | Start::Due(_) | Start::Found(_), trigger) => Err(Trouble::of(
+            (Start::Due(at), Trigger::Schedule(_)) => self.start_scheduled(*at).await,
+            (Start::Usual, Trigger::Schedule(_)) => self.start_scheduled(self.clock.now()).await,
+            (Start::Inputs(inputs), _) => self.start_manually(inputs).await,
+            (Start::Usual, Trigger::Manual) => self.start_manually(&[]).await,
+            (Start::Found(data), Trigger::Poll(_) | Trigger::Event(_)) => {
+                self.start_polled(data.clone()).await
+            }
+            (Start::Usual, Trigger::Poll(_) | Trigger::Event(_)) => self.start_polled(Value::Null).await,
+            (Start::Request(_) | Start::Due(_) | Start::Found(_), trigger) => Err(TestError::new(
                 self.case,
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
@@ -68,23 +70,23 @@ impl Scene<'_> {
         }
     }
 
-    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<Begun, Trouble> {
-        let mounted = Mounted {
+    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<StartResult, TestError> {
+        let route = Route {
             deployed: self.deployed.clone(),
-            // The live address of a disabled Automation is not there; its test address is.
-            test: !self.deployed.automation.enabled,
+            // A disabled automation has no live URL, but a test URL.
+            is_test: !self.deployed.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
         let catalog = self.runtime.catalog();
-        let answer = self.ingress.receive_at(&catalog, &mounted, request).await;
-        Ok(Begun::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
+        let answer = self.ingress.receive_at(&catalog, &route, request).await;
+        Ok(StartResult::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
     }
 
     fn as_sent(
         &self,
         request: &Request,
         webhook: &WebhookTrigger,
-    ) -> Result<trigger::webhook::Request, Trouble> {
+    ) -> Result<trigger::webhook::Request, TestError> {
         let usual =
             || webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first()).cloned();
         let method = request.method.as_ref().map(|method| method.name.clone()).or_else(usual);
@@ -96,10 +98,10 @@ impl Scene<'_> {
             RequestBody::Value(value) => (value.to_json().into(), Some("application/json")),
             RequestBody::Bytes(bytes) => (bytes.clone().into(), Some("application/octet-stream")),
             RequestBody::File(name) => {
-                let path = self.props.folder.join(&name.name);
-                let bytes = read_project_file(&self.props.dir, &path, MOST_BODY).map_err(|error| {
+                let path = self.setup.folder.join(&name.name);
+                let bytes = read_project_file(&self.setup.dir, &path, MAX_BODY).map_err(|error| {
                     let message = format!("the file `{}` cannot be read: {error}", path.display());
-                    Trouble { message, span: name.span, help: None }
+                    TestError { message, span: name.span, help: None }
                 })?;
                 (bytes.into(), Some("application/octet-stream"))
             }
@@ -125,16 +127,19 @@ impl Scene<'_> {
         })
     }
 
-    async fn tick(&self, at: Timestamp) -> Result<Begun, Trouble> {
+    async fn start_scheduled(&self, at: Timestamp) -> Result<StartResult, TestError> {
         let automation = &self.deployed.automation;
         let Some(schedule) = &self.deployed.schedule else {
-            return Err(Trouble::of(self.case, "the schedule of the automation was not compiled".to_owned()));
+            return Err(TestError::new(
+                self.case,
+                "the schedule of the automation was not compiled".to_owned(),
+            ));
         };
         let just_before = at.checked_sub(Duration::from_nanos(1)).unwrap_or(at);
         let fires = schedule.next_after(just_before);
         if fires != Some(at) {
             let next = fires.map_or_else(|| "never again".to_owned(), |next| format!("next at {next}"));
-            return Err(Trouble {
+            return Err(TestError {
                 message: format!("the schedule does not fire at {at}"),
                 span: self.case.start_span,
                 help: Some(format!("it fires {next} ({})", schedule.describe())),
@@ -144,22 +149,22 @@ impl Scene<'_> {
         let runtime = &self.runtime;
         let payload = schedule.payload(at, self.clock.now());
         let Some(fails) = self.ingress.condition_on(automation, &payload).await.start() else {
-            return Ok(Begun::Accepted);
+            return Ok(StartResult::Accepted);
         };
         let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
         match runtime.accept(self.deployed, start, AcceptOptions { fails, ..AcceptOptions::default() }).await
         {
-            Ok(_) => Ok(Begun::Accepted),
-            Err(error) => Ok(Begun::Refused(error.to_string())),
+            Ok(_) => Ok(StartResult::Accepted),
+            Err(error) => Ok(StartResult::Refused(error.to_string())),
         }
     }
 
-    async fn found(&self, data: Value) -> Result<Begun, Trouble> {
+    async fn start_polled(&self, data: Value) -> Result<StartResult, TestError> {
         let automation = &self.deployed.automation;
         let runtime = &self.runtime;
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
         let Some(fails) = self.ingress.condition_on(automation, &payload).await.start() else {
-            return Ok(Begun::Accepted);
+            return Ok(StartResult::Accepted);
         };
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
@@ -170,20 +175,20 @@ impl Scene<'_> {
                 AcceptOptions { fails, ..AcceptOptions::default() },
             )
             .await;
-        Ok(accepted.map_or_else(|error| Begun::Refused(error.to_string()), |_| Begun::Accepted))
+        Ok(accepted.map_or_else(|error| StartResult::Refused(error.to_string()), |_| StartResult::Accepted))
     }
 
-    async fn by_hand(&self, inputs: &[(Named, Value)]) -> Result<Begun, Trouble> {
+    async fn start_manually(&self, inputs: &[(Named, Value)]) -> Result<StartResult, TestError> {
         let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
         let start = runtime::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
         match self.ingress.start(&self.deployed.automation.id, start).await {
-            Ok(_) => Ok(Begun::Accepted),
-            Err(error) => Ok(Begun::Refused(error.to_string())),
+            Ok(_) => Ok(StartResult::Accepted),
+            Err(error) => Ok(StartResult::Refused(error.to_string())),
         }
     }
 }
 
-/// The query: a list repeats its parameter.
+/// Encodes query parameters; a list repeats its parameter.
 fn query(parameters: &[(Named, Value)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs = parameters.iter().flat_map(|(name, value)| {

@@ -1,4 +1,4 @@
-//! A file of tests against the Automation that it tests and the actions there are.
+//! Checks a test file against the tested automation and the available actions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use model::trial::{CallsExpect, Case, Double, Pattern, Reply, Shape, Start, Suit
 use model::{AutomationId, Span};
 
 use crate::result;
-use crate::seen::{find, split};
+use crate::seen::{find_step, split};
 use catalog::{Catalog, stem};
 use catalog::{ProjectFileError, check_project_target};
 
-/// What expressions of a double read.
+/// Names in scope of a double's expressions.
 const OF_A_DOUBLE: [&str; 2] = ["inputs", "index"];
-/// What conditions of a test read.
+/// Names in scope of a test's conditions.
 const OF_A_CONDITION: [&str; 9] =
     ["result", "error", "steps", "response", "calls", "events", "logs", "state", "duration"];
 
-/// Everything that is wrong with the tests of a file. `dir` is the project folder, where it can be looked at.
+/// Returns all problems of a test file. `dir` is the project folder, if its files may be examined.
 pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec<Diagnostic> {
     let automation = match automation(suite, catalog) {
         Ok(automation) => automation,
@@ -35,16 +35,16 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
     check.found
 }
 
-/// The Automation that is tested.
+/// Returns the tested automation.
 fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<Diagnostic>> {
     let Named { name, span } = &suite.automation;
     let id = AutomationId::parse(name);
     if let Some(deployed) = id.as_ref().and_then(|id| catalog.get(id)) {
         return Ok(deployed.automation.clone());
     }
-    if let Some(broken) = catalog.broken().iter().find(|broken| stem(&broken.path) == name) {
+    if let Some(broken) = catalog.invalid_files().iter().find(|broken| stem(&broken.path) == name) {
         let message = format!("the automation `{name}` has errors of its own");
-        let help = format!("correct what is reported of {}", broken.path);
+        let help = format!("correct the errors reported in {}", broken.path);
         return Err(Box::new(Diagnostic::error("broken-automation", message, *span).help(help)));
     }
     let names: Vec<&str> = catalog.automations().map(|deployed| deployed.automation.id.as_str()).collect();
@@ -53,7 +53,7 @@ fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<D
     let diagnostic =
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), *span);
     Err(Box::new(match near {
-        // Without `automation` it is the file's name that is wrong, which nothing in the file can be put in place of.
+        // Without `automation` the id comes from the file name, which a quick fix cannot change.
         Some(near) if !written => diagnostic.help(format!("add `automation: {near}`, or rename the file")),
         Some(near) => diagnostic.nearest(Some(near)),
         None => diagnostic.help("write `automation: ID`, the id of the automation that is tested"),
@@ -66,7 +66,7 @@ struct Check<'a> {
     suite: &'a Suite,
     dir: Option<&'a Path>,
     found: Vec<Diagnostic>,
-    /// The doubles that were checked: those of the whole file come with every test.
+    /// Positions of checked doubles; those of the whole file are repeated in each test.
     doubles: Vec<Span>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Check<'a> {
         match (&case.start, &self.automation.trigger) {
             (Start::Inputs(_), Trigger::Webhook(_)) => {
                 self.not_of_trigger(
-                    "a request starts this automation, not a start by hand",
+                    "a request starts this automation, not a manual start",
                     span,
                     "write `payload: {…}`",
                 );
@@ -129,23 +129,23 @@ impl<'a> Check<'a> {
                 self.not_of_trigger(
                     "new data starts this automation",
                     span,
-                    "write `found: …` with what is found",
+                    "write `found: …` with the new data",
                 );
             }
             (Start::Found(_), Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual) => {
-                self.not_of_trigger("this automation polls for nothing", span, "remove `found`");
+                self.not_of_trigger("this automation does not poll", span, "remove `found`");
             }
             (Start::Inputs(inputs), _) => self.inputs(inputs),
             (Start::Request(_), Trigger::Schedule(_)) => {
                 self.not_of_trigger(
-                    "the clock starts this automation, no request",
+                    "a schedule starts this automation, not a request",
                     span,
                     "write `scheduledAt: …`",
                 );
             }
             (Start::Request(_), Trigger::Manual) => {
                 self.not_of_trigger(
-                    "this automation is started by hand, by no request",
+                    "this automation is started manually, not by a request",
                     span,
                     "write `inputs: {…}`",
                 );
@@ -194,7 +194,11 @@ impl<'a> Check<'a> {
             What::Approval { step: named, option, form } => {
                 let Some(step) = self.step(&named.name, named.span) else { return };
                 let Some(approval) = approval(step) else {
-                    let message = format!("the step `{}` asks nobody: it is `{}`", step.id, step.verb.word());
+                    let message = format!(
+                        "the step `{}` requests no approval: its verb is `{}`",
+                        step.id,
+                        step.verb.word()
+                    );
                     self.found.push(
                         Diagnostic::error("not-of-step", message, named.span)
                             .help("name a step with `waitFor: {approval: …}`"),
@@ -202,8 +206,7 @@ impl<'a> Check<'a> {
                     return;
                 };
                 if !approval.options.contains(&option.name) {
-                    let message =
-                        format!("`{}` is none of the answers of the step `{}`", option.name, step.id);
+                    let message = format!("the step `{}` has no option `{}`", step.id, option.name);
                     let options = approval.options.iter().map(String::as_str);
                     self.found.push(
                         Diagnostic::error("unknown-value", message, option.span)
@@ -221,7 +224,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// An event that no step waits for never comes to anybody, as far as that can be known.
+    /// Reports an event that no step can wait for.
     fn event(&mut self, event: &Named) {
         let (mut names, mut certain) = (Vec::new(), true);
         self.automation.walk(&mut |step| match &step.verb {
@@ -232,7 +235,7 @@ impl<'a> Check<'a> {
                 },
                 WaitOn::Approval(_) => {}
             },
-            // What is called may wait.
+            // A called automation may wait for it.
             Verb::Call(_) => certain = false,
             _ => {}
         });
@@ -257,19 +260,18 @@ impl<'a> Check<'a> {
                 self.names(expression, &OF_A_DOUBLE);
             }
             if let Some(spec) = &spec {
-                for misfit in result::misfits(template, &spec.results) {
-                    let message = format!("`{}` never gives this: {misfit}", spec.name);
+                for type_mismatch in result::type_mismatches(template, &spec.results) {
+                    let message = format!("`{}` never returns this: {type_mismatch}", spec.name);
                     self.found.push(
                         Diagnostic::warning("wrong-double", message, answer.span)
-                            .help(format!("`cogwork connectors show {}` shows what it gives", spec.name)),
+                            .help(format!("`cogwork connectors show {}` shows its result", spec.name)),
                     );
                 }
             }
         }
     }
 
-    /// What a double stands in for, or a call is of; that there is no such thing is told. Gives the action's spec where
-    /// it is one.
+    /// Checks the target of a double or an expected call. Returns the action's spec if it is an action.
     fn target(&mut self, target: &Target, span: Span) -> Option<ActionSpec> {
         match target {
             Target::Action(name) => match self.registry.action(name) {
@@ -285,7 +287,8 @@ impl<'a> Check<'a> {
                     Verb::Action(call) => Some(self.registry.action(&call.action.name)?.spec().clone()),
                     Verb::Call(_) => None,
                     other => {
-                        let message = format!("the step `{id}` calls nothing: it is `{}`", other.word());
+                        let message =
+                            format!("the step `{id}` calls nothing: its verb is `{}`", other.word());
                         self.found.push(Diagnostic::error("not-of-step", message, span).help(
                             "name a step with `action` or `call`, or an action such as `wiki.createPage`",
                         ));
@@ -314,7 +317,7 @@ impl<'a> Check<'a> {
         );
     }
 
-    /// The inputs that a pattern names must be those of the action.
+    /// Reports inputs in a pattern that the action does not declare.
     fn inputs_in(&mut self, pattern: Option<&Pattern>, spec: &ActionSpec) {
         let Some(Pattern { shape: Shape::Map(entries), .. }) = pattern else { return };
         let names = || spec.inputs.iter().map(|input: &InputSpec| input.name.as_str());
@@ -329,11 +332,11 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The step of this id, which may have turns behind it; that there is none is told.
+    /// Returns the step of a key, which may include iterations; reports an unknown step.
     fn step(&mut self, key: &str, span: Span) -> Option<&'a Step> {
         let id = split(key).0;
         let automation = self.automation;
-        if let Some(step) = find(automation, id) {
+        if let Some(step) = find_step(automation, id) {
             return Some(step);
         }
         let mut ids = Vec::new();
@@ -355,7 +358,8 @@ impl<'a> Check<'a> {
         let cases = lists.iter().filter(|list| matches!(list.runs, Runs::Case { .. }));
         let mut names: Vec<&str> = cases.filter_map(|list| list.name).collect();
         if names.is_empty() {
-            let message = format!("the step `{}` is `{}`, which takes no branch", step.id, step.verb.word());
+            let message =
+                format!("the step `{}` has the verb `{}`, which has no branches", step.id, step.verb.word());
             self.found.push(Diagnostic::error("not-of-step", message, branch.span));
             return;
         }
@@ -400,7 +404,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a step asks a person, if it does.
+/// Returns the approval that a step requests; `None` for other steps.
 fn approval(step: &Step) -> Option<&Approval> {
     let Verb::WaitFor(wait) = &step.verb else { return None };
     if let WaitOn::Approval(approval) = &wait.on { Some(approval) } else { None }

@@ -1,4 +1,4 @@
-//! Who answers in the place of actions, and keeps account of what was asked.
+//! Answers actions with the test's doubles and logs the calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,69 +14,69 @@ use model::redact::Redactor;
 use model::trial::{Answer, Case, Double, Failure, Reply, Start, Target};
 use model::value::{Map, Value};
 
-use crate::play::Props;
-use crate::still::Still;
+use crate::play::TestSetup;
+use crate::still::Quiescence;
 use runtime::Secrets;
 use runtime::{Asked, Called, Doubles};
 use runtime::{Clock as _, ManualClock};
 
-/// The action that sends an event.
+/// Action that emits an event.
 const EMIT: &str = "events.emit";
 
-/// Answers for one test.
-pub(super) struct Desk {
+/// Doubles of one test, with the log of its calls.
+pub(super) struct DoubleTable {
     automation: AutomationId,
     doubles: Vec<Double>,
     secrets: std::collections::BTreeMap<String, String>,
     env: std::collections::BTreeMap<String, String>,
-    /// The recording over which calls without a double run themselves.
+    /// Recording that answers HTTP requests of actions without a double.
     tape: Option<Arc<Tape>>,
-    /// The secrets and variables of this machine, where the real system is called.
+    /// Secrets and variables of this machine, for calls to the real system.
     real: Secrets,
     clock: ManualClock,
-    still: Still,
+    quiescence: Quiescence,
     trusts_senders: bool,
-    account: Mutex<Account>,
+    call_log: Mutex<CallLog>,
 }
 
-/// What was asked.
+/// Log of a test's calls.
 #[derive(Default)]
-pub(super) struct Account {
-    /// The calls, in the order in which they began.
+pub(super) struct CallLog {
+    /// Calls in the order of their start.
     pub(super) calls: Vec<Call>,
-    /// The events that were sent: maps of `name` and `data`.
+    /// Emitted events: maps of `name` and `data`.
     pub(super) events: Vec<Value>,
-    /// Calls that nothing could answer.
+    /// Calls without an answer.
     pub(super) unanswered: Vec<Unanswered>,
-    /// How many calls each answer of each double has answered.
+    /// Number of calls answered by each answer of each double.
     used: Vec<Vec<u32>>,
 }
 
-/// A call.
+/// Call of an action or automation.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) name: String,
-    /// The id of the step, where it is one of the Automation that is tested.
+    /// Step id; `None` for a step of a called automation.
     pub(super) step: Option<String>,
     pub(super) key: String,
     pub(super) inputs: Map,
 }
 
-/// A call that nothing could answer.
+/// Call without an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Unanswered {
     pub(super) call: Call,
-    /// The double that has no answer for it; `None` where there is no double at all.
+    /// Position of the double without a matching answer; `None` if there is no double.
     pub(super) double: Option<Span>,
 }
 
-impl Desk {
+impl DoubleTable {
     pub(super) fn new(
-        props: &Props,
+        setup: &TestSetup,
         case: &Case,
         automation: &AutomationId,
         clock: ManualClock,
-        still: Still,
+        quiescence: Quiescence,
     ) -> Self {
         let used = case.doubles.iter().map(|double| vec![0; double.answers.len()]).collect();
         Self {
@@ -84,34 +84,34 @@ impl Desk {
             doubles: case.doubles.clone(),
             secrets: case.secrets.clone(),
             env: case.env.clone(),
-            tape: props.tape.clone(),
+            tape: setup.tape.clone(),
             real: Secrets::new(
-                props.real.vault.clone(),
-                props.real.folder.clone(),
+                setup.real.vault.clone(),
+                setup.real.folder.clone(),
                 Redactor::default(),
                 None,
             ),
             clock,
-            still,
+            quiescence,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
-            account: Mutex::new(Account { used, ..Account::default() }),
+            call_log: Mutex::new(CallLog { used, ..CallLog::default() }),
         }
     }
 
-    /// What was asked, and the doubles of the test alone that nobody asked for.
-    pub(super) fn close(&self) -> (Account, Vec<Double>) {
-        let account = std::mem::take(&mut *self.account());
-        let unused = self.doubles.iter().zip(&account.used);
+    /// Takes the log, and the doubles defined by the test itself that no call used.
+    pub(super) fn close(&self) -> (CallLog, Vec<Double>) {
+        let call_log = std::mem::take(&mut *self.call_log());
+        let unused = self.doubles.iter().zip(&call_log.used);
         let unused = unused.filter(|(double, used)| double.own && used.iter().all(|count| *count == 0));
         let unused = unused.map(|(double, _)| double.clone()).collect();
-        (account, unused)
+        (call_log, unused)
     }
 
-    fn account(&self) -> MutexGuard<'_, Account> {
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    fn call_log(&self) -> MutexGuard<'_, CallLog> {
+        self.call_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The double for a call: that of the step before that of the action.
+    /// Returns the index of the double for a call; doubles of steps precede those of actions.
     fn double(&self, asked: &Asked<'_>) -> Option<usize> {
         let own = *asked.automation == self.automation;
         let of_step = |double: &Double| own && double.target == Target::Step(asked.step.to_owned());
@@ -120,7 +120,7 @@ impl Desk {
     }
 }
 
-impl Doubles for Desk {
+impl Doubles for DoubleTable {
     fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let own = *asked.automation == self.automation;
         let call = Call {
@@ -131,22 +131,22 @@ impl Doubles for Desk {
         };
         let Some(at) = self.double(asked) else { return self.without_double(asked, call) };
         let double = &self.doubles[at];
-        let mut account = self.account();
-        let index = account.used[at].iter().sum();
-        let used = &account.used[at];
+        let mut call_log = self.call_log();
+        let index = call_log.used[at].iter().sum();
+        let used = &call_log.used[at];
         let inputs = Value::from(asked.inputs.clone());
         let fits = |(answer, used): &(&Answer, &u32)| {
             answer.times.is_none_or(|times| **used < times)
                 && answer.when.as_ref().is_none_or(|when| when.fits(&inputs))
         };
         let chosen = double.answers.iter().zip(used).position(|pair| fits(&pair));
-        account.calls.push(call.clone());
+        call_log.calls.push(call.clone());
         let Some(chosen) = chosen else {
-            account.unanswered.push(Unanswered { call, double: Some(double.span) });
+            call_log.unanswered.push(Unanswered { call, double: Some(double.span) });
             return Some(unanswered(asked.called.name()));
         };
-        account.used[at][chosen] += 1;
-        drop(account);
+        call_log.used[at][chosen] += 1;
+        drop(call_log);
         let answer = &double.answers[chosen];
         let reply = reply(answer, asked.called.name(), inputs, index);
         Some(after(answer.takes, self.clock.clone(), reply))
@@ -158,7 +158,7 @@ impl Doubles for Desk {
         let secret = match own {
             Some(own) => own,
             None if tape.records() => self.real.secret(name).ok().flatten()?.to_string(),
-            // What was recorded with a real one is played with one that is none.
+            // A recording made with a real secret is replayed with a placeholder.
             None => format!("not-the-real-{name}"),
         };
         tape.hide(&secret);
@@ -175,16 +175,16 @@ impl Doubles for Desk {
     }
 
     fn elsewhere(&self) -> Box<dyn Send> {
-        Box::new(self.still.busy())
+        Box::new(self.quiescence.busy())
     }
 
     fn live(&self) -> Option<Box<dyn Send>> {
-        self.is_live().then(|| Box::new(self.still.busy()) as Box<dyn Send>)
+        self.is_live().then(|| Box::new(self.quiescence.busy()) as Box<dyn Send>)
     }
 }
 
-impl Desk {
-    /// Whether the real system is called.
+impl DoubleTable {
+    /// Returns true if the real system is called.
     fn is_live(&self) -> bool {
         self.tape.as_ref().is_some_and(|tape| tape.records())
     }
@@ -194,33 +194,33 @@ impl Desk {
         asked: &Asked<'_>,
         call: Call,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
-        // Another Automation runs as it is: what it does outside needs doubles in its turn.
+        // A called automation runs for real: its external actions need doubles of their own.
         let Called::Action(spec) = asked.called else { return None };
         if spec.name == EMIT {
             let sent = ["name", "data"].map(|key| (key, asked.inputs.get(key).cloned().unwrap_or_default()));
-            self.account().events.push(Value::from(Map::from_iter(sent)));
+            self.call_log().events.push(Value::from(Map::from_iter(sent)));
         }
-        // The engine's own actions really run, on the test's own store.
+        // The engine's own actions run for real, on the test's store.
         if spec.effect == Effect::Pure || catalog::find_native(&spec.name).is_some() {
             return None;
         }
-        let mut account = self.account();
-        account.calls.push(call.clone());
+        let mut call_log = self.call_log();
+        call_log.calls.push(call.clone());
         if self.tape.is_some() {
             return None;
         }
-        account.unanswered.push(Unanswered { call, double: None });
+        call_log.unanswered.push(Unanswered { call, double: None });
         Some(unanswered(&spec.name))
     }
 }
 
-/// What a call gets that nothing can answer. Nothing is tried again for it.
+/// Fails a call without an answer, with an error that is not retried.
 fn unanswered(name: &str) -> BoxFuture<'static, Result<Value, ActionError>> {
     let message = format!("the test has no answer for this call of `{name}`");
     std::future::ready(Err(ActionError::new(ErrorKind::Internal, message))).boxed()
 }
 
-/// The reply, once the call has taken its time on the test's clock.
+/// Delays the reply by the double's duration on the test clock.
 fn after(
     takes: Duration,
     clock: ManualClock,

@@ -1,4 +1,4 @@
-//! The files of tests of a project: found beside the Automations, read, and checked against what they test.
+//! Finds, reads and checks the test files of a project, which are beside the automations.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use crate::check::check;
 use catalog::Catalog;
 use catalog::{EntryKind, list_project_folder, read_start};
 
-/// The folder that tests stand in, as the Automations do.
+/// Folder of the test files.
 const FOLDER: &str = "automations";
-/// How deep folders below it are looked into.
+/// Maximum folder depth below it.
 const MAX_DEPTH: usize = 8;
-/// The most files of tests.
+/// Maximum number of test files.
 const MAX_FILES: usize = 12_000;
-/// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
+/// Maximum bytes read from a file; above the loader's own limit, so that the loader reports an oversized file.
 const MAX_BYTES: u64 = 512 << 10;
 
-/// A file of tests.
-pub struct Tests {
-    /// Its path, relative to the project folder.
+/// Loaded test file.
+pub struct TestFile {
+    /// Path relative to the project folder.
     pub path: String,
-    /// What there is to say of it.
+    /// Problems of the file.
     pub report: Report,
-    /// The tests, where nothing is wrong with the file.
+    /// Tests; `None` if the file has errors.
     pub suite: Option<Suite>,
 }
 
-/// The files of tests of a project folder, or only those at or below `paths`, in the order of their paths. `catalog` is
-/// that of the project.
+/// Finds the test files of a project folder, or only those at or below `paths`, by path. `catalog` is the project's
+/// snapshot.
 #[must_use]
-pub fn find(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<Tests> {
+pub fn find_test_files(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<TestFile> {
     let mut found = BTreeSet::new();
     list(dir, Path::new(FOLDER), MAX_DEPTH, &mut found);
     let wanted =
@@ -42,35 +42,35 @@ pub fn find(dir: &Path, catalog: &Catalog, paths: &[PathBuf]) -> Vec<Tests> {
     found.iter().filter(wanted).map(|path| read(dir, catalog, path)).collect()
 }
 
-/// Checks a text as if it stood in the file of tests `path` of the project whose snapshot is `catalog`.
+/// Checks a text as if it were the test file `path` of the project with the snapshot `catalog`.
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     load_text(catalog, None, path, text.to_owned()).report
 }
 
-fn read(dir: &Path, catalog: &Catalog, path: &str) -> Tests {
+fn read(dir: &Path, catalog: &Catalog, path: &str) -> TestFile {
     match read_text(dir, path) {
         Ok(text) => load_text(catalog, Some(dir), path, text),
         Err(message) => {
             let diagnostic = Diagnostic::error("unreadable-file", message, Span::default());
             let report = Report::new(Source::new(path, ""), [diagnostic]);
-            Tests { path: path.to_owned(), report, suite: None }
+            TestFile { path: path.to_owned(), report, suite: None }
         }
     }
 }
 
-/// `dir` is the project folder, where the files around the tests can be looked at.
-fn load_text(catalog: &Catalog, dir: Option<&Path>, path: &str, text: String) -> Tests {
+/// Loads a test file. `dir` is the project folder, if files beside the tests may be examined.
+fn load_text(catalog: &Catalog, dir: Option<&Path>, path: &str, text: String) -> TestFile {
     let source = Arc::new(Source::new(path, text));
     let stem = trial::stem(path).unwrap_or_else(|| catalog::stem(path));
     let loaded = load::trial(source, stem);
     let report = match loaded.to_check() {
-        Some((suite, _)) => catalog::check_together(&loaded.report, check(suite, catalog, dir)),
+        Some((suite, _)) => catalog::check_merge(&loaded.report, check(suite, catalog, dir)),
         None => loaded.report.clone(),
     };
     let report = load::allow(report);
     let suite = loaded.value.filter(|_| !report.has_errors());
-    Tests { path: path.to_owned(), report, suite }
+    TestFile { path: path.to_owned(), report, suite }
 }
 
 fn list(root: &Path, below: &Path, depth: usize, found: &mut BTreeSet<String>) {

@@ -1,4 +1,4 @@
-//! What happened against what must hold.
+//! Compares the trace of a test with its expectations.
 
 use connector::Unrecorded;
 use model::automation::{Automation, Named};
@@ -14,71 +14,71 @@ use model::value::{JsonLimits, Map, Value};
 use model::{ActionError, Span};
 
 use crate::desk::{Call, Unanswered};
-use crate::play::Played;
-use crate::seen::{self, Seen, SeenStep, split};
+use crate::play::TestTrace;
+use crate::seen::{self, ObservedStep, ObservedSteps, split};
 
-/// The most complaints of one test.
+/// Maximum number of diagnostics per test.
 const MOST: usize = 20;
 
-/// Everything that is not as it must be, the cause before what follows from it.
-pub(super) fn judge(case: &Case, automation: &Automation, played: &Played) -> Vec<Diagnostic> {
-    let mut judge = Judge { case, expect: &case.expect, automation, played, found: Vec::new() };
-    judge.calls_without_answer();
-    judge.start();
-    if let Some(execution) = played.executions.first() {
-        let seen = Seen::of(&execution.events);
-        judge.end(&execution.events);
+/// Returns all unmet expectations, causes before consequences.
+pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &TestTrace) -> Vec<Diagnostic> {
+    let mut check = ExpectationCheck { case, expect: &case.expect, automation, trace, found: Vec::new() };
+    check.calls_without_answer();
+    check.start();
+    if let Some(execution) = trace.executions.first() {
+        let observed = ObservedSteps::from_events(&execution.events);
+        check.end(&execution.events);
         for (name, expect) in &case.expect.steps {
-            judge.step(name, expect, &seen);
+            check.step(name, expect, &observed);
         }
-        judge.calls();
-        judge.list("events", case.expect.events.as_ref(), played.account.events.clone());
-        judge.list("logs", case.expect.logs.as_ref(), execution.logs.iter().map(line).collect());
-        judge.duration(&execution.events);
-        judge.conditions(&seen, &execution.events, &execution.logs);
+        check.calls();
+        check.list("events", case.expect.events.as_ref(), trace.call_log.events.clone());
+        check.list("logs", case.expect.logs.as_ref(), execution.logs.iter().map(line).collect());
+        check.duration(&execution.events);
+        check.conditions(&observed, &execution.events, &execution.logs);
     }
     for (key, pattern) in &case.expect.state {
-        let found = played.state.get(&key.name);
-        judge.compare(&format!("state.{}", key.name), pattern, found);
+        let found = trace.state.get(&key.name);
+        check.compare(&format!("state.{}", key.name), pattern, found);
     }
-    judge.response();
-    judge.unused_doubles();
-    judge.unawaited();
-    judge.tape();
-    judge.found.truncate(MOST);
-    judge.found
+    check.response();
+    check.check_unused_doubles();
+    check.unawaited();
+    check.tape();
+    check.found.truncate(MOST);
+    check.found
 }
 
-struct Judge<'a> {
+struct ExpectationCheck<'a> {
     case: &'a Case,
     expect: &'a Expect,
     automation: &'a Automation,
-    played: &'a Played,
+    trace: &'a TestTrace,
     found: Vec<Diagnostic>,
 }
 
-impl Judge<'_> {
-    fn unmet(&mut self, message: impl Into<String>, span: Span, label: impl Into<String>) {
+impl ExpectationCheck<'_> {
+    fn report_unmet(&mut self, message: impl Into<String>, span: Span, label: impl Into<String>) {
         self.found.push(Diagnostic::error("unmet", message, span).label(label));
     }
 
     fn compare(&mut self, path: &str, pattern: &Pattern, found: Option<&Value>) {
         for mismatch in pattern.compare(path, found) {
             let Mismatch { path, span, expected, found } = mismatch;
-            self.unmet(format!("`{path}` is not {expected}"), span, format!("found {found}"));
+            self.report_unmet(format!("`{path}` is not {expected}"), span, format!("found {found}"));
         }
     }
 
-    /// A call that nothing answers fails its step, and what follows is of no interest.
+    /// Reports calls without an answer; such a call fails its step.
     fn calls_without_answer(&mut self) {
-        let mut told: Vec<(&str, Option<&str>)> = Vec::new();
-        for Unanswered { call, double } in &self.played.account.unanswered {
-            // One that is tried again asks again.
+        let mut reported: Vec<(&str, Option<&str>)> = Vec::new();
+        for Unanswered { call, double } in &self.trace.call_log.unanswered {
+            // Report a retried call only once.
             let about = (call.name.as_str(), call.step.as_deref());
-            if told.contains(&about) {
+            if reported.contains(&about) {
                 continue;
             }
-            told.push(about);
+            reported.push(about);
             let of = call.step.as_ref().map_or_else(String::new, |step| format!(" of the step `{step}`"));
             self.found.push(match double {
                 None => Diagnostic::error(
@@ -99,15 +99,15 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether an execution started, as it should or should not.
+    /// Checks whether an execution started as expected.
     fn start(&mut self) {
-        let started = !self.played.executions.is_empty();
+        let started = !self.trace.executions.is_empty();
         let (expected, span) = self.expect.started.unwrap_or((true, self.case.name.span));
         if started && !expected {
-            self.unmet("an execution started", span, "none was to start");
+            self.report_unmet("an execution started", span, "expected none to start");
         }
         if !started && expected {
-            let label = match (&self.played.refused, &self.played.response) {
+            let label = match (&self.trace.refused, &self.trace.response) {
                 (Some(message), _) => format!("refused: {message}"),
                 (None, Some(response)) => format!("the caller got {}: {}", response.status, text(response)),
                 (None, None) => "the trigger's condition did not hold".to_owned(),
@@ -115,7 +115,7 @@ impl Judge<'_> {
             self.found.push(
                 Diagnostic::error("unmet", "no execution started", span)
                     .label(label)
-                    .help("if none is to start, write `expect: {started: false}`"),
+                    .help("if no execution should start, write `expect: {started: false}`"),
             );
         }
     }
@@ -125,8 +125,8 @@ impl Judge<'_> {
         let usual = if expect.error.is_some() { Ending::Failed } else { Ending::Succeeded };
         let (expected, span) = expect.outcome.unwrap_or((usual, self.case.name.span));
         let Some(outcome) = seen::outcome(events) else {
-            let waits = self.played.stuck.as_deref().unwrap_or("it was stopped");
-            self.unmet("the execution does not come to an end", self.case.name.span, waits);
+            let waits = self.trace.stuck.as_deref().unwrap_or("it was stopped");
+            self.report_unmet("the execution does not finish", self.case.name.span, waits);
             return;
         };
         let found = match outcome {
@@ -140,10 +140,10 @@ impl Judge<'_> {
                 Outcome::Failed { error } | Outcome::Stuck { error } => failure(error),
                 Outcome::Cancelled { reason } => format!("it was cancelled: {reason}"),
             };
-            let told = self.found.iter().any(|told| told.code == "no-double");
-            // That it fails because nothing answered is told already.
-            if !(told && found == Ending::Failed) {
-                self.unmet(format!("the execution has not {}", expected.word()), span, label);
+            let double_missing = self.found.iter().any(|diagnostic| diagnostic.code == "no-double");
+            // The missing double is already reported as the cause.
+            if !(double_missing && found == Ending::Failed) {
+                self.report_unmet(format!("the execution has not {}", expected.word()), span, label);
             }
             return;
         }
@@ -157,24 +157,28 @@ impl Judge<'_> {
         }
     }
 
-    fn step(&mut self, name: &Named, expect: &StepExpect, seen: &Seen<'_>) {
+    fn step(&mut self, name: &Named, expect: &StepExpect, observed: &ObservedSteps<'_>) {
         let (id, turns) = split(&name.name);
-        let Some(step) = seen::find(self.automation, id) else { return };
+        let Some(step) = seen::find_step(self.automation, id) else { return };
         let mut key = name.name.as_str();
-        let keys = seen.keys_of(id);
-        if turns.is_empty() && seen.step(key).is_none() {
+        let keys = observed.keys_of(id);
+        if turns.is_empty() && observed.step(key).is_none() {
             match keys.as_slice() {
                 [] => {}
                 [one] => key = one,
                 several => {
                     let label =
                         format!("it ran in {} iterations: name one, such as `{}`", several.len(), several[0]);
-                    self.unmet(format!("the iteration of the step `{id}` is not named"), name.span, label);
+                    self.report_unmet(
+                        format!("the iteration of the step `{id}` is not named"),
+                        name.span,
+                        label,
+                    );
                     return;
                 }
             }
         }
-        let found = seen.step(key);
+        let found = observed.step(key);
         let path = format!("steps.{}", name.name);
         self.step_ending(name, expect, found);
         let Some(found) = found else { return };
@@ -186,26 +190,34 @@ impl Judge<'_> {
             self.compare(&format!("{path}.error"), pattern, error.as_ref());
         }
         let turns = split(key).1;
-        if let (Some(branch), Some(taken)) = (&expect.branch, seen.branch(step, turns))
+        if let (Some(branch), Some(taken)) = (&expect.branch, observed.branch(step, turns))
             && branch.name != taken
         {
             let label = if taken == "none" { "none ran".to_owned() } else { format!("`{taken}` ran") };
-            self.unmet(format!("`{path}` has not taken the branch `{}`", branch.name), branch.span, label);
+            self.report_unmet(
+                format!("`{path}` has not taken the branch `{}`", branch.name),
+                branch.span,
+                label,
+            );
         }
-        if let (Some((expected, span)), Some(made)) = (expect.turns, seen.turns(step, turns))
+        if let (Some((expected, span)), Some(made)) = (expect.turns, observed.turns(step, turns))
             && usize::try_from(expected) != Ok(made)
         {
-            self.unmet(format!("`{path}` has not made {expected} iterations"), span, format!("found {made}"));
+            self.report_unmet(
+                format!("`{path}` has not made {expected} iterations"),
+                span,
+                format!("found {made}"),
+            );
         }
         if let Some((expected, span)) = expect.tries
             && found.retries + 1 != expected
         {
             let label = format!("found {}", found.retries + 1);
-            self.unmet(format!("`{path}` was not tried {expected} times"), span, label);
+            self.report_unmet(format!("`{path}` was not tried {expected} times"), span, label);
         }
     }
 
-    fn step_ending(&mut self, name: &Named, expect: &StepExpect, found: Option<SeenStep<'_>>) {
+    fn step_ending(&mut self, name: &Named, expect: &StepExpect, found: Option<ObservedStep<'_>>) {
         let word = |ending| {
             StepEnding::ALL.into_iter().find(|(_, other)| *other == ending).map_or("", |(word, _)| word)
         };
@@ -216,21 +228,25 @@ impl Judge<'_> {
         match expect.outcome {
             Some((expected, _)) if expected == ending => {}
             Some((expected, span)) => {
-                let label = match found.and_then(SeenStep::error) {
+                let label = match found.and_then(ObservedStep::error) {
                     Some(error) => failure(error),
                     None => format!("found {}", word(ending)),
                 };
-                self.unmet(format!("the step `{}` is not {}", name.name, word(expected)), span, label);
+                self.report_unmet(format!("the step `{}` is not {}", name.name, word(expected)), span, label);
             }
             None if found.is_none() => {
-                self.unmet(format!("the step `{}` has not run", name.name), name.span, "expected to run");
+                self.report_unmet(
+                    format!("the step `{}` has not run", name.name),
+                    name.span,
+                    "expected to run",
+                );
             }
             None => {}
         }
     }
 
     fn calls(&mut self) {
-        let made = &self.played.account.calls;
+        let made = &self.trace.call_log.calls;
         match &self.expect.calls {
             None => {}
             Some(CallsExpect::Counts(counts)) => {
@@ -243,7 +259,7 @@ impl Judge<'_> {
                         };
                         let expected = usize::try_from(*expected).unwrap_or(usize::MAX);
                         let message = format!("`{}` was not called {}", name.name, times(expected));
-                        self.unmet(message, name.span, format!("called {}", times(count)));
+                        self.report_unmet(message, name.span, format!("called {}", times(count)));
                     }
                 }
             }
@@ -251,9 +267,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Every call that is expected takes one that was made; what is left over on either side is told.
+    /// Matches expected calls with actual calls and reports the rest of both.
     fn all_calls(&mut self, span: Span, calls: &[model::trial::CallExpect]) {
-        let mut left: Vec<&Call> = self.played.account.calls.iter().collect();
+        let mut left: Vec<&Call> = self.trace.call_log.calls.iter().collect();
         for expected in calls {
             let mut missing = 0_u32;
             for _ in 0..expected.times {
@@ -276,13 +292,13 @@ impl Judge<'_> {
         for call in left {
             let inputs = cut(&Value::from(call.inputs.clone()).to_json());
             let message = format!("`{}` was called, which is not among the calls expected", call.name);
-            self.unmet(message, span, format!("called by the step `{}` with {inputs}", call.key));
+            self.report_unmet(message, span, format!("called by the step `{}` with {inputs}", call.key));
         }
     }
 
     fn missing_call(&mut self, expected: &model::trial::CallExpect, missing: u32, left: &mut Vec<&Call>) {
         let name = expected.target.name();
-        // One of the same action that nobody expects is probably the one that was meant.
+        // An unmatched call of the same action is probably the expected one.
         let near = left.iter().position(|call| is_of(call, &expected.target));
         if let (Some(near), Some(with)) = (near, &expected.with) {
             let call = left.remove(near);
@@ -291,7 +307,7 @@ impl Judge<'_> {
         }
         let label =
             if missing == 1 { "not called".to_owned() } else { format!("{missing} calls are missing") };
-        self.unmet(format!("`{name}` was not called as expected"), expected.span, label);
+        self.report_unmet(format!("`{name}` was not called as expected"), expected.span, label);
     }
 
     fn list(&mut self, path: &str, pattern: Option<&Pattern>, found: Vec<Value>) {
@@ -309,14 +325,14 @@ impl Judge<'_> {
                 (least, most) => format!("from {} to {}", format_duration(least), format_duration(most)),
             };
             let label = format!("it took {}", format_duration(took));
-            self.unmet(format!("the execution did not take {words}"), expected.span, label);
+            self.report_unmet(format!("the execution did not take {words}"), expected.span, label);
         }
     }
 
     fn response(&mut self) {
         let Some(expected) = &self.expect.response else { return };
-        let Some(response) = &self.played.response else {
-            self.unmet("there was no answer to a caller", expected.span, "expected a response");
+        let Some(response) = &self.trace.response else {
+            self.report_unmet("there was no answer to a caller", expected.span, "expected a response");
             return;
         };
         let ResponseExpect { status, headers, body, .. } = expected;
@@ -332,11 +348,11 @@ impl Judge<'_> {
         }
     }
 
-    fn conditions(&mut self, seen: &Seen<'_>, events: &[Event], logs: &[LogLine]) {
+    fn conditions(&mut self, observed: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) {
         if self.expect.that.is_empty() {
             return;
         }
-        let scope = self.scope(seen, events, logs);
+        let scope = self.scope(observed, events, logs);
         for condition in &self.expect.that {
             match condition.evaluate(&scope, &model::Budget::default()) {
                 Ok(value) if value.is_true() => {}
@@ -345,15 +361,15 @@ impl Judge<'_> {
                         [] => format!("found {}", cut(&value.to_json())),
                         some => some.join(", "),
                     };
-                    self.unmet("this does not hold", condition.span(), label);
+                    self.report_unmet("this does not hold", condition.span(), label);
                 }
-                Err(error) => self.unmet("this has no value", condition.span(), error.message),
+                Err(error) => self.report_unmet("this has no value", condition.span(), error.message),
             }
         }
     }
 
-    /// The names that conditions read.
-    fn scope(&self, seen: &Seen<'_>, events: &[Event], logs: &[LogLine]) -> Value {
+    /// Builds the variables that conditions read.
+    fn scope(&self, observed: &ObservedSteps<'_>, events: &[Event], logs: &[LogLine]) -> Value {
         let (mut result, mut error) = (Value::Null, Value::Null);
         match seen::outcome(events) {
             Some(Outcome::Succeeded { result: found }) => result = found.clone(),
@@ -362,15 +378,15 @@ impl Judge<'_> {
             }
             _ => {}
         }
-        let steps: Map = seen.iter().map(|(key, step)| (key, step.to_value())).collect();
-        let calls = self.played.account.calls.iter().map(|call| {
+        let steps: Map = observed.iter().map(|(key, step)| (key, step.to_value())).collect();
+        let calls = self.trace.call_log.calls.iter().map(|call| {
             Value::from(Map::from_iter([
                 ("action", Value::from(call.name.as_str())),
                 ("step", Value::from(call.key.as_str())),
                 ("with", Value::from(call.inputs.clone())),
             ]))
         });
-        let response = self.played.response.as_ref().map(|response| {
+        let response = self.trace.response.as_ref().map(|response| {
             let headers: Map =
                 response.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), &**value)).collect();
             Map::from_iter([
@@ -385,27 +401,27 @@ impl Judge<'_> {
             ("steps", Value::from(steps)),
             ("response", Value::from(response)),
             ("calls", calls.collect()),
-            ("events", Value::from(self.played.account.events.clone())),
+            ("events", Value::from(self.trace.call_log.events.clone())),
             ("logs", logs.iter().map(line).collect()),
-            ("state", Value::from(self.played.state.clone())),
+            ("state", Value::from(self.trace.state.clone())),
             ("duration", Value::from(duration(events).unwrap_or_default().as_secs_f64())),
         ]))
     }
 
     fn unawaited(&mut self) {
-        for span in &self.played.unawaited {
-            let message = "nobody waited for this to happen";
+        for span in &self.trace.unawaited {
+            let message = "no step waited for this";
             self.found.push(
                 Diagnostic::error("unawaited", message, *span)
                     .label("never awaited in this test")
-                    .help("remove it, or say with `after` when it happens all the same"),
+                    .help("remove it, or set `after` so that it happens at a fixed time"),
             );
         }
     }
 
-    /// A recording answers each of its requests once, and no other.
+    /// Reports requests missing from the recording and recorded requests that were not sent; each answers once.
     fn tape(&mut self) {
-        let (Some(tape), Some(name)) = (&self.played.tape, &self.case.cassette) else { return };
+        let (Some(tape), Some(name)) = (&self.trace.tape, &self.case.cassette) else { return };
         for Unrecorded { line, differences } in tape.unrecorded() {
             let help = match differences.as_slice() {
                 [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
@@ -423,17 +439,21 @@ impl Judge<'_> {
         }
         for line in tape.unused() {
             self.found.push(
-                Diagnostic::error("unused-exchange", format!("nobody sent the recorded `{line}`"), name.span)
-                    .label("recorded and not sent")
-                    .help("if that is right, record it anew with `cogwork test --record`"),
+                Diagnostic::error(
+                    "unused-exchange",
+                    format!("the recorded `{line}` was not sent"),
+                    name.span,
+                )
+                .label("recorded and not sent")
+                .help("if that is right, record it anew with `cogwork test --record`"),
             );
         }
     }
 
-    fn unused_doubles(&mut self) {
-        for double in &self.played.unused {
+    fn check_unused_doubles(&mut self) {
+        for double in &self.trace.unused {
             let name = double.target.name();
-            let called = self.played.account.calls.iter().map(|call| call.name.as_str());
+            let called = self.trace.call_log.calls.iter().map(|call| call.name.as_str());
             let help = match nearest(name, called) {
                 Some(near) => format!("`{near}` was called; is that meant? Else remove it"),
                 None => "remove it, or move it to the `doubles` of the whole file".to_owned(),
@@ -441,7 +461,7 @@ impl Judge<'_> {
             self.found.push(
                 Diagnostic::error(
                     "unused-double",
-                    format!("nobody asked the double of `{name}`"),
+                    format!("no call used the double of `{name}`"),
                     double.span,
                 )
                 .label("never called in this test")
@@ -458,7 +478,7 @@ fn is_of(call: &Call, target: &Target) -> bool {
     }
 }
 
-/// A line of the log as a value.
+/// Converts a log line to a value.
 fn line(line: &LogLine) -> Value {
     let level = serde_json::to_value(line.level).map(Value::from_serde).unwrap_or_default();
     Value::from(Map::from_iter([
@@ -468,13 +488,13 @@ fn line(line: &LogLine) -> Value {
     ]))
 }
 
-/// How long an execution took on the test's clock.
+/// Returns the duration of an execution on the test clock.
 fn duration(events: &[Event]) -> Option<std::time::Duration> {
     let (first, last) = (events.first()?, events.last()?);
     std::time::Duration::try_from(first.at().duration_until(last.at())).ok()
 }
 
-/// The body of an answer as a value: JSON where that is its type, else text.
+/// Returns the body of a response as a value: parsed JSON according to its content type, else text.
 fn body_of(response: &HttpResponse) -> Value {
     let essence = response.header("content-type").unwrap_or_default();
     let essence = essence.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -488,9 +508,9 @@ fn text(response: &HttpResponse) -> String {
     String::from_utf8_lossy(&response.body.shown()).into_owned()
 }
 
-/// What a condition reads, with what was found there.
+/// Lists the operands of a condition with their values.
 fn operands(condition: &Expression, scope: &Value) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut operands = Vec::new();
     for reference in condition.references().iter().take(4) {
         let path = reference.path.join(".");
         let found = reference.path.iter().try_fold(scope.clone(), |value, key| match key.parse() {
@@ -499,11 +519,11 @@ fn operands(condition: &Expression, scope: &Value) -> Vec<String> {
         });
         let found = found.map_or_else(|| "not there".to_owned(), |value| cut(&value.to_json()));
         let words = format!("`{path}` is {found}");
-        if !told.contains(&words) {
-            told.push(words);
+        if !operands.contains(&words) {
+            operands.push(words);
         }
     }
-    told
+    operands
 }
 
 fn failure(error: &ActionError) -> String {

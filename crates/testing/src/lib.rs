@@ -1,7 +1,7 @@
-//! Tests of Automations: files of tests found, read and checked, and each test played and judged.
+//! Tests of automations: finds and checks test files, runs each test and compares its result with the expectations.
 //!
-//! A test is played by a real engine over a real store in a folder of its own, without network and without waiting: what
-//! has an effect outside is answered by doubles, and the clock stands still but where everything waits for it.
+//! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
+//! answer actions with external effects, and the clock advances only while all tasks wait.
 
 mod begin;
 mod check;
@@ -26,60 +26,60 @@ use model::execution::{Event, LogLine};
 use model::trial::{CASSETTES, Case, Suite};
 
 use catalog::Catalog;
-use play::Props;
+use play::TestSetup;
 use runtime::Vault;
 
 pub use coverage::{Coverage, Goal, GoalKind};
-pub use files::{Tests, check_text, find};
+pub use files::{TestFile, check_text, find_test_files};
 
-/// Where tests are played: a project with its Automations, connections and connectors.
-pub struct Stage {
+/// Environment for running tests: a project with its automations, connections and connectors.
+pub struct TestRunner {
     catalog: Arc<Catalog>,
-    /// The project folder.
+    /// Project folder.
     dir: PathBuf,
     outbound_allow: Vec<String>,
     real: RealSecrets,
 }
 
-/// Where the secrets of this machine are, for recording, which calls the real system.
+/// Secrets of this machine, for recordings, which call the real system.
 #[derive(Clone)]
 pub struct RealSecrets {
-    /// Those of the project's store.
+    /// Secrets in the project's store.
     pub vault: Option<Arc<Vault>>,
-    /// The folder with a file for each.
+    /// Folder with one file per secret.
     pub folder: PathBuf,
 }
 
-/// What came of a test.
-pub struct Verdict {
-    /// What is not as it must be, at the places of the file that say so. Empty: the test passes.
+/// Result of a test.
+pub struct TestResult {
+    /// Unmet expectations, at their positions in the file. Empty if the test passes.
     pub report: Report,
-    /// The execution of the test, where one started.
+    /// Execution of the test; `None` if none started.
     pub execution: Option<Execution>,
-    /// What was reached of each Automation that ran.
+    /// Coverage of each automation that ran.
     pub coverage: Vec<Coverage>,
 }
 
-/// An execution of a test.
+/// Execution of a test.
 pub struct Execution {
-    /// Of which Automation.
+    /// Automation that ran.
     pub automation: Arc<Automation>,
-    /// What happened.
+    /// Recorded events.
     pub events: Vec<Event>,
-    /// What it logged.
+    /// Log lines.
     pub logs: Vec<LogLine>,
 }
 
-impl Verdict {
-    /// Whether everything is as it must be.
+impl TestResult {
+    /// Returns true if all expectations are met.
     #[must_use]
     pub fn passes(&self) -> bool {
         !self.report.has_errors()
     }
 }
 
-impl Stage {
-    /// A stage over the Automations of a project folder.
+impl TestRunner {
+    /// Creates an environment for a project folder.
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
@@ -87,36 +87,36 @@ impl Stage {
         Self { catalog, dir, outbound_allow: Vec::new(), real }
     }
 
-    /// The same where recording reads the secrets of this machine there.
+    /// Sets the secrets for recordings.
     #[must_use]
     pub fn with_secrets(self, real: RealSecrets) -> Self {
         Self { real, ..self }
     }
 
-    /// The same where recording may call these hosts and networks though they are private.
+    /// Sets the private hosts and networks that recordings may call.
     #[must_use]
     pub fn with_outbound(self, allow: Vec<String>) -> Self {
         Self { outbound_allow: allow, ..self }
     }
 
-    /// Plays one test of a file and judges it. `tape` is the recording of a test that names one: a blank one calls the
-    /// real system. Blocks the thread that it is called on, which should do nothing else.
+    /// Runs one test of a file and checks its expectations. `tape` is the recording of a test that names one; an
+    /// empty one calls the real system. Blocks the calling thread.
     #[must_use]
-    pub fn play(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> Verdict {
-        let failed = |diagnostic| Verdict {
+    pub fn run(&self, suite: &Suite, case: &Case, tape: Option<Arc<Tape>>) -> TestResult {
+        let failed = |diagnostic| TestResult {
             report: Report::new(suite.source.clone(), [diagnostic]),
             execution: None,
             coverage: Vec::new(),
         };
         let deployed = match self.catalog.find(&suite.automation.name) {
             Ok(deployed) => deployed.clone(),
-            Err(error) => return failed(Trouble::of(case, error.to_string()).diagnostic()),
+            Err(error) => return failed(TestError::new(case, error.to_string()).diagnostic()),
         };
         if let (Some(name), None) = (&case.cassette, &tape) {
-            return failed(Trouble::no_recording(name).diagnostic());
+            return failed(TestError::no_recording(name).diagnostic());
         }
         let folder = Path::new(suite.source.path()).parent().unwrap_or(Path::new(""));
-        let props = Props {
+        let setup = TestSetup {
             catalog: self.catalog.clone(),
             dir: self.dir.clone(),
             folder: folder.to_owned(),
@@ -124,55 +124,55 @@ impl Stage {
             outbound_allow: self.outbound_allow.clone(),
             real: self.real.clone(),
         };
-        match play::play(&props, case, &deployed) {
-            Ok(played) => {
-                let found = judge::judge(case, &deployed.automation, &played);
-                let mut coverage = coverage::of(&played);
-                if played.filtered {
+        match play::play(&setup, case, &deployed) {
+            Ok(trace) => {
+                let found = judge::check_expectations(case, &deployed.automation, &trace);
+                let mut coverage = coverage::from_trace(&trace);
+                if trace.filtered {
                     coverage.push(coverage::filtered(&deployed.automation));
                 }
-                let execution = played.executions.into_iter().next().map(|execution| Execution {
+                let execution = trace.executions.into_iter().next().map(|execution| Execution {
                     automation: execution.deployed.automation.clone(),
                     events: execution.events,
                     logs: execution.logs,
                 });
-                Verdict { report: Report::new(suite.source.clone(), found), execution, coverage }
+                TestResult { report: Report::new(suite.source.clone(), found), execution, coverage }
             }
             Err(trouble) => failed(trouble.diagnostic()),
         }
     }
 
-    /// The Automations of the project.
+    /// Returns the project's snapshot.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// The project folder.
+    /// Returns the project folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-/// The file of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
+/// Returns the path of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
 #[must_use]
 pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
     let tests = Path::new(suite.source.path());
     tests.parent().unwrap_or(Path::new("")).join(CASSETTES).join(name)
 }
 
-/// Why a test could not be played.
+/// Reason why a test could not run.
 #[derive(Debug)]
-struct Trouble {
+struct TestError {
     message: String,
-    /// The place of the file that it is about.
+    /// Position in the test file.
     span: Span,
     help: Option<String>,
 }
 
-impl Trouble {
-    fn of(case: &Case, message: String) -> Self {
+impl TestError {
+    fn new(case: &Case, message: String) -> Self {
         Self { message, span: case.name.span, help: None }
     }
 
@@ -184,7 +184,7 @@ impl Trouble {
         }
     }
 
-    /// Something of the machine, not of the test.
+    /// Creates an error of the environment, not of the test.
     fn system(what: &str, error: &dyn std::fmt::Display) -> Self {
         Self { message: format!("{what}: {error}"), span: Span::default(), help: None }
     }

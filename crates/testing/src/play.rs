@@ -1,5 +1,5 @@
-//! One test from its start to its end: a real engine on a real store of its own, on a thread of its own, on a clock that
-//! moves only while everything waits.
+//! Runs one test from start to end: a real engine with its own store, on its own thread, with a clock that advances
+//! only while all tasks wait.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -17,151 +17,152 @@ use model::trial::Case;
 use model::value::Map;
 use store::{ExecutionFilter, Page, SqliteStore, StateWrite};
 
-use crate::begin::{Begun, now};
-use crate::desk::{Account, Desk};
-use crate::direct::Directed;
-use crate::still::{Noticed, Still};
-use crate::{RealSecrets, Trouble};
-use catalog::{Catalog, Deployed};
+use crate::begin::{StartResult, now};
+use crate::desk::{CallLog, DoubleTable};
+use crate::direct::DriveResult;
+use crate::still::{Quiescence, TrackedStore};
+use crate::{RealSecrets, TestError};
+use catalog::{Catalog, Deployment};
 use ingress::Ingress;
 use runtime::{Clock as _, ManualClock};
 use runtime::{Isolation, Runtime, RuntimeParts, Secret, Settings};
 
-/// The longest that one test may take of real time: it waits for nothing, so it is caught in a loop.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The most executions of one test that are looked at, its own and those it calls.
-const MOST_EXECUTIONS: u32 = 1000;
-/// How many lines of a log are read at one time.
+/// Maximum real time of a test. Tests never wait for real time, so a longer one is in a loop.
+const MAX_TEST_TIME: Duration = Duration::from_secs(60);
+/// Maximum number of executions examined per test, including called ones.
+const MAX_EXECUTIONS: u32 = 1000;
+/// Log lines and state entries read per page.
 const PAGE: u32 = 1000;
 
-/// What happened.
-pub(super) struct Played {
-    /// The answer to the caller, where there was one.
+/// Trace of a finished test.
+pub(super) struct TestTrace {
+    /// Response to the caller; `None` if there was none.
     pub(super) response: Option<HttpResponse>,
-    /// Why nothing started, where that was refused.
+    /// Reason why the start was refused; `None` if it was not.
     pub(super) refused: Option<String>,
-    /// Whether the trigger's condition let nothing start.
+    /// True if the trigger's condition rejected the start.
     pub(super) filtered: bool,
-    /// The executions, that of the test first and then those that it called, in the order in which they began.
+    /// Executions in the order of their start; the first is the test's own, the others were called by it.
     pub(super) executions: Vec<Execution>,
-    pub(super) account: Account,
-    /// Doubles of the test alone that nobody asked for.
+    pub(super) call_log: CallLog,
+    /// Doubles defined by the test itself that no call used.
     pub(super) unused: Vec<model::trial::Double>,
-    /// What was left waiting for something that does not come, in words.
+    /// Explanation if an execution waits for something that never happens.
     pub(super) stuck: Option<String>,
-    /// Where it is written what was to happen once somebody waits for it, and nobody did.
+    /// Positions of events, approvals and cancellations that no step waited for.
     pub(super) unawaited: Vec<Span>,
-    /// What is remembered, by key.
+    /// State at the end, by key.
     pub(super) state: Map,
-    /// The recording, where the test has one.
+    /// Recording; `None` if the test has none.
     pub(super) tape: Option<Arc<Tape>>,
 }
 
-/// An execution as it is in the store.
+/// Execution as stored.
 pub(super) struct Execution {
-    pub(super) deployed: Arc<Deployed>,
+    pub(super) deployed: Arc<Deployment>,
     pub(super) events: Vec<Event>,
     pub(super) logs: Vec<LogLine>,
 }
 
-/// What a test is played with.
-pub(super) struct Props {
+/// Inputs of a test run, beside the test itself.
+pub(super) struct TestSetup {
     pub(super) catalog: Arc<Catalog>,
-    /// The project folder.
+    /// Project folder.
     pub(super) dir: PathBuf,
-    /// The folder of the file of tests, relative to it.
+    /// Folder of the test file, relative to the project folder.
     pub(super) folder: PathBuf,
-    /// The recording, where the test has one.
+    /// Recording; `None` if the test has none.
     pub(super) tape: Option<Arc<Tape>>,
-    /// What may be called although it is private, when the real system is.
+    /// Private hosts and networks that a recording may call.
     pub(super) outbound_allow: Vec<String>,
-    /// The secrets that the real system is called with.
+    /// Secrets for calls to the real system.
     pub(super) real: RealSecrets,
 }
 
-/// Plays a test.
-pub(super) fn play(props: &Props, case: &Case, deployed: &Arc<Deployed>) -> Result<Played, Trouble> {
-    let still = Still::default();
-    let watcher = still.clone();
+/// Runs a test.
+pub(super) fn play(
+    setup: &TestSetup,
+    case: &Case,
+    deployed: &Arc<Deployment>,
+) -> Result<TestTrace, TestError> {
+    let quiescence = Quiescence::default();
+    let watcher = quiescence.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .on_thread_park(move || watcher.idle())
         .build()
-        .map_err(|error| Trouble::system("cannot start a thread for the test", &error))?;
-    let played = runtime.block_on(async {
-        let scene = Scene::set(props, case, deployed, still)?;
-        let played = tokio::time::timeout(PATIENCE, scene.play()).await;
-        scene.clear().await;
-        played.unwrap_or_else(|_| {
-            let seconds = PATIENCE.as_secs();
-            Err(Trouble::of(
-                case,
-                format!("the test does not come to an end: it was stopped after {seconds}s"),
-            ))
+        .map_err(|error| TestError::system("cannot start a thread for the test", &error))?;
+    let trace = runtime.block_on(async {
+        let run = TestRun::new(setup, case, deployed, quiescence)?;
+        let trace = tokio::time::timeout(MAX_TEST_TIME, run.play()).await;
+        run.shut_down().await;
+        trace.unwrap_or_else(|_| {
+            let seconds = MAX_TEST_TIME.as_secs();
+            Err(TestError::new(case, format!("the test did not finish and was stopped after {seconds}s")))
         })
     });
     runtime.shutdown_background();
-    played
+    trace
 }
 
-/// Everything around one test.
-pub(super) struct Scene<'a> {
+/// Running test with its engine.
+pub(super) struct TestRun<'a> {
     pub(super) case: &'a Case,
-    pub(super) deployed: &'a Arc<Deployed>,
-    pub(super) props: &'a Props,
-    pub(super) still: Still,
+    pub(super) deployed: &'a Arc<Deployment>,
+    pub(super) setup: &'a TestSetup,
+    pub(super) quiescence: Quiescence,
     pub(super) clock: ManualClock,
-    desk: Arc<Desk>,
+    doubles: Arc<DoubleTable>,
     pub(super) runtime: Arc<Runtime>,
     pub(super) ingress: Arc<Ingress>,
-    /// Set once whoever starts the execution has got an answer.
+    /// True once the start request has been answered.
     pub(super) started: Cell<bool>,
-    /// Deleted with everything in it at the end.
+    /// Temporary folder of the store, deleted on drop.
     _folder: tempfile::TempDir,
 }
 
-impl<'a> Scene<'a> {
-    fn set(
-        props: &'a Props,
+impl<'a> TestRun<'a> {
+    fn new(
+        setup: &'a TestSetup,
         case: &'a Case,
-        deployed: &'a Arc<Deployed>,
-        still: Still,
-    ) -> Result<Self, Trouble> {
+        deployed: &'a Arc<Deployment>,
+        quiescence: Quiescence,
+    ) -> Result<Self, TestError> {
         let folder = tempfile::tempdir()
-            .map_err(|error| Trouble::system("cannot make a folder for the test", &error))?;
-        // The folder is deleted at the end, so nothing need survive a power cut.
+            .map_err(|error| TestError::system("cannot make a folder for the test", &error))?;
+        // The folder is deleted at the end, so the data need not survive a power failure.
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
         let store = SqliteStore::open(folder.path(), options)
-            .map_err(|error| Trouble::system("cannot open a store for the test", &error))?;
+            .map_err(|error| TestError::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployed));
         let automation = &deployed.automation.id;
-        let desk = Arc::new(Desk::new(props, case, automation, clock.clone(), still.clone()));
+        let doubles = Arc::new(DoubleTable::new(setup, case, automation, clock.clone(), quiescence.clone()));
         let files_dir = Some(folder.path().join("files"));
         let settings =
             Settings { watch: false, background: false, files_dir, ..Settings::new(folder.path()) };
-        let http = http(props, &clock)?;
+        let http = http(setup, &clock)?;
         let runtime = Runtime::from_parts(RuntimeParts {
             isolation: Isolation::none(),
             settings,
-            store: Arc::new(Noticed { store, still: still.clone() }),
-            // Whoever guesses an address of this engine reaches nobody.
+            store: Arc::new(TrackedStore { store, quiescence: quiescence.clone() }),
+            // No other process can reach this engine, so the tokens need not be secret.
             secret: Secret::new([0; 32]),
             clock: Arc::new(clock.clone()),
             http,
             // The files were read once for all tests.
-            catalog: props.catalog.clone(),
+            catalog: setup.catalog.clone(),
             vault: None,
-            doubles: Some(desk.clone()),
+            doubles: Some(doubles.clone()),
         });
         runtime.start_tasks();
         let ingress = Ingress::new(runtime.clone());
         Ok(Self {
             case,
             deployed,
-            props,
-            still,
+            setup,
+            quiescence,
             clock,
-            desk,
+            doubles,
             runtime,
             ingress,
             started: Cell::new(false),
@@ -169,48 +170,59 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Lets go of everything: what still waits is dropped with the runtime.
-    async fn clear(&self) {
+    /// Shuts the engine down. Tasks that still wait are dropped with the runtime.
+    async fn shut_down(&self) {
         self.runtime.closing.cancel();
         self.runtime.abort.cancel();
-        // What cannot be closed in a moment is deleted all the same.
+        // If the store does not close in time, its folder is deleted anyway.
         let _ = tokio::time::timeout(Duration::from_secs(5), self.runtime.store.close()).await;
     }
 
-    async fn play(&self) -> Result<Played, Trouble> {
-        self.remember().await?;
+    async fn play(&self) -> Result<TestTrace, TestError> {
+        self.write_initial_state().await?;
         let begin = async {
-            let begun = self.begin().await;
+            let start_result = self.start().await;
             self.started.set(true);
-            begun
+            start_result
         };
-        let (begun, directed) = tokio::join!(begin, self.direct());
-        let Directed { stuck, unawaited } = directed?;
-        let (account, unused) = self.desk.close();
+        let (start_result, drive_result) = tokio::join!(begin, self.drive());
+        let DriveResult { stuck, unawaited } = drive_result?;
+        let (call_log, unused) = self.doubles.close();
         let executions = self.executions().await?;
-        let (response, refused, passed) = match begun? {
-            Begun::Answered(response) => {
+        let (response, refused, passed) = match start_result? {
+            StartResult::Answered(response) => {
                 let passed = response.status == 200;
                 (Some(response), None, passed)
             }
-            Begun::Refused(message) => (None, Some(message), false),
-            Begun::Accepted => (None, None, true),
+            StartResult::Refused(message) => (None, Some(message), false),
+            StartResult::Accepted => (None, None, true),
         };
         let filtered = passed && executions.is_empty();
-        let state = self.remembered().await?;
-        let tape = self.props.tape.clone();
-        Ok(Played { response, refused, filtered, executions, account, unused, stuck, unawaited, state, tape })
+        let state = self.final_state().await?;
+        let tape = self.setup.tape.clone();
+        Ok(TestTrace {
+            response,
+            refused,
+            filtered,
+            executions,
+            call_log,
+            unused,
+            stuck,
+            unawaited,
+            state,
+            tape,
+        })
     }
 
-    /// Whose state the Automation reads: that of a start on a test address is kept apart.
+    /// Returns the state scope of the automation; test URLs have a separate one.
     fn scope(&self) -> String {
         let automation = &self.deployed.automation;
         let is_test = !automation.enabled && matches!(automation.trigger, Trigger::Webhook(_));
         format!("{}automation:{}", if is_test { "test:" } else { "" }, automation.id)
     }
 
-    /// Puts in place what the test says is remembered.
-    async fn remember(&self) -> Result<(), Trouble> {
+    /// Writes the initial state given by the test.
+    async fn write_initial_state(&self) -> Result<(), TestError> {
         let scope = self.scope();
         let writes = self.case.state.iter().map(|(key, value)| StateWrite {
             scope: scope.clone(),
@@ -223,42 +235,43 @@ impl<'a> Scene<'a> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.runtime.store.write_state(writes).await.map_err(Trouble::store)
+        self.runtime.store.write_state(writes).await.map_err(TestError::store)
     }
 
-    /// What is remembered in the end.
-    async fn remembered(&self) -> Result<Map, Trouble> {
+    /// Reads the state at the end.
+    async fn final_state(&self) -> Result<Map, TestError> {
         let now = self.clock.now();
-        let rows = self.runtime.store.list_state(&self.scope(), None, PAGE).await.map_err(Trouble::store)?;
+        let rows =
+            self.runtime.store.list_state(&self.scope(), None, PAGE).await.map_err(TestError::store)?;
         let alive = rows.into_iter().filter(|row| row.entry.expires_at.is_none_or(|expires| expires > now));
         Ok(alive.map(|row| (row.key, row.entry.value)).collect())
     }
 
-    /// The execution that the test started, if it started one.
-    pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, Trouble> {
+    /// Returns the execution that the test started; `None` if it started none.
+    pub(super) async fn test_execution(&self) -> Result<Option<ExecutionId>, TestError> {
         let filter = ExecutionFilter {
             automation: Some(self.deployed.automation.id.clone()),
             ..ExecutionFilter::default()
         };
-        let page = Page { before: None, limit: MOST_EXECUTIONS };
-        let rows = self.runtime.store.executions(&filter, page).await.map_err(Trouble::store)?;
+        let page = Page { before: None, limit: MAX_EXECUTIONS };
+        let rows = self.runtime.store.executions(&filter, page).await.map_err(TestError::store)?;
         Ok(rows.last().map(|row| row.id))
     }
 
-    /// All executions, oldest first: nothing begins before that of the test.
-    async fn executions(&self) -> Result<Vec<Execution>, Trouble> {
+    /// Reads all executions, oldest first; the first is the test's own.
+    async fn executions(&self) -> Result<Vec<Execution>, TestError> {
         let store = &self.runtime.store;
-        let page = Page { before: None, limit: MOST_EXECUTIONS };
-        let rows = store.executions(&ExecutionFilter::default(), page).await.map_err(Trouble::store)?;
+        let page = Page { before: None, limit: MAX_EXECUTIONS };
+        let rows = store.executions(&ExecutionFilter::default(), page).await.map_err(TestError::store)?;
         let mut executions = Vec::with_capacity(rows.len());
         for row in rows.iter().rev() {
             let catalog = self.runtime.catalog();
             let Some(deployed) = catalog.get(&row.automation).cloned() else { continue };
-            let events = store.events(row.id).await.map_err(Trouble::store)?.unwrap_or_default();
+            let events = store.events(row.id).await.map_err(TestError::store)?.unwrap_or_default();
             let mut logs = Vec::new();
             loop {
                 let after = u32::try_from(logs.len()).unwrap_or(u32::MAX);
-                let more = store.logs(row.id, after, PAGE).await.map_err(Trouble::store)?;
+                let more = store.logs(row.id, after, PAGE).await.map_err(TestError::store)?;
                 let is_last = more.len() < PAGE as usize;
                 logs.extend(more);
                 if is_last {
@@ -271,15 +284,15 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The way out: onto the tape, or nowhere.
-fn http(props: &Props, clock: &ManualClock) -> Result<Http, Trouble> {
-    let wrong = |error: &dyn std::fmt::Display| Trouble::system("cannot set up HTTP for the test", error);
+/// Creates the HTTP client, which uses the recording or has no network.
+fn http(setup: &TestSetup, clock: &ManualClock) -> Result<Http, TestError> {
+    let wrong = |error: &dyn std::fmt::Display| TestError::system("cannot set up HTTP for the test", error);
     let usual = HttpOptions::default();
-    let options = match &props.tape {
+    let options = match &setup.tape {
         None => HttpOptions { transport: Transport::Nowhere, ..usual },
         Some(tape) if tape.records() => HttpOptions {
             transport: Transport::Tape(tape.clone()),
-            allow: AllowList::parse(props.outbound_allow.iter().map(String::as_str))
+            allow: AllowList::parse(setup.outbound_allow.iter().map(String::as_str))
                 .map_err(|error| wrong(&error))?,
             ..usual
         },
@@ -292,7 +305,7 @@ fn http(props: &Props, clock: &ManualClock) -> Result<Http, Trouble> {
     Http::new(options).map_err(|error| wrong(&error))
 }
 
-/// The test's clock, for what waits inside an action.
+/// Timer for actions that runs on the test clock.
 struct Stopped(ManualClock);
 
 #[async_trait]

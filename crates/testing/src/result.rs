@@ -1,15 +1,15 @@
-//! What a double answers against what its action gives: part of it is enough, but nothing else may be there.
+//! Compares a double's answer with the declared result type of its action: fields may be missing, but not added.
 
 use model::action::ResultType;
 use model::diagnostic::nearest;
 use model::template::Template;
 use model::value::Value;
 
-/// The most that is told of one answer.
+/// Maximum number of messages per answer.
 const MOST: usize = 5;
 
-/// What of an answer its action never gives, as sentences; what is computed is not known.
-pub(super) fn misfits(answer: &Template, kind: &ResultType) -> Vec<String> {
+/// Describes the parts of an answer that do not match the type. Computed parts are skipped.
+pub(super) fn type_mismatches(answer: &Template, kind: &ResultType) -> Vec<String> {
     let mut found = Vec::new();
     template(answer, kind, "", &mut found);
     found.truncate(MOST);
@@ -19,7 +19,7 @@ pub(super) fn misfits(answer: &Template, kind: &ResultType) -> Vec<String> {
 fn template(written: &Template, kind: &ResultType, path: &str, found: &mut Vec<String>) {
     match written {
         Template::Literal(known) => value(known, kind, path, found),
-        // An expression may give anything; text around one is text, unless it is an only expression.
+        // An expression may yield any type.
         Template::Expression(_) | Template::Text(_) => {}
         Template::List(items) => {
             if let Some(inner) = lists(kind) {
@@ -39,7 +39,7 @@ fn template(written: &Template, kind: &ResultType, path: &str, found: &mut Vec<S
 fn value(known: &Value, kind: &ResultType, path: &str, found: &mut Vec<String>) {
     if !kind.alternatives().iter().any(|one| admits(one, known)) {
         let at = if path.is_empty() { "the result".to_owned() } else { format!("`{path}`") };
-        found.push(format!("{at} is {}, not {}", words(known), kind.words()));
+        found.push(format!("{at} is {}, not {}", describe(known), kind.words()));
         return;
     }
     match known {
@@ -59,7 +59,7 @@ fn value(known: &Value, kind: &ResultType, path: &str, found: &mut Vec<String>) 
     }
 }
 
-/// Looks at an entry of a map, whose key has to be one of those there are.
+/// Checks an entry of a map: its key must be declared.
 fn entry(
     key: &str,
     kind: &ResultType,
@@ -87,7 +87,7 @@ fn entry(
     }
 }
 
-/// The type of the items, where it may be a list of one type.
+/// Returns the item type; `None` unless the type has exactly one list alternative.
 fn lists(kind: &ResultType) -> Option<&ResultType> {
     let mut lists = kind.alternatives().iter().filter_map(|one| match one {
         ResultType::List { items } => Some(items.as_ref()),
@@ -97,7 +97,7 @@ fn lists(kind: &ResultType) -> Option<&ResultType> {
     lists.next().is_none().then_some(first)
 }
 
-/// Whether a value can be of a type, by its outermost kind alone.
+/// Returns true if a value's outermost type is accepted.
 fn admits(kind: &ResultType, value: &Value) -> bool {
     match (kind, value) {
         (ResultType::Any, _)
@@ -109,13 +109,13 @@ fn admits(kind: &ResultType, value: &Value) -> bool {
         | (ResultType::Map { .. } | ResultType::Object(_), Value::Map(_))
         | (ResultType::File, Value::File(_)) => true,
         (ResultType::Integer, Value::Number(number)) => !number.is_f64(),
-        // What may be chosen grows with the other side.
+        // The other system may add options.
         (ResultType::Choice { .. }, Value::String(_)) => true,
         _ => false,
     }
 }
 
-fn words(value: &Value) -> String {
+fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) | Value::Number(_) => format!("the {} {}", value.kind(), value.to_json()),

@@ -1,4 +1,4 @@
-//! What is seen of an execution by its events: how each step ended, which branches were taken, how many turns were made.
+//! Derives the course of an execution from its events: step outcomes, branches taken, numbers of iterations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,31 +8,31 @@ use model::execution::{Event, Outcome, StepOutcome};
 use model::trial::StepEnding;
 use model::value::{Map, Value};
 
-/// The steps of an execution, by their ids with the turns around them.
-pub(super) struct Seen<'a> {
-    steps: BTreeMap<&'a str, SeenStep<'a>>,
+/// Observed steps of an execution, by step key (id and iterations).
+pub(super) struct ObservedSteps<'a> {
+    steps: BTreeMap<&'a str, ObservedStep<'a>>,
 }
 
-/// What is seen of one step, in one turn of the loops around it.
+/// Observed step, in one iteration of its loops.
 #[derive(Clone, Copy, Default)]
-pub(super) struct SeenStep<'a> {
-    /// How it ended, if it did.
+pub(super) struct ObservedStep<'a> {
+    /// Outcome; `None` if it has not finished.
     pub(super) outcome: Option<&'a StepOutcome>,
-    /// How many of its tries failed and were followed by another.
+    /// Number of failed tries that were followed by a retry.
     pub(super) retries: u32,
-    /// Why it failed for good, where its `onError` list has begun.
+    /// Final error, if the `onError` list has started.
     failure: Option<&'a ActionError>,
-    /// How often it failed for good, other tries of the whole execution among them.
+    /// Number of final failures, over all attempts of the execution.
     pub(super) failures: u32,
-    /// How often its guard let it through.
+    /// Number of times its guard was true.
     pub(super) runs: u32,
-    /// How often its guard kept it back.
+    /// Number of times its guard was false.
     pub(super) skips: u32,
 }
 
-impl<'a> Seen<'a> {
-    pub(super) fn of(events: &'a [Event]) -> Self {
-        let mut steps: BTreeMap<&str, SeenStep<'_>> = BTreeMap::new();
+impl<'a> ObservedSteps<'a> {
+    pub(super) fn from_events(events: &'a [Event]) -> Self {
+        let mut steps: BTreeMap<&str, ObservedStep<'_>> = BTreeMap::new();
         for event in events {
             match event {
                 Event::StepStarted { step, .. } => {
@@ -40,21 +40,21 @@ impl<'a> Seen<'a> {
                 }
                 Event::StepRetry { step, .. } => steps.entry(step).or_default().retries += 1,
                 Event::StepFailed { step, error, .. } => {
-                    let seen = steps.entry(step).or_default();
-                    (seen.failures, seen.failure) = (seen.failures + 1, Some(error));
+                    let step = steps.entry(step).or_default();
+                    (step.failures, step.failure) = (step.failures + 1, Some(error));
                 }
-                // What failed begins anew.
-                Event::Retried { .. } => steps.values_mut().for_each(|seen| seen.failure = None),
+                // A retried execution repeats its failed steps.
+                Event::Retried { .. } => steps.values_mut().for_each(|step| step.failure = None),
                 Event::StepFinished { step, outcome, .. } => {
-                    let seen = steps.entry(step).or_default();
+                    let step = steps.entry(step).or_default();
                     match outcome {
-                        StepOutcome::Skipped => seen.skips += 1,
+                        StepOutcome::Skipped => step.skips += 1,
                         StepOutcome::Failed { .. } => {
-                            (seen.failures, seen.runs) = (seen.failures + 1, seen.runs + 1)
+                            (step.failures, step.runs) = (step.failures + 1, step.runs + 1)
                         }
-                        _ => seen.runs += 1,
+                        _ => step.runs += 1,
                     }
-                    seen.outcome = Some(outcome);
+                    step.outcome = Some(outcome);
                 }
                 _ => {}
             }
@@ -62,22 +62,22 @@ impl<'a> Seen<'a> {
         Self { steps }
     }
 
-    /// A step by its id with the turns around it.
-    pub(super) fn step(&self, key: &str) -> Option<SeenStep<'a>> {
+    /// Returns a step by its key.
+    pub(super) fn step(&self, key: &str) -> Option<ObservedStep<'a>> {
         self.steps.get(key).copied()
     }
 
-    /// Every step that was seen, each with the turns around it.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, SeenStep<'a>)> + '_ {
+    /// Iterates over all observed steps with their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'a str, ObservedStep<'a>)> + '_ {
         self.steps.iter().map(|(key, step)| (*key, *step))
     }
 
-    /// The keys of the step with this id, one for each turn of the loops around it.
+    /// Returns the keys of the step with this id, one per iteration.
     pub(super) fn keys_of(&self, id: &str) -> Vec<&'a str> {
         self.steps.keys().copied().filter(|key| split(key).0 == id).collect()
     }
 
-    /// Whether anything of a list of steps was reached in these turns.
+    /// Returns true if a step of the list was reached in these iterations.
     pub(super) fn reached(&self, block: &Block, turns: &str) -> bool {
         let mut reached = false;
         block.walk(&mut |step| {
@@ -86,7 +86,7 @@ impl<'a> Seen<'a> {
         reached
     }
 
-    /// Which of the lists of a step that branches ran, in these turns.
+    /// Returns the branch that a step took in these iterations, or `none`; `None` if the step has no branches.
     pub(super) fn branch(&self, step: &Step, turns: &str) -> Option<String> {
         let lists = step.verb.lists().into_iter();
         let mut cases = lists.filter(|list| matches!(list.runs, Runs::Case { .. })).peekable();
@@ -95,7 +95,8 @@ impl<'a> Seen<'a> {
         Some(taken.and_then(|list| list.name).unwrap_or("none").to_owned())
     }
 
-    /// How many turns a loop made, in these turns of the loops around it.
+    /// Returns the number of iterations of a loop; `None` if the step is not a loop. `turns` are the outer
+    /// iterations.
     pub(super) fn turns(&self, step: &Step, turns: &str) -> Option<usize> {
         let lists = step.verb.lists().into_iter();
         let mut loops = lists.filter(|list| matches!(list.runs, Runs::Turns { .. })).peekable();
@@ -114,19 +115,19 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl<'a> SeenStep<'a> {
-    /// How it ended, in the words of a test; `None` if it has not.
+impl<'a> ObservedStep<'a> {
+    /// Returns the ending in the terms of a test; `None` if the step has not finished.
     pub(super) fn ending(self) -> Option<StepEnding> {
         Some(match self.outcome? {
             StepOutcome::Skipped => StepEnding::Skipped,
             StepOutcome::Failed { .. } => StepEnding::Failed,
-            // Its `onError` list has led out of it.
+            // Its `onError` list left the step, as `break` does.
             StepOutcome::Left { .. } if self.failure.is_some() => StepEnding::Failed,
             _ => StepEnding::Succeeded,
         })
     }
 
-    /// Its result: what others read as `steps.x.results`.
+    /// Returns the result, as `steps.x.results` reads it.
     pub(super) fn result(self) -> Value {
         match self.outcome {
             Some(StepOutcome::Succeeded { result } | StepOutcome::Failed { handled: Some(result), .. }) => {
@@ -136,7 +137,7 @@ impl<'a> SeenStep<'a> {
         }
     }
 
-    /// Its error, where it failed.
+    /// Returns the error; `None` if the step did not fail.
     pub(super) fn error(self) -> Option<&'a ActionError> {
         match self.outcome {
             Some(StepOutcome::Failed { error, .. }) => Some(error),
@@ -145,7 +146,7 @@ impl<'a> SeenStep<'a> {
         }
     }
 
-    /// What conditions read of it.
+    /// Returns the step as conditions of a test read it.
     pub(super) fn to_value(self) -> Value {
         let word =
             self.ending().and_then(|ending| StepEnding::ALL.into_iter().find(|(_, other)| *other == ending));
@@ -158,7 +159,7 @@ impl<'a> SeenStep<'a> {
     }
 }
 
-/// How an execution ended, if it did.
+/// Returns the outcome of an execution; `None` if it has not finished.
 pub(super) fn outcome(events: &[Event]) -> Option<&Outcome> {
     match events.last() {
         Some(Event::Finished { outcome, .. }) => Some(outcome),
@@ -166,8 +167,8 @@ pub(super) fn outcome(events: &[Event]) -> Option<&Outcome> {
     }
 }
 
-/// The step of an Automation with this id.
-pub(super) fn find<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step> {
+/// Returns the step of an automation with this id.
+pub(super) fn find_step<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step> {
     let mut found = None;
     automation.walk(&mut |step| {
         if step.id.as_ref() == id {
@@ -177,7 +178,7 @@ pub(super) fn find<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step>
     found
 }
 
-/// `copy[2][0]` is the step `copy` in the turns `[2][0]`.
+/// Splits a step key into id and iterations: `copy[2][0]` is the step `copy` in the iterations `[2][0]`.
 pub(super) fn split(key: &str) -> (&str, &str) {
     key.split_at(key.find('[').unwrap_or(key.len()))
 }

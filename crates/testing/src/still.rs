@@ -1,9 +1,8 @@
-//! Finding out that nothing goes on any more, so that the clock may move: the test's thread has nothing to run, and
-//! nobody else works for it.
+//! Detects quiescence (no runnable task, no store call in flight) so that the test clock can advance.
 //!
-//! A test has a thread of its own, on which everything of its engine runs. Just before that thread goes to sleep it says
-//! so; if no write or read of the store is under way then, whatever is left waits for the clock, or for something that
-//! never comes. So no test ever waits for real time to pass, and none moves the clock too early.
+//! All tasks of a test's engine run on one thread. Before the thread parks, it signals that it is idle. If no store
+//! call is in flight then, all tasks wait for the clock or for something that never happens. Tests therefore never
+//! wait for real time, and the clock never advances too early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,108 +19,108 @@ use store::{
 };
 use tokio::sync::Notify;
 
-/// Knows whether anything goes on. Cheap to clone.
+/// Detector of quiescence. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Still(Arc<State>);
+pub(super) struct Quiescence(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    /// What other threads do for this one.
+    /// Number of operations in flight on other threads.
     busy: AtomicUsize,
-    rest: Notify,
+    idle: Notify,
 }
 
-impl Still {
-    /// To be called by the thread whenever it has nothing to run.
+impl Quiescence {
+    /// Signals that the test's thread has no runnable task; called before it parks.
     pub(super) fn idle(&self) {
         if self.0.busy.load(Ordering::Acquire) == 0 {
-            self.0.rest.notify_waiters();
+            self.0.idle.notify_waiters();
         }
     }
 
-    /// Comes back once nothing goes on. Whoever waits here is then the only one that runs.
-    pub(super) async fn rest(&self) {
-        self.0.rest.notified().await;
+    /// Waits until nothing is running. The caller is then the only runnable task.
+    pub(super) async fn wait(&self) {
+        self.0.idle.notified().await;
     }
 
-    /// Says that something goes on elsewhere, for as long as what is given back lives.
-    pub(super) fn busy(&self) -> Busy {
+    /// Marks an operation on another thread as in flight until the guard is dropped.
+    pub(super) fn busy(&self) -> BusyGuard {
         self.0.busy.fetch_add(1, Ordering::AcqRel);
-        Busy(self.0.clone())
+        BusyGuard(self.0.clone())
     }
 }
 
-/// Something that goes on elsewhere.
-pub(super) struct Busy(Arc<State>);
+/// Guard of an operation in flight on another thread.
+pub(super) struct BusyGuard(Arc<State>);
 
-impl Drop for Busy {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// A store whose work is noticed.
-pub(super) struct Noticed<S> {
+/// Store wrapper that marks its calls as in flight.
+pub(super) struct TrackedStore<S> {
     pub(super) store: S,
-    pub(super) still: Still,
+    pub(super) quiescence: Quiescence,
 }
 
-impl<S: Store> Noticed<S> {
-    /// The result of a read or write, which goes on elsewhere until it is taken here.
-    async fn of<T>(&self, work: impl Future<Output = T>) -> T {
-        let _busy = self.still.busy();
+impl<S: Store> TrackedStore<S> {
+    /// Awaits a store call; it is in flight until its result arrives on this thread.
+    async fn track<T>(&self, work: impl Future<Output = T>) -> T {
+        let _busy = self.quiescence.busy();
         work.await
     }
 }
 
 #[async_trait]
-impl<S: Store> Store for Noticed<S> {
+impl<S: Store> Store for TrackedStore<S> {
     async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
-        self.of(self.store.put_definition(definition)).await
+        self.track(self.store.put_definition(definition)).await
     }
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
-        self.of(self.store.definition(hash)).await
+        self.track(self.store.definition(hash)).await
     }
 
     async fn accept(&self, accept: &Accept) -> Result<Vec<Accepted>, Error> {
-        self.of(self.store.accept(accept)).await
+        self.track(self.store.accept(accept)).await
     }
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
-        self.of(self.store.append(append)).await
+        self.track(self.store.append(append)).await
     }
 
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error> {
-        self.of(self.store.events(id)).await
+        self.track(self.store.events(id)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, Error> {
-        self.of(self.store.execution(id)).await
+        self.track(self.store.execution(id)).await
     }
 
     async fn executions(&self, filter: &ExecutionFilter, page: Page) -> Result<Vec<ExecutionRow>, Error> {
-        self.of(self.store.executions(filter, page)).await
+        self.track(self.store.executions(filter, page)).await
     }
 
     async fn logs(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<LogLine>, Error> {
-        self.of(self.store.logs(id, after, limit)).await
+        self.track(self.store.logs(id, after, limit)).await
     }
 
     async fn unfinished(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<ExecutionRow>, Error> {
-        self.of(self.store.unfinished(after, limit)).await
+        self.track(self.store.unfinished(after, limit)).await
     }
 
     async fn unfinished_count(&self) -> Result<u64, Error> {
-        self.of(self.store.unfinished_count()).await
+        self.track(self.store.unfinished_count()).await
     }
 
     async fn resting(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<Resting>, Error> {
-        self.of(self.store.resting(after, limit)).await
+        self.track(self.store.resting(after, limit)).await
     }
 
     async fn waits(&self, execution: ExecutionId) -> Result<Vec<Wait>, Error> {
-        self.of(self.store.waits(execution)).await
+        self.track(self.store.waits(execution)).await
     }
 
     async fn waiting_for_event(
@@ -130,35 +129,35 @@ impl<S: Store> Store for Noticed<S> {
         after: Option<(ExecutionId, String)>,
         limit: u32,
     ) -> Result<Vec<(ExecutionId, String)>, Error> {
-        self.of(self.store.waiting_for_event(name, after, limit)).await
+        self.track(self.store.waiting_for_event(name, after, limit)).await
     }
 
     async fn waiting_for_child(&self, child: ExecutionId) -> Result<Option<(ExecutionId, String)>, Error> {
-        self.of(self.store.waiting_for_child(child)).await
+        self.track(self.store.waiting_for_child(child)).await
     }
 
     async fn read_state(&self, scope: &str, key: &str) -> Result<Option<StateEntry>, Error> {
-        self.of(self.store.read_state(scope, key)).await
+        self.track(self.store.read_state(scope, key)).await
     }
 
     async fn read_states(&self, scope: &str, keys: &[String]) -> Result<Vec<Option<StateEntry>>, Error> {
-        self.of(self.store.read_states(scope, keys)).await
+        self.track(self.store.read_states(scope, keys)).await
     }
 
     async fn list_state(&self, scope: &str, after: Option<&str>, limit: u32) -> Result<Vec<StateRow>, Error> {
-        self.of(self.store.list_state(scope, after, limit)).await
+        self.track(self.store.list_state(scope, after, limit)).await
     }
 
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
-        self.of(self.store.write_state(writes)).await
+        self.track(self.store.write_state(writes)).await
     }
 
     async fn prune_state(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune_state(before, limit)).await
+        self.track(self.store.prune_state(before, limit)).await
     }
 
     async fn put_secret(&self, fresh: [u8; 32]) -> Result<[u8; 32], Error> {
-        self.of(self.store.put_secret(fresh)).await
+        self.track(self.store.put_secret(fresh)).await
     }
 
     fn files(&self) -> Arc<dyn Files> {
@@ -166,47 +165,47 @@ impl<S: Store> Store for Noticed<S> {
     }
 
     async fn addresses(&self) -> Result<Vec<Address>, Error> {
-        self.of(self.store.addresses()).await
+        self.track(self.store.addresses()).await
     }
 
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
-        self.of(self.store.put_addresses(addresses)).await
+        self.track(self.store.put_addresses(addresses)).await
     }
 
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
-        self.of(self.store.watermarks()).await
+        self.track(self.store.watermarks()).await
     }
 
     async fn polls(&self) -> Result<Vec<(AutomationId, PollStanding)>, Error> {
-        self.of(self.store.polls()).await
+        self.track(self.store.polls()).await
     }
 
     async fn seen(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
-        self.of(self.store.seen(automation, keys)).await
+        self.track(self.store.seen(automation, keys)).await
     }
 
     async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
-        self.of(self.store.poll_entries(automation, limit)).await
+        self.track(self.store.poll_entries(automation, limit)).await
     }
 
     async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
-        self.of(self.store.subscriptions()).await
+        self.track(self.store.subscriptions()).await
     }
 
     async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
-        self.of(self.store.put_subscription(subscription)).await
+        self.track(self.store.put_subscription(subscription)).await
     }
 
     async fn drop_subscription(&self, id: &str) -> Result<(), Error> {
-        self.of(self.store.drop_subscription(id)).await
+        self.track(self.store.drop_subscription(id)).await
     }
 
     async fn prune(&self, filter: Prune, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune(filter, limit)).await
+        self.track(self.store.prune(filter, limit)).await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune_keys(before, limit)).await
+        self.track(self.store.prune_keys(before, limit)).await
     }
 
     async fn sent(
@@ -215,15 +214,15 @@ impl<S: Store> Store for Noticed<S> {
         key: [u8; 32],
         now: Timestamp,
     ) -> Result<Option<Sent>, Error> {
-        self.of(self.store.sent(automation, key, now)).await
+        self.track(self.store.sent(automation, key, now)).await
     }
 
     async fn prune_sendings(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
-        self.of(self.store.prune_sendings(before, limit)).await
+        self.track(self.store.prune_sendings(before, limit)).await
     }
 
     async fn tidy(&self) -> Result<u64, Error> {
-        self.of(self.store.tidy()).await
+        self.track(self.store.tidy()).await
     }
 
     fn room(&self) -> Room {
@@ -231,7 +230,7 @@ impl<S: Store> Store for Noticed<S> {
     }
 
     async fn info(&self) -> Result<Info, Error> {
-        self.of(self.store.info()).await
+        self.track(self.store.info()).await
     }
 
     fn metrics(&self) -> Metrics {
@@ -239,6 +238,6 @@ impl<S: Store> Store for Noticed<S> {
     }
 
     async fn close(&self) -> Result<(), Error> {
-        self.of(self.store.close()).await
+        self.track(self.store.close()).await
     }
 }

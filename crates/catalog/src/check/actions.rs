@@ -1,4 +1,4 @@
-//! Calls of actions against what the actions declare, and connections against their types.
+//! Checks action calls against the actions' declarations, and connections against their types.
 
 use connector::{ConnectionType, EventSource, Registry, Written};
 use model::action::InputSpec;
@@ -7,17 +7,17 @@ use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::Gaps;
 use model::{Connection, Template, Value};
 
-use super::{Found, Surroundings, value};
+use super::{CheckContext, ConnectionLookup, value};
 
-/// Checks every call of an action in the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+/// Checks all action calls in the file.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    trigger(automation, around, &mut found);
+    trigger(automation, context, &mut found);
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
             let unread = |key: &str| gaps.has_in_step(&step.id, key);
-            check_call(call, &unread, around, &mut found);
+            check_call(call, &unread, context, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
             }
@@ -26,27 +26,27 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
     found
 }
 
-/// Checks what a trigger asks for.
-fn trigger(automation: &Automation, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
+/// Checks the action or event of a trigger.
+fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     match &automation.trigger {
         Trigger::Poll(poll) if crate::native::find(&poll.asks.action.name).is_some() => {
-            let message = format!("`{}` belongs to an execution, and a poll is none", poll.asks.action.name);
+            let message = format!("`{}` needs an execution, and a poll has none", poll.asks.action.name);
             found.push(
                 Diagnostic::error("unknown-action", message, poll.asks.action.span)
                     .help("poll an action of a connector, and call this one in a step"),
             );
         }
-        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, around, found),
-        Trigger::Event(event) => check_event(event, around, found),
+        Trigger::Poll(poll) => check_call(&poll.asks, &|_| false, context, found),
+        Trigger::Event(event) => check_event(event, context, found),
         Trigger::Webhook(_) | Trigger::Schedule(_) | Trigger::Manual => {}
     }
 }
 
-fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<Diagnostic>) {
+fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     let asks = &event.asks;
     let name = &asks.action.name;
-    let Some(spec) = around.registry.event(name) else {
-        let names = || around.registry.events().map(|event| event.name.as_str());
+    let Some(spec) = context.registry.event(name) else {
+        let names = || context.registry.events().map(|event| event.name.as_str());
         let message = format!("there is no event `{name}`");
         found.push(
             Diagnostic::error("unknown-event", message, asks.action.span).expected_names(name, names()).help(
@@ -54,14 +54,15 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
                  (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
             ),
         );
-        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
+        found.extend(asks.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
         return;
     };
-    let wants = Wants { name, connections: &spec.connections, required: spec.connection_required };
-    check_connection(asks, &wants, &|_| false, around, found);
+    let requirement =
+        ConnectionRequirement { name, connections: &spec.connections, required: spec.connection_required };
+    check_connection(asks, &requirement, &|_| false, context, found);
     let place = if asks.with.is_empty() { asks.action.span } else { asks.with_span };
-    Given {
-        source: around.source,
+    GivenInputs {
+        source: context.source,
         callee: name,
         inputs: &spec.inputs,
         with: &asks.with,
@@ -76,37 +77,38 @@ fn check_event(event: &EventTrigger, around: &Surroundings<'_>, found: &mut Vec<
             ("deliver", event.deliver.map(|(_, span)| span)),
         ];
         for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-            let message =
-                format!("`{key}` has no effect: nobody polls for `{name}`, the other side tells of it");
+            let message = format!("`{key}` has no effect: `{name}` is not polled, the other system sends it");
             found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
         }
     }
 }
 
-/// What something that is asked wants of a connection.
-struct Wants<'a> {
+/// Connection requirements of an action or event.
+struct ConnectionRequirement<'a> {
     name: &'a str,
     connections: &'a [String],
     required: bool,
 }
 
-/// Checks one call. `unread` says of a key of its step whether it could not be read.
+/// Checks one call. `unread` returns true for step keys that could not be parsed.
 fn check_call(
     call: &ActionStep,
     unread: &dyn Fn(&str) -> bool,
-    around: &Surroundings<'_>,
+    context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let Some(action) = around.registry.action(&call.action.name) else {
-        match broken_connector(call, around.registry) {
-            // One error of a connector is told once of a file.
+    let Some(action) = context.registry.action(&call.action.name) else {
+        match broken_connector(call, context.registry) {
+            // Report a broken connector only once per file.
             Some(broken)
-                if found.iter().any(|told| told.code == broken.code && told.message == broken.message) => {}
+                if found
+                    .iter()
+                    .any(|reported| reported.code == broken.code && reported.message == broken.message) => {}
             Some(broken) => found.push(broken),
-            None => found.push(unknown_action(call, around.registry)),
+            None => found.push(unknown_action(call, context.registry)),
         }
-        // A connection that does not exist is none for any action.
-        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, around)));
+        // A missing connection is an error regardless of the action.
+        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
         return;
     };
     let spec = action.spec();
@@ -115,13 +117,17 @@ fn check_call(
         let help = "take `debug` away once the fault is found; the setting `allowCredentialDebug: false` keeps them out";
         found.push(Diagnostic::warning("credentials-in-log", message, call.action.span).help(help));
     }
-    let wants =
-        Wants { name: &spec.name, connections: &spec.connections, required: spec.connection_required };
-    check_connection(call, &wants, unread, around, found);
+    let requirement = ConnectionRequirement {
+        name: &spec.name,
+        connections: &spec.connections,
+        required: spec.connection_required,
+    };
+    check_connection(call, &requirement, unread, context, found);
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     let (inputs, unread) = (&spec.inputs, unread("with"));
     let before = found.len();
-    Given { source: around.source, callee: &spec.name, inputs, with: &call.with, place, unread }.check(found);
+    GivenInputs { source: context.source, callee: &spec.name, inputs, with: &call.with, place, unread }
+        .check(found);
     if unread {
         return;
     }
@@ -132,9 +138,11 @@ fn check_call(
     for problem in problems {
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
-        // Of an input of the wrong type this would only repeat it.
+        // Skip inputs that already have a type error.
         if given.is_some()
-            && found[before..].iter().any(|told| told.span.start >= span.start && told.span.end <= span.end)
+            && found[before..]
+                .iter()
+                .any(|reported| reported.span.start >= span.start && reported.span.end <= span.end)
         {
             continue;
         }
@@ -150,25 +158,25 @@ fn check_call(
         };
         found.push(diagnostic.help(problem.help));
     }
-    found.extend(other_host(call, around));
+    found.extend(other_host(call, context));
 }
 
-/// What a step gives to what it calls.
-pub(super) struct Given<'a> {
-    /// The file.
+/// Inputs passed to an action, event or automation.
+pub(super) struct GivenInputs<'a> {
+    /// File of the call.
     pub(super) source: &'a Source,
-    /// What it calls.
+    /// Name of the callee.
     pub(super) callee: &'a str,
-    /// What that takes.
+    /// Declared inputs of the callee.
     pub(super) inputs: &'a [InputSpec],
     pub(super) with: &'a [(Named, Template)],
-    /// Where to tell of an input that is missing.
+    /// Position for missing inputs.
     pub(super) place: Span,
-    /// Whether not all of `with` could be read.
+    /// True if `with` is partly unreadable.
     pub(super) unread: bool,
 }
 
-impl Given<'_> {
+impl GivenInputs<'_> {
     pub(super) fn check(&self, found: &mut Vec<Diagnostic>) {
         let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
         let mut given = Vec::with_capacity(self.with.len());
@@ -202,8 +210,8 @@ impl Given<'_> {
     }
 }
 
-/// The input that a name is read as. One that is none is reported, and read as the one that was most likely meant and
-/// is not given, so that this one is not reported as missing too.
+/// Returns the declared input that a name refers to. Reports an unknown name and returns the most similar unused
+/// input, so that this one is not reported as missing too.
 fn read_as<'a>(
     name: &'a Named,
     with: &[(Named, Template)],
@@ -224,29 +232,28 @@ fn read_as<'a>(
     near
 }
 
-/// The complaint about a connector of which nothing can be called, because its manifest has errors.
+/// Reports that the connector's manifest has errors, so that none of its actions can be called.
 fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic> {
     let (connector, _) = call.action.name.split_once('.')?;
     let path = registry.broken(connector)?;
     let message = format!("the connector `{connector}` has errors of its own");
     Some(
         Diagnostic::error("broken-connector", message, call.action.span)
-            .help(format!("correct what is reported of {path}; the rest of this step is checked then")),
+            .help(format!("correct the errors reported in {path}; then the rest of this step is checked")),
     )
 }
 
-/// The complaint about an address that is written out and is not that of the connection, which would be refused when the
-/// step runs.
-fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic> {
+/// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
+fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnostic> {
     if call.action.name != "http.request" {
         return None;
     }
     let connection = call.connection.as_ref()?;
-    let Found::Loaded(known) = (around.connection)(&connection.name) else { return None };
+    let ConnectionLookup::Loaded(known) = (context.connection)(&connection.name) else { return None };
     let (name, url) = call.with.iter().find(|(input, _)| input.name == "url")?;
     let (address, is_whole) = match url {
         Template::Literal(Value::String(text)) => (text.to_string(), true),
-        // The host is known where a path follows it.
+        // The host is complete if a path follows it.
         Template::Text(parts) => match parts.first() {
             Some(model::template::Part::Text(text)) => {
                 let host = text.find("://").map(|at| at + 3)?;
@@ -256,19 +263,19 @@ fn other_host(call: &ActionStep, around: &Surroundings<'_>) -> Option<Diagnostic
         },
         _ => return None,
     };
-    let kind = around.registry.connection_type(&known.kind)?;
+    let kind = context.registry.connection_type(&known.kind)?;
     let given = |input: &str| {
         let (_, template) = known.with.iter().find(|(name, _)| name.name == input)?;
         template.literal().and_then(Value::as_str)
     };
     let base = kind.leaves(&given, &address, is_whole)?;
-    let span = model::load::place_of(around.source, name.span, &[]).unwrap_or(name.span);
+    let span = model::load::place_of(context.source, name.span, &[]).unwrap_or(name.span);
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
         connection.name
     );
     Some(Diagnostic::error("other-host", message, span).help(
-        "write the path alone, such as `/items`, which is put behind the connection's address; or leave `connection` out, and no \
+        "write the path alone, such as `/items`, which is appended to the connection's address; or leave `connection` out, and no \
          credentials are sent",
     ))
 }
@@ -278,7 +285,7 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
     let Some((connector, _)) = name.split_once('.') else {
         return Diagnostic::error(
             "unknown-action",
-            format!("`{name}` is no action: an action is written `connector.action`"),
+            format!("`{name}` is not an action: actions are named `connector.action`"),
             call.action.span,
         )
         .expected_names(name, registry.actions().map(|action| action.spec().name.as_str()));
@@ -316,9 +323,9 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
 
 fn check_connection(
     call: &ActionStep,
-    spec: &Wants<'_>,
+    spec: &ConnectionRequirement<'_>,
     unread: &dyn Fn(&str) -> bool,
-    around: &Surroundings<'_>,
+    context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let kinds = || spec.connections.join("` or `");
@@ -340,11 +347,11 @@ fn check_connection(
             )
             .help("remove the line `connection:`"),
         ),
-        Some(name) => match (around.connection)(&name.name) {
-            Found::Broken | Found::Missing { .. } => {
-                found.extend(absent_connection(name, Some(&kinds()), around))
+        Some(name) => match (context.connection)(&name.name) {
+            ConnectionLookup::Broken | ConnectionLookup::Missing { .. } => {
+                found.extend(absent_connection(name, Some(&kinds()), context))
             }
-            Found::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
+            ConnectionLookup::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
                 Diagnostic::error(
                     "wrong-connection",
                     format!(
@@ -358,41 +365,40 @@ fn check_connection(
                 )
                 .allowed(spec.connections.iter().cloned()),
             ),
-            Found::Loaded(_) => {}
+            ConnectionLookup::Loaded(_) => {}
         },
     }
 }
 
-/// The complaint about a connection that is not there. `kinds` are the types that its action takes, if that is known.
-fn absent_connection(name: &Named, kinds: Option<&str>, around: &Surroundings<'_>) -> Option<Diagnostic> {
+/// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.
+fn absent_connection(name: &Named, kinds: Option<&str>, context: &CheckContext<'_>) -> Option<Diagnostic> {
     let path = format!("connections/{}.yaml", name.name);
-    match (around.connection)(&name.name) {
-        Found::Loaded(_) => None,
-        Found::Broken => {
+    match (context.connection)(&name.name) {
+        ConnectionLookup::Loaded(_) => None,
+        ConnectionLookup::Broken => {
             let message = format!("the connection `{}` has errors of its own", name.name);
             Some(
                 Diagnostic::error("broken-connection", message, name.span)
-                    .help(format!("correct what is reported of {path}")),
+                    .help(format!("correct the errors reported in {path}")),
             )
         }
-        Found::Missing { nearest } => {
+        ConnectionLookup::Missing { nearest } => {
             let message = format!("there is no connection `{}`", name.name);
             let diagnostic = Diagnostic::error("unknown-connection", message, name.span);
             Some(match kinds {
                 _ if nearest.is_some() => diagnostic.nearest(nearest),
-                Some(kinds) => diagnostic.help(format!("make the file {path} with `type: {kinds}`")),
-                None => diagnostic.help(format!("make the file {path}")),
+                Some(kinds) => diagnostic.help(format!("create the file {path} with `type: {kinds}`")),
+                None => diagnostic.help(format!("create the file {path}")),
             })
         }
     }
 }
 
-/// Checks a connection against the type that it names, also one of which not everything could be read (see
-/// [`super::automation`]).
-pub fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry: &Registry) -> Report {
+/// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
+pub fn connection(connection: &Connection, gaps: &Gaps, load_report: &Report, registry: &Registry) -> Report {
     let mut found = Vec::new();
     match registry.connection_type(&connection.kind) {
-        Some(kind) => check_connection_inputs(connection, gaps, said, kind, &mut found),
+        Some(kind) => check_connection_inputs(connection, gaps, load_report, kind, &mut found),
         None if gaps.has("type") => {}
         None if connection.kind.split_once('.').and_then(|(name, _)| registry.broken(name)).is_some() => {
             let name = connection.kind.split('.').next().unwrap_or_default();
@@ -400,7 +406,7 @@ pub fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry:
             let path = registry.broken(name).unwrap_or_default();
             found.push(
                 Diagnostic::error("broken-connector", message, connection.kind_span)
-                    .help(format!("correct what is reported of {path}")),
+                    .help(format!("correct the errors reported in {path}")),
             );
         }
         None => {
@@ -419,16 +425,17 @@ pub fn connection(connection: &Connection, gaps: &Gaps, said: &Report, registry:
         }
     }
     found.extend(super::references::connection(connection));
-    model::load::allow(super::together(said, found))
+    model::load::allow(super::merge(load_report, found))
 }
 
-/// Whether a credential was told of there already: by its form, which says more.
-fn says_credential(said: &Report, place: std::ops::Range<u32>) -> bool {
-    let told = |told: &Diagnostic| told.code == "literal-credential" && place.contains(&told.span.start);
-    said.diagnostics().iter().any(told)
+/// Returns true if the loader already reported a credential there; its message is more specific.
+fn says_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
+    let reported =
+        |reported: &Diagnostic| reported.code == "literal-credential" && place.contains(&reported.span.start);
+    load_report.diagnostics().iter().any(reported)
 }
 
-/// The complaint about a secret that stands in the file, at its value where that stands there as it is.
+/// Warns of a secret in the file, at its value if that is found verbatim.
 fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
     let (text, from) = (value.to_text(), name.span.range().end);
     let at = source.text().get(from..).and_then(|rest| rest.find(&text)).filter(|_| !text.is_empty());
@@ -442,7 +449,7 @@ fn written_secret(source: &Source, name: &Named, value: &Value) -> Diagnostic {
 fn check_connection_inputs(
     connection: &Connection,
     gaps: &Gaps,
-    said: &Report,
+    load_report: &Report,
     kind: &ConnectionType,
     found: &mut Vec<Diagnostic>,
 ) {
@@ -465,7 +472,7 @@ fn check_connection_inputs(
         );
         let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
         match template.literal().filter(|value| input.secret && !value.is_null()) {
-            Some(value) if !says_credential(said, name.span.end..until) => {
+            Some(value) if !says_credential(load_report, name.span.end..until) => {
                 found.push(written_secret(&connection.source, name, value));
             }
             _ => {}

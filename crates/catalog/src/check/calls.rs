@@ -1,4 +1,4 @@
-//! Calls of other Automations against what these are.
+//! Checks calls of other automations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use model::automation::{Automation, CallStep, Named, Verb};
 use model::diagnostic::Diagnostic;
 use model::load::Gaps;
 
-use super::Surroundings;
-use super::actions::Given;
+use super::CheckContext;
+use super::actions::GivenInputs;
 
-/// The most names of a circle that a message tells.
+/// Maximum number of names of a cycle in a message.
 const MAX_NAMES: usize = 12;
 
-/// An Automation by its id, as whoever calls it has to know it.
+/// Automation looked up by id, as its callers see it.
 pub(crate) enum Callee {
-    /// There is a file.
-    Found {
-        /// Where.
+    /// A file defines it.
+    Defined {
+        /// Path of the file.
         path: String,
-        /// What it says.
+        /// Declared trigger kind and inputs.
         signature: Signature,
-        /// Whether a version of it is in force, or would be.
+        /// True if a version is in force or would be.
         in_force: bool,
     },
-    /// There is no such file.
+    /// No file defines it.
     Missing {
-        /// The id of an Automation that was probably meant.
+        /// Id of the most similar automation.
         nearest: Option<String>,
     },
 }
 
-/// What a file says of an Automation to whoever calls it; nothing of what could not be read.
+/// Parts of an automation that its callers depend on; `None` for unreadable parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Signature {
-    /// The kind of its trigger.
+    /// Trigger kind.
     pub(crate) trigger: Option<&'static str>,
-    /// Its inputs.
+    /// Declared inputs.
     pub(crate) inputs: Option<Vec<InputSpec>>,
 }
 
 impl Signature {
-    /// What is known of an Automation of which not everything could be read.
-    pub(crate) fn of(automation: &Automation, gaps: &Gaps) -> Self {
+    /// Extracts the signature of a possibly partially parsed automation.
+    pub(crate) fn from_automation(automation: &Automation, gaps: &Gaps) -> Self {
         Self {
             trigger: (!gaps.has("trigger")).then(|| automation.trigger.word()),
             inputs: (!gaps.has("inputs")).then(|| automation.inputs.clone()),
@@ -51,24 +51,24 @@ impl Signature {
     }
 }
 
-/// Checks every call of another Automation in the file.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+/// Checks all calls in the file.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    let mut circles: BTreeSet<&str> = BTreeSet::new();
+    let mut cycles: BTreeSet<&str> = BTreeSet::new();
     automation.walk(&mut |step| {
         let Verb::Call(call) = &step.verb else { return };
         let (before, callee) = (found.len(), &call.automation);
-        // What could not be read has no name.
+        // An unreadable name is empty.
         if callee.name.is_empty() {
             return;
         }
-        let way = (around.way_here)(&callee.name);
-        let circular = way.is_some();
-        // A circle is told once, at the first call that closes it.
-        if let Some(way) = way.filter(|_| circles.insert(&callee.name)) {
-            found.push(circle(automation.id.as_str(), callee, &way));
+        let path = (context.call_path)(&callee.name);
+        let circular = path.is_some();
+        // Report a cycle once, at the first call that closes it.
+        if let Some(path) = path.filter(|_| cycles.insert(&callee.name)) {
+            found.push(call_cycle(automation.id.as_str(), callee, &path));
         }
-        check_call(call, circular, gaps.has_in_step(&step.id, "with"), around, &mut found);
+        check_call(call, circular, gaps.has_in_step(&step.id, "with"), context, &mut found);
         for diagnostic in &mut found[before..] {
             diagnostic.step.get_or_insert_with(|| step.id.to_string());
         }
@@ -76,38 +76,38 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<
     found
 }
 
-/// `way` leads from the callee to the caller.
-fn circle(own: &str, callee: &Named, way: &[Arc<str>]) -> Diagnostic {
-    let names: Vec<&str> = std::iter::once(own).chain(way.iter().map(AsRef::as_ref)).collect();
-    let told = match names.len() {
+/// Reports a call cycle. `path` is the path from the callee to the caller.
+fn call_cycle(own: &str, callee: &Named, path: &[Arc<str>]) -> Diagnostic {
+    let names: Vec<&str> = std::iter::once(own).chain(path.iter().map(AsRef::as_ref)).collect();
+    let names_text = match names.len() {
         0 | 1 => format!("{own} → {} → … → {own}", callee.name),
         length if length > MAX_NAMES => format!("{} → … → {own}", names[..MAX_NAMES - 1].join(" → ")),
         _ => names.join(" → "),
     };
-    let message = format!("these automations call each other without end: {told}");
+    let message = format!("these automations call each other without end: {names_text}");
     Diagnostic::error("call-circle", message, callee.span)
         .help("take one of these calls out; to do the same for many things, use `forEach` or `repeat`")
 }
 
-/// Checks one call, one that closes a `circular` way included. `unread` says that not all of its `with` could be read.
+/// Checks one call. `circular` is true if it closes a cycle, `unread` if `with` is partly unreadable.
 fn check_call(
     call: &CallStep,
     circular: bool,
     unread: bool,
-    around: &Surroundings<'_>,
+    context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
     let callee = &call.automation;
-    let (path, signature, in_force) = match (around.automation)(&callee.name) {
-        Callee::Found { path, signature, in_force } => (path, signature, in_force),
+    let (path, signature, in_force) = match (context.automation)(&callee.name) {
+        Callee::Defined { path, signature, in_force } => (path, signature, in_force),
         Callee::Missing { nearest } => return found.push(unknown(callee, nearest)),
     };
-    // That those in a circle are not in force follows from the circle.
+    // Members of a cycle are not in force because of the cycle, so do not report that too.
     if !in_force && !circular {
         let message = format!("the automation `{}` has errors of its own", callee.name);
         found.push(
             Diagnostic::error("broken-automation", message, callee.span)
-                .help(format!("correct what is reported of {path}")),
+                .help(format!("correct the errors reported in {path}")),
         );
     }
     if let Some(trigger) = signature.trigger.filter(|trigger| *trigger != "manual") {
@@ -117,7 +117,7 @@ fn check_call(
         ));
     } else if let Some(inputs) = &signature.inputs {
         let place = if call.with.is_empty() { callee.span } else { call.with_span };
-        Given { source: around.source, callee: &callee.name, inputs, with: &call.with, place, unread }
+        GivenInputs { source: context.source, callee: &callee.name, inputs, with: &call.with, place, unread }
             .check(found);
     }
 }
@@ -128,8 +128,7 @@ fn unknown(callee: &Named, nearest: Option<String>) -> Diagnostic {
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), callee.span);
     match nearest {
         Some(near) => diagnostic.nearest(Some(near)),
-        None => {
-            diagnostic.help(format!("make the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`"))
-        }
+        None => diagnostic
+            .help(format!("create the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`")),
     }
 }

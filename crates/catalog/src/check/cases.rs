@@ -1,28 +1,28 @@
-//! Cases of a `switch` that never come, where it is known which values can: the choices of an input, the answers to an
-//! approval, the methods of a webhook.
+//! Finds unreachable `switch` cases if the possible values are known: choices of an input, options of an approval,
+//! methods of a webhook.
 
 use model::action::InputType;
 use model::automation::{Automation, SwitchStep, Trigger, Verb, WaitOn};
 use model::diagnostic::Diagnostic;
 use model::expression::{Expression, Whole};
 
-/// What a case for everything else is called in other languages.
+/// Names that other languages use for the default case.
 const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];
 
-/// The values that something can have.
+/// Possible values of an expression.
 struct Values {
     texts: Vec<String>,
-    /// Whether it may have none.
+    /// True if the value may be null.
     may_be_null: bool,
 }
 
-/// Checks the cases of every `switch`.
+/// Checks the cases of each `switch`.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
         if let Verb::Switch(switch) = &step.verb {
-            let told = cases(automation, switch).into_iter();
-            found.extend(told.map(|diagnostic| diagnostic.step(step.id.as_ref())));
+            let in_switch = cases(automation, switch).into_iter();
+            found.extend(in_switch.map(|diagnostic| diagnostic.step(step.id.as_ref())));
         }
     });
     found
@@ -35,20 +35,21 @@ fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let can_be = |name: &str| values.texts.iter().any(|value| value == name);
     for (name, _) in switch.cases.iter().filter(|(name, _)| !can_be(&name.name)) {
-        let message = format!("`{}` is never `{}`, so this case never comes", switch.value.text(), name.name);
+        let message =
+            format!("`{}` is never `{}`, so this case is never taken", switch.value.text(), name.name);
         let diagnostic = Diagnostic::warning("unreachable-case", message, name.span);
         found.push(diagnostic.expected_names(&name.name, values.texts.iter().map(String::as_str)));
     }
     let is_case = |value: &String| switch.cases.iter().any(|(name, _)| name.name == *value);
     let first = switch.default.as_ref().and_then(|block| block.steps.first());
     if let Some(step) = first.filter(|_| !values.may_be_null && values.texts.iter().all(is_case)) {
-        let message = "`default` never comes: there is a case for every value";
+        let message = "`default` is never taken: there is a case for each value";
         found.push(Diagnostic::hint("unreachable-case", message, step.span).help("remove it"));
     }
     found
 }
 
-/// A case with the name that elsewhere stands for everything else.
+/// Warns of a case that is named like a default case.
 fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
     let (name, _) = switch.cases.iter().find(|(name, _)| OTHERWISE.contains(&name.name.as_str()))?;
     let message = format!("this case is for the text `{}`, not for what fits no other case", name.name);
@@ -58,7 +59,7 @@ fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
     })
 }
 
-/// The values that an expression can have, if they are few and known.
+/// Returns the possible values of an expression; `None` if unknown or unlimited.
 fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
     let Some(Whole::One(read)) = expression.whole() else { return None };
     if !read.rest.is_empty() {

@@ -1,23 +1,23 @@
-//! Code: whether it is a module, and whether what it reads of other steps and of the state is there.
+//! Checks code: its syntax, its exported function, and the step results and state keys it reads.
 
 use model::automation::{Automation, Code};
 use model::diagnostic::{Diagnostic, Severity, Span};
 use model::load::Gaps;
 use script::{Facts, Position, Reference};
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::code::{Workers, module};
 
-/// What an entry of `stepResults` holds.
+/// Fields of an entry of `stepResults`.
 const MEMBERS: [&str; 5] = ["results", "error", "timedOut", "currentItem", "index"];
 
-/// Checks the code of the trigger and of every step.
-pub(super) fn check(automation: &Automation, gaps: &Gaps, around: &Surroundings<'_>) -> Vec<Diagnostic> {
+/// Checks the code of the trigger and of all steps.
+pub(super) fn check(automation: &Automation, gaps: &Gaps, context: &CheckContext<'_>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (step, code) in automation.codes() {
         let place = Place { automation, code };
-        let told = place.check(gaps, step.is_some(), around);
-        found.extend(told.into_iter().map(|diagnostic| match step {
+        let diagnostics = place.check(gaps, step.is_some(), context);
+        found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
             None => diagnostic,
         }));
@@ -31,9 +31,9 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn check(&self, gaps: &Gaps, in_step: bool, around: &Surroundings<'_>) -> Vec<Diagnostic> {
-        let Some(module) = module(self.code, self.automation) else { return vec![self.missing(around)] };
-        let verdict = match Workers::shared().facts_blocking(&module) {
+    fn check(&self, gaps: &Gaps, in_step: bool, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+        let Some(module) = module(self.code, self.automation) else { return vec![self.missing(context)] };
+        let verdict = match Workers::shared().analyze_blocking(&module) {
             Ok(verdict) => verdict,
             Err(error) => {
                 let message = format!("the code could not be checked: {error}");
@@ -42,12 +42,12 @@ impl Place<'_> {
         };
         match &*verdict {
             Err(errors) => {
-                let told = errors.iter().map(|error| {
+                let diagnostics = errors.iter().map(|error| {
                     let diagnostic = self.tell(Severity::Error, "code-syntax", &error.message, error.at, 1);
                     let is_bare = error.message.contains("return not in a function");
                     if is_bare { diagnostic.help(bare_return(in_step)) } else { diagnostic }
                 });
-                told.collect()
+                diagnostics.collect()
             }
             Ok(facts) => {
                 let mut found = self.keys(facts);
@@ -64,12 +64,12 @@ impl Place<'_> {
         }
     }
 
-    fn missing(&self, around: &Surroundings<'_>) -> Diagnostic {
+    fn missing(&self, context: &CheckContext<'_>) -> Diagnostic {
         let Code::File(file) = self.code else {
             return Diagnostic::error("missing-file", "the code is not there", self.code.span());
         };
         let message = format!("there is no file `{}`", file.name);
-        let nearest = (around.nearest_code)(&file.name);
+        let nearest = (context.nearest_code)(&file.name);
         let diagnostic = Diagnostic::error("missing-file", message, file.span);
         match nearest {
             Some(nearest) => diagnostic.nearest(Some(nearest)),
@@ -77,21 +77,21 @@ impl Place<'_> {
         }
     }
 
-    /// Keys of the state are read before the code runs, so they have to be written out.
+    /// Reports computed state keys: state is read before the code runs, so keys must be literals.
     fn keys(&self, facts: &Facts) -> Vec<Diagnostic> {
-        let told = facts.computed_keys.iter().map(|at| {
-            let message = "a key of the state has to be written out, such as `context.state.get(\"count\")`";
+        let diagnostics = facts.computed_keys.iter().map(|at| {
+            let message = "a state key must be a literal, such as `context.state.get(\"count\")`";
             self.tell(Severity::Error, "computed-state-key", message, *at, 1)
         });
-        told.collect()
+        diagnostics.collect()
     }
 
     fn references(&self, facts: &Facts, gaps: &Gaps) -> Vec<Diagnostic> {
         let mut ids: Vec<&str> = vec!["trigger"];
         self.automation.walk(&mut |step| ids.push(&step.id));
         let named = |reference: &&Reference| reference.path.first().is_none_or(|id| !gaps.may_name(id));
-        let told = facts.references.iter().filter(|reference| !reference.optional).filter(named);
-        told.filter_map(|reference| self.reference(reference, &ids)).collect()
+        let required = facts.references.iter().filter(|reference| !reference.optional).filter(named);
+        required.filter_map(|reference| self.reference(reference, &ids)).collect()
     }
 
     fn reference(&self, reference: &Reference, ids: &[&str]) -> Option<Diagnostic> {
@@ -104,14 +104,14 @@ impl Place<'_> {
         }
         let member = reference.path.get(1)?;
         (!MEMBERS.contains(&member.as_str())).then(|| {
-            let message = format!("`{id}` has no `{member}`: what a step gave is `{id}.results`");
+            let message = format!("`{id}` has no `{member}`: its result is `{id}.results`");
             let diagnostic = self.tell(Severity::Warning, "unknown-member", &message, reference.at, length);
             diagnostic.nearest(model::diagnostic::nearest(member, MEMBERS))
         })
     }
 
-    /// A problem at a place of the code. Of a file of code the message names the place, since the report is of the
-    /// Automation's file.
+    /// Builds a diagnostic at a position in the code. For a code file, the message contains the position because the
+    /// report belongs to the automation's file.
     fn tell(
         &self,
         severity: Severity,
@@ -133,7 +133,7 @@ impl Place<'_> {
     }
 }
 
-/// The function that code exports.
+/// Returns the signature of the function that code must export.
 fn contract(in_step: bool) -> &'static str {
     if in_step {
         "export default async (context, stepResults) => { … }"
@@ -142,14 +142,14 @@ fn contract(in_step: bool) -> &'static str {
     }
 }
 
-/// What to write for a `return` that stands in no function.
+/// Suggests how to rewrite a `return` outside a function.
 fn bare_return(in_step: bool) -> String {
     let gives = if in_step { "return { data: … }; }" } else { "return { payload, response, run }; }" };
     let function = contract(in_step).replace("… }", gives);
     format!("code is a module, and what it exports is called: put the lines into `{function}`")
 }
 
-/// A line of code, short enough for a label.
+/// Shortens a line of code for a label.
 fn shown(line: &str) -> String {
     const MOST: usize = 80;
     let line = line.trim();

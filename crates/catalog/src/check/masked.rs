@@ -1,4 +1,4 @@
-//! Headers and query parameters that carry credentials: steps read `***` in their place. Code: `masked-header`.
+//! Warns of credential headers and query parameters, which steps read as `***`. Code: `masked-header`.
 
 use model::automation::{Automation, Code, Step, Trigger};
 use model::diagnostic::{Diagnostic, Severity, Span};
@@ -8,13 +8,13 @@ use model::value::Key;
 
 const CODE: &str = "masked-header";
 
-/// The parts of a request whose entries may be credentials.
+/// Parts of a request that may contain credentials.
 const PARTS: [&str; 2] = ["headers", "queryParameters"];
 
-/// Checks what the steps of a webhook read of its requests.
+/// Checks the expressions and code of a webhook's steps.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let Trigger::Webhook(webhook) = &automation.trigger else { return Vec::new() };
-    // What the trigger's code makes of a request takes the place of what came.
+    // The result of the trigger's code replaces the request.
     if webhook.code.is_some() {
         return Vec::new();
     }
@@ -23,13 +23,13 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
         let mut expressions = Vec::new();
         step.expressions(&mut |expression| expressions.push(expression));
         for expression in expressions {
-            let told = reads(expression, step).map(|diagnostic| diagnostic.step(step.id.as_ref()));
-            found.extend(told);
+            let warning = reads(expression, step).map(|diagnostic| diagnostic.step(step.id.as_ref()));
+            found.extend(warning);
         }
     });
     for (step, code) in automation.codes() {
-        let told = code_reads(automation, code);
-        found.extend(told.into_iter().map(|diagnostic| match step {
+        let diagnostics = code_reads(automation, code);
+        found.extend(diagnostics.into_iter().map(|diagnostic| match step {
             Some(step) => diagnostic.step(step.as_ref()),
             None => diagnostic,
         }));
@@ -37,7 +37,7 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     found
 }
 
-/// The name of the credential that a path leads to: `trigger.results.headers['x-signature']`.
+/// Returns the part and the credential name of a path such as `trigger.results.headers['x-signature']`.
 fn credential(path: &[Key]) -> Option<(&str, &str)> {
     let [root, results, part, name, ..] = path else { return None };
     let is_part = root == "trigger" && results == "results" && PARTS.contains(&part.as_str());
@@ -50,7 +50,7 @@ fn reads(expression: &Expression, step: &Step) -> Option<Diagnostic> {
     let compares = |reads: &[Reference]| reads.iter().any(|read| credential(&read.path).is_some());
     let is_compared =
         expression.comparisons().iter().any(|found| found.sides.iter().any(|side| compares(&side.reads)));
-    // Whether it came at all can be told.
+    // Testing for presence works despite masking.
     let is_condition = step.guard.as_ref().is_some_and(|guard| std::ptr::eq(guard, expression));
     let asks = read.optional || (is_condition && expression.whole().is_some());
     match is_compared {
@@ -62,7 +62,7 @@ fn reads(expression: &Expression, step: &Step) -> Option<Diagnostic> {
 
 fn diagnostic(severity: Severity, part: &str, name: &str, span: Span, is_compared: bool) -> Diagnostic {
     let what = if part == "headers" { "header" } else { "query parameter" };
-    let then = if is_compared { ", so this comparison never tells anything" } else { "" };
+    let then = if is_compared { ", so this comparison has no useful result" } else { "" };
     let message =
         format!("the {what} `{name}` is always `***` in steps{then}: it carries a credential or a signature");
     Diagnostic::new(severity, CODE, message, span).help(
@@ -71,10 +71,10 @@ fn diagnostic(severity: Severity, part: &str, name: &str, span: Span, is_compare
     )
 }
 
-/// What code reads of credentials, as far as their names are written out behind `headers`.
+/// Finds literal credential names after `headers` or `queryParameters` in code.
 fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
     let Some(text) = code.text(automation) else { return Vec::new() };
-    // A map of headers that the code makes itself is not that of the request.
+    // A map of headers built by the code itself is not the request's.
     let makes_own = ["headers = {", "headers={", "headers: {", "headers:{", "new Map", "new Headers"];
     if !text.contains("trigger") || makes_own.iter().any(|own| text.contains(own)) {
         return Vec::new();
@@ -95,18 +95,18 @@ fn code_reads(automation: &Automation, code: &Code) -> Vec<Diagnostic> {
             let is_own = source.path() == automation.source.path();
             let span =
                 if is_own { Span { start: first.start, end: last.end.max(first.end) } } else { code.span() };
-            let mut told = diagnostic(Severity::Warning, part, name, span, false);
+            let mut warning = diagnostic(Severity::Warning, part, name, span, false);
             if !is_own {
-                told.message = format!("`{}`, {line}:{column}: {}", source.path(), told.message);
+                warning.message = format!("`{}`, {line}:{column}: {}", source.path(), warning.message);
             }
-            found.push(told);
+            found.push(warning);
         }
     }
     found.truncate(1);
     found
 }
 
-/// The name that is read of a value whose text is followed by this: `.name`, `["name"]`; with where it stands.
+/// Parses the member access at the start of a text, `.name` or `["name"]`; returns the name and its offset.
 fn member(behind: &str) -> Option<(usize, &str)> {
     let rest = behind.strip_prefix("?.").unwrap_or(behind);
     let mut start = behind.len() - rest.len();
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_that_is_read_of_a_map_is_found() {
+    fn member_parses_property_reads() {
         for (behind, name) in [
             ("[\"x-sig\"] !== a", Some("x-sig")),
             ("['x-sig']", Some("x-sig")),

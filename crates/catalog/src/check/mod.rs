@@ -1,4 +1,4 @@
-//! The one checker behind `validate`, the daemon and the API: a file against everything around it.
+//! Checker shared by `validate`, the daemon and the API: checks a file against the rest of the project.
 
 mod actions;
 mod calls;
@@ -31,112 +31,113 @@ pub(crate) use secrets::{missing_secrets, secrets_of};
 pub use secrets::{secret_variable, where_to_set};
 pub(crate) use spelling::{NameKind, fold, names};
 
-/// What the checker makes of one Automation.
-pub struct Verdict {
+/// Check result of one automation.
+pub struct CheckedAutomation {
     pub(crate) plan: Plan,
     pub(crate) schedule: Option<Schedule>,
-    /// Everything that there is to say of the file, what the loader said included.
+    /// All problems of the file, including those the loader reported.
     pub(crate) report: Report,
 }
 
-/// A spelling of a name.
+/// One spelling of a name.
 pub(crate) struct Spelling {
-    /// The name as it is written.
+    /// Name as trigger.
     pub(crate) name: Arc<str>,
-    /// The file that writes it so.
+    /// File that uses this spelling.
     pub(crate) path: Arc<str>,
 }
 
-/// What the files around an Automation are.
-pub(crate) struct Surroundings<'a> {
-    /// The file itself.
+/// Project context of the automation that is checked.
+pub(crate) struct CheckContext<'a> {
+    /// Source of the automation.
     pub(crate) source: &'a Source,
     pub(crate) registry: &'a Registry,
-    /// The connection of a name.
-    pub(crate) connection: &'a dyn Fn(&str) -> Found,
-    /// The Automation with an id.
+    /// Looks up a connection by name.
+    pub(crate) connection: &'a dyn Fn(&str) -> ConnectionLookup,
+    /// Looks up an automation by id.
     pub(crate) automation: &'a dyn Fn(&str) -> Callee,
-    /// The way by calls from the Automation with an id to the one that is checked, both included, where there is one:
-    /// then a call of it closes a circle. Without names where the way is too long to be told.
-    pub(crate) way_here: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
-    /// The path of a file of code that was probably meant by one that is not there.
+    /// Returns the call path from the automation with this id to the checked one, both included, if there is one: a
+    /// call of it closes a cycle. The path is empty if it is too long to find.
+    pub(crate) call_path: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
+    /// Returns the nearest existing path for a missing code file.
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
-    /// How files of the project write a name, by its folded form.
+    /// Returns the project's spellings of a name, by its folded form.
     pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
-    /// What the payloads that were saved for an Automation say of a webhook's body.
+    /// Infers the type of a webhook's body from payloads saved for the automation.
     pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
 }
 
-/// A connection by its name.
-pub(crate) enum Found {
-    /// In force.
+/// Result of looking up a connection.
+pub(crate) enum ConnectionLookup {
+    /// The connection is in force.
     Loaded(Arc<Connection>),
-    /// Its file has errors, and no version of it is in force.
+    /// The file has errors and no version is in force.
     Broken,
     /// There is no such file.
     Missing {
-        /// The name of a connection that was probably meant.
+        /// Name of the most similar connection.
         nearest: Option<String>,
     },
 }
 
-/// Checks an Automation against everything around it, also one of which not everything could be read: of what `gaps`
-/// names nothing is said, and nothing twice that `said`, the report of its loading, says already.
+/// Checks an automation against its project. Parts listed in `gaps` could not be parsed and are skipped; problems
+/// already in `load_report`, the loader's report, are not repeated.
 pub(crate) fn automation(
     automation: &Automation,
     gaps: &Gaps,
-    said: &Report,
-    around: &Surroundings<'_>,
-) -> Verdict {
-    let (plan, mut diagnostics) = Plan::of_draft(automation, gaps);
+    load_report: &Report,
+    context: &CheckContext<'_>,
+) -> CheckedAutomation {
+    let (plan, mut diagnostics) = Plan::build_partial(automation, gaps);
     let schedule = match &automation.trigger {
-        Trigger::Schedule(written) => schedule(written, &mut diagnostics),
+        Trigger::Schedule(trigger) => schedule(trigger, &mut diagnostics),
         _ => None,
     };
-    diagnostics.extend(actions::check(automation, gaps, around));
+    diagnostics.extend(actions::check(automation, gaps, context));
     diagnostics.extend(cases::check(automation));
     diagnostics.extend(masked::check(automation));
-    diagnostics.extend(spelling::check(automation, around));
-    diagnostics.extend(retries::check(automation, gaps, around.registry));
-    diagnostics.extend(code::check(automation, gaps, around));
-    diagnostics.extend(calls::check(automation, gaps, around));
-    diagnostics.extend(references::check(automation, gaps, &plan, around.registry));
-    diagnostics.extend(results::check(automation, gaps, around.registry, (around.saved_body)(automation)));
-    let report = together(said, diagnostics);
+    diagnostics.extend(spelling::check(automation, context));
+    diagnostics.extend(retries::check(automation, gaps, context.registry));
+    diagnostics.extend(code::check(automation, gaps, context));
+    diagnostics.extend(calls::check(automation, gaps, context));
+    diagnostics.extend(references::check(automation, gaps, &plan, context.registry));
+    diagnostics.extend(results::check(automation, gaps, context.registry, (context.saved_body)(automation)));
+    let report = merge(load_report, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = allow(report);
-    Verdict { plan, schedule, report }
+    CheckedAutomation { plan, schedule, report }
 }
 
-/// A report with what was found after it. What stands where an error was told already follows from that error; and in a
-/// file with errors nobody knows what is never read.
-pub fn together(said: &Report, found: Vec<Diagnostic>) -> Report {
-    let all = said.with(found.into_iter().filter(|diagnostic| !said.has_error_at(diagnostic.span)));
+/// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
+/// `unused-value` if there are errors, because unparsed parts may use the value.
+pub fn merge(load_report: &Report, found: Vec<Diagnostic>) -> Report {
+    let all =
+        load_report.with(found.into_iter().filter(|diagnostic| !load_report.has_error_at(diagnostic.span)));
     if all.has_errors() { all.without("unused-value") } else { all }
 }
 
-/// The compiled schedule; else what is wrong with its cadence and with its zone.
-fn schedule(written: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
-    let error = match Schedule::compile(written) {
+/// Compiles the schedule, or reports errors in its cadence and time zone.
+fn schedule(trigger: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
+    let error = match Schedule::compile(trigger) {
         Ok(schedule) => return Some(schedule),
         Err(error) => error,
     };
-    let mut rest = written.clone();
+    let mut corrected = trigger.clone();
     match error.key {
         ScheduleKey::Timezone => {
-            rest.timezone = Named { name: "UTC".to_owned(), span: written.timezone.span };
+            corrected.timezone = Named { name: "UTC".to_owned(), span: trigger.timezone.span };
         }
-        ScheduleKey::Cadence => rest.cadence = Cadence::Every(Duration::from_secs(60)),
+        ScheduleKey::Cadence => corrected.cadence = Cadence::Every(Duration::from_secs(60)),
     }
-    let other = Schedule::compile(&rest).err();
-    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(written, error)));
+    let other = Schedule::compile(&corrected).err();
+    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(trigger, error)));
     None
 }
 
-fn schedule_problem(written: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
+fn schedule_problem(trigger: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
     let span = match error.key {
-        ScheduleKey::Timezone => written.timezone.span,
-        ScheduleKey::Cadence => written.cadence_span,
+        ScheduleKey::Timezone => trigger.timezone.span,
+        ScheduleKey::Cadence => trigger.cadence_span,
     };
     let mut diagnostic = Diagnostic::error("bad-schedule", error.message.as_str(), span);
     if let Some(help) = error.help.as_ref().or(error.allowed.as_ref()) {
@@ -145,7 +146,7 @@ fn schedule_problem(written: &ScheduleTrigger, error: &trigger::schedule::Schedu
     diagnostic
 }
 
-/// The connectors that come with Cogwork.
+/// Loads the connectors that come with Cogwork.
 pub fn builtin() -> Result<Registry, crate::Error> {
     Registry::builtin().map(crate::native::add).map_err(|reports| {
         let text: Vec<String> = reports.iter().map(|report| report.render(false)).collect();

@@ -1,7 +1,7 @@
-//! What expressions read against what exists where they stand.
+//! Checks the names and paths that expressions read.
 //!
-//! Every expression of a file is visited with the names in force at its place; each path that it reads is followed
-//! as far as it is known before anything runs. Codes: `unknown-name`, `name-not-here`, `unknown-member`,
+//! Visits each expression of a file with the names in scope and resolves its paths as far as possible before a run.
+//! Codes: `unknown-name`, `name-not-here`, `unknown-member`,
 //! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `unknown-variable`,
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
@@ -22,15 +22,15 @@ use model::load::Gaps;
 use model::value::Key;
 use model::{Connection, Source, Template};
 
-use self::absent::{behind_stop, maybe, never, words};
+use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, dashed};
-use self::names::{ErrorName, Names, Place};
-use self::places::{Doubt, Places, Seen, Way};
+use self::names::{ErrorName, Names, Scope};
+use self::places::{Attachment, Availability, StepOrder, Uncertainty};
 use self::races::Reading;
 use crate::plan::Plan;
 
-/// Checks every expression of the file. Where the order of steps is not settled (their `needs` are circular or could
-/// not be read), only what does not depend on it is checked.
+/// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
+/// order-dependent checks are skipped.
 pub(crate) fn check(
     automation: &Automation,
     gaps: &Gaps,
@@ -47,30 +47,30 @@ pub(crate) fn check(
         automation,
         registry,
         gaps,
-        places: Places::of(automation, gaps, plan),
+        order: StepOrder::new(automation, gaps, plan),
         variables,
-        said: HashSet::new(),
+        reported: HashSet::new(),
         found: Vec::new(),
     };
     checker.automation();
     checker.found
 }
 
-/// Checks the expressions of a connection: only `env` and `secrets` exist there.
+/// Checks the expressions of a connection, in which only `env` and `secrets` exist.
 pub fn connection(connection: &Connection) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (_, template) in &connection.with {
         template.expressions(&mut |expression| {
-            found.extend(dated(expression, VARIABLE));
+            found.extend(nondeterministic(expression, VARIABLE));
             for reference in expression.references() {
                 let Some(root) = reference.path.first().filter(|root| !names::OUTSIDE.contains(&root.as_str())) else {
                     continue;
                 };
-                let spot = Spot::of(&connection.source, expression, &reference.path, 0);
+                let position = NamePosition::locate(&connection.source, expression, &reference.path, 0);
                 let message = format!("`{root}` does not exist in a connection");
-                let diagnostic = Diagnostic::error("name-not-here", message, spot.span);
+                let diagnostic = Diagnostic::error("name-not-here", message, position.span);
                 found.push(
-                    spot.nearest(diagnostic, root, &names::OUTSIDE)
+                    position.nearest(diagnostic, root, &names::OUTSIDE)
                         .help("a connection is read before any execution; write a value, `${{ secrets.x }}` or `${{ env.X }}`"),
                 );
             }
@@ -79,15 +79,15 @@ pub fn connection(connection: &Connection) -> Vec<Diagnostic> {
     found
 }
 
-/// Why a variable of a file or an input of a connection has no moment.
-const VARIABLE: &str = "it is worked out anew whenever it is needed";
+/// Reason why `now()` is not allowed in configuration variables and connections.
+const VARIABLE: &str = "it is evaluated again whenever it is needed";
 
-/// The complaint about `now()` or `uuid()` where no step records what they give.
-fn dated(expression: &Expression, why: &str) -> Option<Diagnostic> {
-    let message = "`now()` and `uuid()` cannot be asked for here: nothing records what they give";
+/// Reports `now()` or `uuid()` outside steps, where nothing records their values.
+fn nondeterministic(expression: &Expression, why: &str) -> Option<Diagnostic> {
+    let message = "`now()` and `uuid()` are not available here: their values are not recorded";
     expression.is_dated().then(|| {
         Diagnostic::error("moment-not-here", message, expression.span())
-            .help(format!("{why}; ask in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
+            .help(format!("{why}; call it in a step, such as `set: {{today: ${{{{ now() }}}}}}`"))
     })
 }
 
@@ -95,170 +95,182 @@ struct Checker<'a> {
     automation: &'a Automation,
     registry: &'a Registry,
     gaps: &'a Gaps,
-    places: Places<'a>,
-    /// The steps that set each variable.
+    order: StepOrder<'a>,
+    /// Steps that set each variable.
     variables: BTreeMap<&'a str, Vec<&'a Step>>,
-    /// What was said already: an expression may read a path twice.
-    said: HashSet<(Span, &'static str)>,
+    /// Diagnostics already reported; an expression may read a path twice.
+    reported: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
 }
 
-/// From where an expression reads.
+/// Context in which an expression is evaluated.
 #[derive(Clone, Copy)]
-struct Site<'a, 's> {
+struct ReadSite<'a, 's> {
     names: &'s Names<'a>,
-    /// The step it belongs to; none at the top of the file.
+    /// Step of the expression; `None` at the top level of the file.
     step: Option<&'a Step>,
-    /// Whether it is that step's own guard.
+    /// True if the expression is the step's own guard.
     in_guard: bool,
-    /// The list at whose end it is read, for what a loop reads after a turn.
-    after: Option<(&'a Block, Way<'a>)>,
+    /// List at whose end the expression is evaluated, for a loop's condition after an iteration.
+    after: Option<(&'a Block, Attachment<'a>)>,
 }
 
 impl<'a> Checker<'a> {
     fn automation(&mut self) {
         let automation = self.automation;
         for ConfigVar { value, secret, .. } in &automation.config_vars {
-            value.expressions(&mut |expression| self.found.extend(dated(expression, VARIABLE)));
-            self.template(value, Site::top(&Names::at(Place::ConfigVar { secret: *secret })));
+            value.expressions(&mut |expression| self.found.extend(nondeterministic(expression, VARIABLE)));
+            self.template(value, ReadSite::top(&Names::at(Scope::ConfigVar { secret: *secret })));
         }
         if let Trigger::Webhook(webhook) = &automation.trigger {
-            // A secret is never shown there, as in a variable that is marked so.
-            let names = Names::at(Place::ConfigVar { secret: true });
-            let mut look = |expression| self.expression(expression, Site::top(&names));
+            // Secrets are allowed: these values are never shown, as in a variable marked as secret.
+            let names = Names::at(Scope::ConfigVar { secret: true });
+            let mut look = |expression| self.expression(expression, ReadSite::top(&names));
             webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
             webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
         }
-        self.asks();
+        self.trigger_inputs();
         if let Some(condition) = &automation.trigger_if {
-            self.found.extend(dated(condition, "the same start must be judged the same way each time"));
-            self.expression(condition, Site::top(&Names::at(Place::TriggerIf)));
+            self.found
+                .extend(nondeterministic(condition, "the same start must always get the same decision"));
+            self.expression(condition, ReadSite::top(&Names::at(Scope::TriggerIf)));
         }
         if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
-            let why = "the same start must be counted under the same key each time";
-            key.expressions(&mut |expression| self.found.extend(dated(expression, why)));
-            self.template(key, Site::top(&Names::at(Place::ConcurrencyKey)));
+            let why = "the same start must always get the same key";
+            key.expressions(&mut |expression| self.found.extend(nondeterministic(expression, why)));
+            self.template(key, ReadSite::top(&Names::at(Scope::ConcurrencyKey)));
         }
-        self.block(&automation.steps, &Names::at(Place::Steps));
+        self.block(&automation.steps, &Names::at(Scope::Steps));
         if let Some(outputs) = &automation.outputs {
-            self.template(outputs, Site::top(&Names::at(Place::Steps)));
+            self.template(outputs, ReadSite::top(&Names::at(Scope::Steps)));
         }
         if let Some(block) = &automation.on_error {
-            self.block(block, &Names::at(Place::Steps).with_error(ErrorName::Yes));
+            self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Yes));
         }
         if let Some(block) = &automation.finally {
-            self.block(block, &Names::at(Place::Steps).with_error(ErrorName::Maybe));
+            self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Maybe));
         }
     }
 
-    /// What a trigger reads that asks for something.
-    fn asks(&mut self) {
+    /// Checks the expressions of a polling or event trigger.
+    fn trigger_inputs(&mut self) {
         let trigger = &self.automation.trigger;
         trigger.expressions(&mut |expression| {
-            self.found.extend(dated(expression, "nothing records when a trigger asked"));
+            self.found
+                .extend(nondeterministic(expression, "the time of a trigger's request is not recorded"));
         });
-        let inputs = if matches!(trigger, Trigger::Poll(_)) { Place::PollInputs } else { Place::EventInputs };
+        let inputs = if matches!(trigger, Trigger::Poll(_)) { Scope::PollInputs } else { Scope::EventInputs };
         for (_, template) in trigger.asks().into_iter().flat_map(|asks| &asks.with) {
-            self.template(template, Site::top(&Names::at(inputs)));
+            self.template(template, ReadSite::top(&Names::at(inputs)));
         }
         if let Trigger::Poll(poll) = trigger {
             for expression in [&poll.items, &poll.cursor].into_iter().flatten() {
-                self.expression(expression, Site::top(&Names::at(Place::PollResult)));
+                self.expression(expression, ReadSite::top(&Names::at(Scope::PollResult)));
             }
             if let Some(id) = &poll.id {
-                self.expression(id, Site::top(&Names::at(Place::PollItem)));
+                self.expression(id, ReadSite::top(&Names::at(Scope::PollItem)));
             }
         }
     }
 
     fn block(&mut self, block: &'a Block, names: &Names<'a>) {
         for step in &block.steps {
-            let site = Site { names, step: Some(step), in_guard: false, after: None };
+            let site = ReadSite { names, step: Some(step), in_guard: false, after: None };
             if let Some(guard) = &step.guard {
-                self.expression(guard, Site { in_guard: true, ..site });
+                self.expression(guard, ReadSite { in_guard: true, ..site });
             }
             step.verb.expressions(&mut |expression| self.expression(expression, site));
             self.waits_for(step, names, site);
-            for (way, inner) in places::inner_blocks(step) {
-                match way {
-                    Way::Turn { item, .. } => self.block(inner, &names.clone().in_loop(item)),
-                    Way::OnError | Way::Undo => self.block(inner, &names.clone().with_error(ErrorName::Yes)),
-                    Way::Root(_) | Way::Case(..) | Way::Branch(_) | Way::Within => self.block(inner, names),
+            for (attachment, inner) in places::inner_blocks(step) {
+                match attachment {
+                    Attachment::Turn { item, .. } => self.block(inner, &names.clone().in_loop(item)),
+                    Attachment::OnError | Attachment::Undo => {
+                        self.block(inner, &names.clone().with_error(ErrorName::Yes))
+                    }
+                    Attachment::Root(_)
+                    | Attachment::Case(..)
+                    | Attachment::Branch(_)
+                    | Attachment::Within => self.block(inner, names),
                 }
-                self.after_turns(step, inner, way, site);
+                self.after_turns(step, inner, attachment, site);
             }
         }
     }
 
-    /// What a step reads of an event that it waits for.
-    fn waits_for(&mut self, step: &'a Step, names: &Names<'a>, site: Site<'a, '_>) {
+    /// Checks the condition of a `waitFor` step, which reads the event.
+    fn waits_for(&mut self, step: &'a Step, names: &Names<'a>, site: ReadSite<'a, '_>) {
         if let Verb::WaitFor(wait) = &step.verb
             && let Some(condition) = wait.condition()
         {
-            self.expression(condition, Site { names: &names.clone().with_event(), ..site });
+            self.expression(condition, ReadSite { names: &names.clone().with_event(), ..site });
         }
     }
 
-    /// What a loop reads at the end of each turn.
-    fn after_turns(&mut self, step: &'a Step, block: &'a Block, way: Way<'a>, site: Site<'a, '_>) {
+    /// Checks the expression that a loop evaluates after each iteration.
+    fn after_turns(
+        &mut self,
+        step: &'a Step,
+        block: &'a Block,
+        attachment: Attachment<'a>,
+        site: ReadSite<'a, '_>,
+    ) {
         let lists = step.verb.lists();
         let after = lists.iter().find(|list| std::ptr::eq(list.block, block)).and_then(|list| list.after);
-        if let (Some(expression), Way::Turn { item, .. }) = (after, way) {
+        if let (Some(expression), Attachment::Turn { item, .. }) = (after, attachment) {
             let names = site.names.clone().in_loop(item);
-            self.expression(expression, Site { names: &names, after: Some((block, way)), ..site });
+            self.expression(expression, ReadSite { names: &names, after: Some((block, attachment)), ..site });
         }
     }
 
-    fn template(&mut self, template: &'a Template, site: Site<'a, '_>) {
+    fn template(&mut self, template: &'a Template, site: ReadSite<'a, '_>) {
         template.expressions(&mut |expression| self.expression(expression, site));
     }
 
-    fn expression(&mut self, expression: &'a Expression, site: Site<'a, '_>) {
+    fn expression(&mut self, expression: &'a Expression, site: ReadSite<'a, '_>) {
         for reference in expression.references() {
             self.reference(expression, reference, site);
         }
     }
 
-    fn reference(&mut self, expression: &Expression, reference: &Reference, site: Site<'a, '_>) {
+    fn reference(&mut self, expression: &Expression, reference: &Reference, site: ReadSite<'a, '_>) {
         let path = &reference.path;
         let Some(root) = path.first() else { return };
-        let read = Read { source: &self.automation.source, expression, path };
+        let read = PathRead { source: &self.automation.source, expression, path };
         let allowed = site.names.allowed();
         if !allowed.contains(&root.as_str()) {
             if site.names.loops && self.gaps.has("as") {
                 return;
             }
             if let Some(diagnostic) = self.unknown_name(read, &allowed, site) {
-                self.say(diagnostic, site);
+                self.report(diagnostic, site);
             }
             return;
         }
         if root == "error" && site.names.error == ErrorName::Maybe && !reference.optional {
             let message = "there is no `error` here when the execution succeeded";
-            let diagnostic = Diagnostic::warning("may-be-missing", message, read.spot(0).span)
+            let diagnostic = Diagnostic::warning("may-be-missing", message, read.position(0).span)
                 .help("ask first: `if: error is defined`, or write `error.message | default('')`");
-            let asked = site
-                .step
-                .and_then(|step| step.guard.as_ref())
-                .is_some_and(|guard| guard.references().iter().any(|asked| asked.path.first() == Some(root)));
+            let is_guarded = site.step.and_then(|step| step.guard.as_ref()).is_some_and(|guard| {
+                guard.references().iter().any(|reference| reference.path.first() == Some(root))
+            });
             let unread = site.step.is_some_and(|step| self.gaps.has_in_step(&step.id, "if"));
-            if (!asked || site.in_guard) && !unread {
-                self.say(diagnostic, site);
+            if (!is_guarded || site.in_guard) && !unread {
+                self.report(diagnostic, site);
             }
         }
-        // A loop may call its item by any other name, so what is below is known only of names that are not.
+        // A loop may rename its item to any of these names, which then hides it.
         let diagnostic = match root.as_str() {
             root if site.names.items.contains(&root) => None,
-            "secrets" if site.names.place == (Place::ConfigVar { secret: false }) => {
+            "secrets" if site.names.scope == (Scope::ConfigVar { secret: false }) => {
                 let message = "a secret can be read only by a variable that is marked as secret";
                 Some(
-                    Diagnostic::error("exposed-secret", message, read.spot(0).span)
+                    Diagnostic::error("exposed-secret", message, read.position(0).span)
                         .help("write `{value: …, secret: true}`: it is then never shown, logged or stored"),
                 )
             }
             "steps" => {
                 if let Some(diagnostic) = self.step_member(read) {
-                    self.say(diagnostic, site);
+                    self.report(diagnostic, site);
                 }
                 self.step(read, reference.optional, site)
             }
@@ -274,42 +286,47 @@ impl<'a> Checker<'a> {
             _ => None,
         };
         if let Some(diagnostic) = diagnostic {
-            self.say(diagnostic, site);
+            self.report(diagnostic, site);
         }
     }
 
-    fn unknown_name(&self, read: Read<'_>, allowed: &[&str], site: Site<'a, '_>) -> Option<Diagnostic> {
+    fn unknown_name(
+        &self,
+        read: PathRead<'_>,
+        allowed: &[&str],
+        site: ReadSite<'a, '_>,
+    ) -> Option<Diagnostic> {
         let root = &read.path[0];
-        let spot = read.spot(0);
+        let position = read.position(0);
         if let Some(help) = site.names.elsewhere(root) {
             let message = format!("`{root}` does not exist here");
             return Some(
-                Diagnostic::error("name-not-here", message, spot.span)
+                Diagnostic::error("name-not-here", message, position.span)
                     .allowed(allowed.iter().copied())
                     .help(help),
             );
         }
         let message = format!("`{root}` is not defined");
-        let diagnostic = Diagnostic::error("unknown-name", message, spot.span);
-        match dashed(read, &spot) {
-            // Of a name with several dashes the first part is told of.
+        let diagnostic = Diagnostic::error("unknown-name", message, position.span);
+        match dashed(read, &position) {
+            // Report only the first part of a name with several dashes.
             Some(Dashed::Later) => return None,
             Some(Dashed::First(help)) => return Some(diagnostic.help(help)),
             None => {}
         }
-        if let Some(help) = self.elsewhere(read).filter(|_| site.names.place == Place::Steps) {
+        if let Some(help) = self.elsewhere(read).filter(|_| site.names.scope == Scope::Steps) {
             return Some(diagnostic.allowed(allowed.iter().copied()).help(help));
         }
-        Some(match names::meant(self.automation, root).filter(|_| site.names.place == Place::Steps) {
+        Some(match names::meant(self.automation, root).filter(|_| site.names.scope == Scope::Steps) {
             Some(meant) => {
                 diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
             }
-            None => spot.nearest(diagnostic, root, allowed),
+            None => position.nearest(diagnostic, root, allowed),
         })
     }
 
-    fn say(&mut self, diagnostic: Diagnostic, site: Site<'a, '_>) {
-        if self.said.insert((diagnostic.span, diagnostic.code)) {
+    fn report(&mut self, diagnostic: Diagnostic, site: ReadSite<'a, '_>) {
+        if self.reported.insert((diagnostic.span, diagnostic.code)) {
             self.found.push(match site.step {
                 Some(step) => diagnostic.step(step.id.as_ref()),
                 None => diagnostic,
@@ -317,221 +334,229 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The place from where something is read; nothing at the top of the file.
-    fn reader(&self, site: Site<'a, '_>) -> Option<Cow<'_, places::Chain<'a>>> {
+    /// Returns the position of the reading step; `None` at the top level.
+    fn reader(&self, site: ReadSite<'a, '_>) -> Option<Cow<'_, places::StepPath<'a>>> {
         let step = site.step?;
         match site.after {
-            Some((block, way)) => self.places.at_the_end_of(step, block, way).map(Cow::Owned),
-            None => self.places.chain(&step.id).map(Cow::Borrowed),
+            Some((block, attachment)) => self.order.end_of_list(step, block, attachment).map(Cow::Owned),
+            None => self.order.path_of(&step.id).map(Cow::Borrowed),
         }
     }
 
-    /// `steps.<id>`: whether there is such a step, and whether it has run where it is read.
-    fn step(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
+    /// Checks `steps.<id>`: the step must exist and have run before it is read.
+    fn step(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
-        let spot = read.spot(1);
+        let position = read.position(1);
         if self.gaps.may_name(id) {
             return None;
         }
-        let Some(target) = self.places.chain(id) else {
+        let Some(target) = self.order.path_of(id) else {
             if self.gaps.has("steps") {
                 return None;
             }
             let reader = self.reader(site);
-            let is_read = |id: &&str| match (self.places.chain(id), &reader) {
-                (Some(target), Some(reader)) => {
-                    !matches!(self.places.seen_by(reader, site.in_guard, target), Seen::Never(_))
+            let is_read = |id: &&str| match (self.order.path_of(id), &reader) {
+                (Some(target), Some(reader)) => !matches!(
+                    self.order.availability_to(reader, site.in_guard, target),
+                    Availability::Never(_)
+                ),
+                (Some(target), None) => {
+                    !matches!(self.order.availability_at_end(target), Availability::Never(_))
                 }
-                (Some(target), None) => !matches!(self.places.at_the_end(target), Seen::Never(_)),
                 (None, _) => false,
             };
-            let mut ids: Vec<&str> = self.places.ids().collect();
-            // A step that was misspelt and cannot be read here is told of once its name is right.
+            let mut ids: Vec<&str> = self.order.ids().collect();
+            // Suggest a similar step even if it cannot be read here; once the name is right, that is reported.
             if model::diagnostic::nearest(id, ids.iter().copied()).is_none() {
                 ids.retain(is_read);
             }
             ids.sort_unstable();
-            let diagnostic = Diagnostic::error("unknown-step", format!("there is no step `{id}`"), spot.span);
-            return Some(spot.nearest(diagnostic, id, &ids));
+            let diagnostic =
+                Diagnostic::error("unknown-step", format!("there is no step `{id}`"), position.span);
+            return Some(position.nearest(diagnostic, id, &ids));
         };
         let reader = self.reader(site);
-        let seen = match &reader {
-            Some(reader) => self.places.seen_by(reader, site.in_guard, target),
-            None => self.places.at_the_end(target),
+        let availability = match &reader {
+            Some(reader) => self.order.availability_to(reader, site.in_guard, target),
+            None => self.order.availability_at_end(target),
         };
-        if let (None, Seen::Always) = (&reader, &seen)
+        if let (None, Availability::Always) = (&reader, &availability)
             && !optional
             && let Some(stop) = self.stop_before(target)
         {
-            return Some(behind_stop(id, stop, spot.span));
+            return Some(after_stop(id, stop, position.span));
         }
-        match seen {
-            Seen::Never(why) => {
-                // With a default, what the turn before left can be carried over.
-                let carried = optional && reader.is_some_and(|reader| Places::share_turns(&reader, target));
-                (!carried).then(|| never(id, why, spot.span))
+        match availability {
+            Availability::Never(why) => {
+                // With a default, a loop can carry over the result of the previous iteration.
+                let carried = optional
+                    && reader.is_some_and(|reader| StepOrder::share_sequential_loop(&reader, target));
+                (!carried).then(|| missing_results(id, why, position.span))
             }
-            Seen::Maybe(doubts) if !optional => {
-                // A step skipped by its own guard has results: null. Only what is below them is missing.
-                let own = matches!(doubts.as_slice(), [Doubt::Condition { own: true, .. }]);
-                (!(own && read.path.len() <= 3)).then(|| maybe(id, &doubts, spot.span))
+            Availability::Maybe(uncertainties) if !optional => {
+                // A step skipped by its own guard has `null` as result. Only paths below it fail.
+                let own = matches!(uncertainties.as_slice(), [Uncertainty::Condition { own: true, .. }]);
+                (!(own && read.path.len() <= 3)).then(|| uncertain_results(id, &uncertainties, position.span))
             }
-            Seen::Maybe(_) | Seen::Always | Seen::Unsure => None,
+            Availability::Maybe(_) | Availability::Always | Availability::Unsure => None,
         }
     }
 
-    /// A `stop` without a result that may end the execution before a step has run.
-    fn stop_before(&self, target: &places::Chain<'a>) -> Option<&'a Step> {
+    /// Finds a `stop` without a result that may end the execution before a step runs.
+    fn stop_before(&self, target: &places::StepPath<'a>) -> Option<&'a Step> {
         let mut found = None;
         self.automation.steps.walk(&mut |step| {
             let Verb::Stop { result } = &step.verb else { return };
-            // One with a result ends with it, and nothing of the file's `outputs` is read.
+            // With a result, `stop` bypasses the file's `outputs`.
             let has_result = result.literal().is_none_or(|result| !result.is_null());
-            let Some(stop) = self.places.chain(&step.id).filter(|_| !has_result && found.is_none()) else {
+            let Some(stop) = self.order.path_of(&step.id).filter(|_| !has_result && found.is_none()) else {
                 return;
             };
-            if matches!(self.places.seen_by(stop, false, target), Seen::Never(_)) {
+            if matches!(self.order.availability_to(stop, false, target), Availability::Never(_)) {
                 found = Some(step);
             }
         });
         found
     }
 
-    /// `vars.<name>`
-    fn variable(&self, read: Read<'_>, optional: bool, site: Site<'a, '_>) -> Option<Diagnostic> {
+    /// Checks `vars.<name>`.
+    fn variable(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
-        let spot = read.spot(1);
+        let position = read.position(1);
         if self.gaps.may_set(name) {
             return None;
         }
         let Some(setters) = self.variables.get(name.as_str()) else {
             let message = format!("no step sets `{name}`");
-            let diagnostic = Diagnostic::error("unknown-variable", message, spot.span);
+            let diagnostic = Diagnostic::error("unknown-variable", message, position.span);
             let names: Vec<&str> = self.variables.keys().copied().collect();
             return Some(
-                spot.nearest(diagnostic, name, &names).help(format!("name it: `set: {{{name}: …}}`")),
+                position.nearest(diagnostic, name, &names).help(format!("name it: `set: {{{name}: …}}`")),
             );
         };
         let reader = self.reader(site);
         let mut never = None;
         for setter in setters {
-            let target = self.places.chain(&setter.id)?;
-            let seen = match &reader {
-                Some(reader) => self.places.seen_by(reader, site.in_guard, target),
-                None => self.places.at_the_end(target),
+            let target = self.order.path_of(&setter.id)?;
+            let availability = match &reader {
+                Some(reader) => self.order.availability_to(reader, site.in_guard, target),
+                None => self.order.availability_at_end(target),
             };
-            match seen {
-                Seen::Always | Seen::Maybe(_) => {
+            match availability {
+                Availability::Always | Availability::Maybe(_) => {
                     let reader = reader.as_deref();
-                    let reading = Reading { name, span: spot.span, reader, in_guard: site.in_guard };
+                    let reading = Reading { name, span: position.span, reader, in_guard: site.in_guard };
                     return self.race(&reading, setters);
                 }
-                Seen::Unsure => return None,
-                Seen::Never(_)
+                Availability::Unsure => return None,
+                Availability::Never(_)
                     if optional
-                        && reader.as_ref().is_some_and(|reader| Places::share_turns(reader, target)) =>
+                        && reader
+                            .as_ref()
+                            .is_some_and(|reader| StepOrder::share_sequential_loop(reader, target)) =>
                 {
                     return None;
                 }
-                Seen::Never(why) => never = never.or(Some((setter, why))),
+                Availability::Never(why) => never = never.or(Some((setter, why))),
             }
         }
         let (setter, why) = never?;
-        let message = format!("`{name}` is not set yet: step `{}`, which sets it, {}", setter.id, words(why));
+        let message =
+            format!("`{name}` is not set yet: step `{}`, which sets it, {}", setter.id, predicate(why));
         Some(
-            Diagnostic::error("later-variable", message, spot.span)
+            Diagnostic::error("later-variable", message, position.span)
                 .related(setter.span, format!("`{name}` is set here"))
                 .help("set it before, in a step that has ended when this one begins"),
         )
     }
 
-    fn input(&self, read: Read<'_>) -> Option<Diagnostic> {
+    fn input(&self, read: PathRead<'_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let inputs = &self.automation.inputs;
         let unread = self.gaps.has("inputs") || self.gaps.may_name(name);
         if unread || inputs.iter().any(|input| input.name == *name) {
             return None;
         }
-        let spot = read.spot(1);
+        let position = read.position(1);
         let message = format!("the input `{name}` is not declared");
-        let diagnostic = Diagnostic::error("undeclared-input", message, spot.span);
+        let diagnostic = Diagnostic::error("undeclared-input", message, position.span);
         let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
         let help = format!("declare it at the top of the file: `inputs: {{{name}: {{type: text}}}}`");
-        Some(spot.nearest(diagnostic, name, &names).help(help))
+        Some(position.nearest(diagnostic, name, &names).help(help))
     }
 
-    fn config_var(&self, read: Read<'_>) -> Option<Diagnostic> {
+    fn config_var(&self, read: PathRead<'_>) -> Option<Diagnostic> {
         let name = read.path.get(1)?;
         let variables = &self.automation.config_vars;
         let unread = self.gaps.has("configVars") || self.gaps.may_name(name);
         if unread || variables.iter().any(|variable| variable.name.name == *name) {
             return None;
         }
-        let spot = read.spot(1);
+        let position = read.position(1);
         let message = format!("the configuration variable `{name}` is not declared");
-        let diagnostic = Diagnostic::error("undeclared-config-var", message, spot.span);
+        let diagnostic = Diagnostic::error("undeclared-config-var", message, position.span);
         let names: Vec<&str> = variables.iter().map(|variable| variable.name.name.as_str()).collect();
         let help = format!("declare it at the top of the file: `configVars: {{{name}: …}}`");
-        Some(spot.nearest(diagnostic, name, &names).help(help))
+        Some(position.nearest(diagnostic, name, &names).help(help))
     }
 }
 
-impl<'a, 's> Site<'a, 's> {
+impl<'a, 's> ReadSite<'a, 's> {
     fn top(names: &'s Names<'a>) -> Self {
         Self { names, step: None, in_guard: false, after: None }
     }
 }
 
-/// A path that an expression reads.
+/// Path that an expression reads.
 #[derive(Clone, Copy)]
-struct Read<'r> {
+struct PathRead<'r> {
     source: &'r Source,
     expression: &'r Expression,
     path: &'r [Key],
 }
 
-impl Read<'_> {
-    fn spot(&self, depth: usize) -> Spot {
-        Spot::of(self.source, self.expression, self.path, depth)
+impl PathRead<'_> {
+    fn position(&self, depth: usize) -> NamePosition {
+        NamePosition::locate(self.source, self.expression, self.path, depth)
     }
 
-    /// The complaint about a key of the state that is not known before the step runs, and so cannot be read ahead of it.
+    /// Reports a computed state key: state is loaded before the step, so its keys must be literals.
     fn state_key(&self) -> Option<Diagnostic> {
         if self.path.len() > 1 {
             return None;
         }
-        let message = "only keys that are written out can be read of `state`";
+        let message = "keys of `state` must be literals";
         Some(
-            Diagnostic::error("computed-state-key", message, self.spot(0).span)
+            Diagnostic::error("computed-state-key", message, self.position(0).span)
                 .help("write `state.someKey`, or read it with a step: `action: state.get`"),
         )
     }
 
-    /// The complaint about a member that is not one of these.
+    /// Reports a member that is not in `known`.
     fn member(&self, depth: usize, known: &[&str]) -> Option<Diagnostic> {
         let name = self.path.get(depth).filter(|name| !known.contains(&name.as_str()))?;
         let parent = self.path.get(..depth).unwrap_or_default().join(".");
-        let spot = self.spot(depth);
+        let position = self.position(depth);
         let diagnostic =
-            Diagnostic::error("unknown-member", format!("`{parent}` has no `{name}`"), spot.span);
-        Some(spot.nearest(diagnostic, name, known))
+            Diagnostic::error("unknown-member", format!("`{parent}` has no `{name}`"), position.span);
+        Some(position.nearest(diagnostic, name, known))
     }
 }
 
-/// Where a name of a path stands.
-struct Spot {
+/// Position of a name within a path.
+struct NamePosition {
     span: Span,
-    /// Whether the span covers exactly the name; else it covers the expression.
+    /// True if the span covers exactly the name; otherwise it covers the expression.
     exact: bool,
 }
 
-impl Spot {
-    /// Where the name at `depth` of a path stands, if the path is written out with dots.
-    fn of(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
+impl NamePosition {
+    /// Locates the name at `depth` of a path written with dots.
+    fn locate(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
         let whole = Self { span: expression.span(), exact: false };
         let text = source.slice(expression.span());
         let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };
-        // A text with escapes or line breaks does not stand in the file as it is.
+        // A text with escapes or line breaks differs from the file.
         if text != expression.text() {
             return whole;
         }
@@ -547,7 +572,7 @@ impl Spot {
         Self { span: Span::new(end - name.len(), end), exact: true }
     }
 
-    /// The names that are right, and the closest: as a correction where the place is exact, else in words.
+    /// Lists the valid names and suggests the most similar: as a quick fix if the position is exact, else in words.
     fn nearest(&self, diagnostic: Diagnostic, found: &str, names: &[&str]) -> Diagnostic {
         if self.exact {
             return diagnostic.expected_names(found, names.iter().copied());

@@ -1,17 +1,17 @@
-//! Plain calls over HTTP that one hiccup of the network would fail the whole execution with.
+//! Hints at HTTP calls without retries, for which one network failure fails the whole execution.
 
 use connector::Registry;
 use model::automation::{ActionStep, Automation, Block, OnError, Verb};
 use model::diagnostic::{Diagnostic, Source, Span};
 use model::load::Gaps;
 
-/// The actions that are plain requests: an author says all of what they do, so what to do when they fail as well.
+/// Raw request actions: the author controls all of the call, so also its failure handling.
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
 
-/// The most lines that the hint names.
+/// Maximum number of lines listed in the hint.
 const MOST_LINES: usize = 8;
 
-/// Hints at the plain calls for which nobody says what follows their failure: not the step, nothing around it, nor the file.
+/// Hints at raw calls whose failure is handled neither by the step, nor by enclosing steps, nor by the file.
 pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -> Option<Diagnostic> {
     let mut hints = Hints { gaps, registry, calls: Vec::new() };
     let unread = gaps.has("retry") || gaps.has("onError");
@@ -19,13 +19,13 @@ pub(super) fn check(automation: &Automation, gaps: &Gaps, registry: &Registry) -
         hints.block(&automation.steps);
         automation.finally.iter().for_each(|block| hints.block(block));
     }
-    hints.told(&automation.source)
+    hints.into_diagnostic(&automation.source)
 }
 
 struct Hints<'a> {
     gaps: &'a Gaps,
     registry: &'a Registry,
-    /// The calls, each with its step.
+    /// Position and step id of each call.
     calls: Vec<(Span, String)>,
 }
 
@@ -42,7 +42,7 @@ impl Hints<'_> {
             }
             match &step.verb {
                 Verb::Action(call) if self.is_plain(call) => self.hint(call, &step.id),
-                // With `failFast: false` a failed turn leaves its error in the list.
+                // With `failFast: false` a failed iteration adds its error to the list.
                 Verb::ForEach(each) if !each.fail_fast => {}
                 verb => verb.lists().iter().for_each(|inner| self.block(inner.block)),
             }
@@ -61,8 +61,8 @@ impl Hints<'_> {
         self.calls.push((call.action.span, step.to_owned()));
     }
 
-    /// One hint for the whole file, at the first of the calls.
-    fn told(self, source: &Source) -> Option<Diagnostic> {
+    /// Builds one hint for the whole file, at the first call.
+    fn into_diagnostic(self, source: &Source) -> Option<Diagnostic> {
         let mut calls = self.calls;
         calls.sort_by_key(|(span, _)| span.start);
         let ((span, step), others) = calls.split_first()?;

@@ -1,6 +1,6 @@
-//! Secrets that files name and that are set nowhere on this machine. Code: `missing-secret`.
+//! Warns of secrets that files name but that are not set on this machine. Code: `missing-secret`.
 //!
-//! Checked apart from the rest, since a secret comes and goes without a change of a file, and may come after it.
+//! Separate from the other checks because secrets change independently of files.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,30 @@ use model::{Connection, Expression};
 
 use crate::snapshot::Catalog;
 
-/// What there is to say of the files of a snapshot: one report for each that names a secret that is not set.
+/// Reports unset secrets, one report per file.
 pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
     let mut reports = Vec::new();
     for connection in catalog.connections() {
         let mut found = Missing::new(is_set);
         for (_, template) in &connection.with {
-            template.expressions(&mut |expression| found.look(expression));
+            template.expressions(&mut |expression| found.check(expression));
         }
         reports.push((connection.source.clone(), found.found));
     }
     for deployed in catalog.automations() {
         let automation = &deployed.automation;
         let mut found = Missing::new(is_set);
-        expressions(automation, &mut |expression| found.look(expression));
+        expressions(automation, &mut |expression| found.check(expression));
         reports.push((automation.source.clone(), found.found));
     }
-    let told = reports.into_iter().filter_map(|(source, found)| {
+    let non_empty = reports.into_iter().filter_map(|(source, found)| {
         let found = not_allowed(&source, found);
         (!found.is_empty()).then(|| Report::new(source, found))
     });
-    told.collect()
+    non_empty.collect()
 }
 
-/// The names of the secrets that a connection cannot do without, in order.
+/// Returns the sorted names of the secrets that a connection requires.
 pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (_, template) in &connection.with {
@@ -49,7 +49,7 @@ pub(crate) fn secrets_of(connection: &Connection) -> BTreeSet<String> {
     names
 }
 
-/// The expressions of a file in which secrets may stand.
+/// Visits the expressions of a file that may read secrets.
 fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expression)) {
     automation.config_vars.iter().for_each(|variable| variable.value.expressions(look));
     if let Trigger::Webhook(webhook) = &automation.trigger {
@@ -60,19 +60,19 @@ fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expressi
 
 struct Missing<'f> {
     is_set: &'f dyn Fn(&str) -> bool,
-    said: BTreeSet<String>,
+    reported: BTreeSet<String>,
     found: Vec<Diagnostic>,
 }
 
 impl<'f> Missing<'f> {
     fn new(is_set: &'f dyn Fn(&str) -> bool) -> Self {
-        Self { is_set, said: BTreeSet::new(), found: Vec::new() }
+        Self { is_set, reported: BTreeSet::new(), found: Vec::new() }
     }
 
-    fn look(&mut self, expression: &Expression) {
+    fn check(&mut self, expression: &Expression) {
         for reference in expression.references().iter().filter(|reference| !reference.optional) {
             let [root, name, ..] = &*reference.path else { continue };
-            if root != "secrets" || (self.is_set)(name) || !self.said.insert(name.to_string()) {
+            if root != "secrets" || (self.is_set)(name) || !self.reported.insert(name.to_string()) {
                 continue;
             }
             let message = format!("the secret `{name}` is not set");

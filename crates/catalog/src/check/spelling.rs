@@ -1,6 +1,7 @@
-//! Names that a project writes in two ways: `lastRun` and `lastrun`, `order_paid` and `order-paid`. Code: `other-spelling`.
+//! Warns of names with inconsistent spelling: `lastRun` and `lastrun`, `order_paid` and `order-paid`. Code:
+//! `other-spelling`.
 //!
-//! Keys of an Automation's own state are compared within its file, shared keys and events over all files.
+//! Keys of an automation's own state are compared within its file, shared keys and events across all files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,55 +11,55 @@ use model::diagnostic::{Diagnostic, Span};
 use model::load::place_of;
 use model::{Template, Value};
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::code::{Workers, module};
 
-/// What a name is of.
+/// Kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameKind {
-    /// A key of the Automation's own state.
+    /// Key of the automation's own state.
     Own,
-    /// A key of the state that all Automations share.
+    /// Key of the state shared by all automations.
     Shared,
-    /// An event that `events.emit` sends and `waitFor` waits for.
+    /// Event that `events.emit` sends and `waitFor` awaits.
     Event,
 }
 
-/// A name as it is written at a place.
-struct Written<'a> {
+/// Use of a name at a position.
+struct NameUse<'a> {
     kind: NameKind,
     name: &'a str,
-    /// Where its key stands, or itself.
+    /// Position of the input's key or of the name itself.
     span: Span,
     is_key: bool,
     step: Option<&'a str>,
 }
 
-/// The letters of a name without its convention: names with the same ones are probably one.
+/// Normalizes a name: lower case, without `-` and `_`. Names with the same folded form are probably meant to be one.
 pub(crate) fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
-/// The names in a file that other files may have too, each once, in order.
+/// Returns the names of a file that other files may also use, each once and sorted.
 pub(crate) fn names(automation: &Automation) -> Vec<(NameKind, Arc<str>)> {
-    let found = written(automation).into_iter().filter(|found| found.kind != NameKind::Own);
+    let found = name_uses(automation).into_iter().filter(|found| found.kind != NameKind::Own);
     let names: BTreeSet<(NameKind, &str)> = found.map(|found| (found.kind, found.name)).collect();
     names.into_iter().map(|(kind, name)| (kind, name.into())).collect()
 }
 
-/// Warns of names that stand in another spelling elsewhere: at the first place of each spelling but the first.
-pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<Diagnostic> {
-    let own = written(automation);
+/// Warns of differing spellings, at the first use of each spelling except the first.
+pub(super) fn check(automation: &Automation, context: &CheckContext<'_>) -> Vec<Diagnostic> {
+    let own = name_uses(automation);
     let mut keys = Vec::new();
     code_keys(automation, &mut |key, span, step| keys.push((key.to_owned(), span, step.map(str::to_owned))));
-    let in_code = keys.iter().map(|(key, span, step)| Written {
+    let in_code = keys.iter().map(|(key, span, step)| NameUse {
         kind: NameKind::Own,
         name: key,
         span: *span,
         is_key: false,
         step: step.as_deref(),
     });
-    let mut groups: BTreeMap<(NameKind, String), Vec<Written<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(NameKind, String), Vec<NameUse<'_>>> = BTreeMap::new();
     for found in own.into_iter().chain(in_code) {
         let spellings = groups.entry((found.kind, fold(found.name))).or_default();
         if spellings.iter().all(|other| other.name != found.name) {
@@ -67,17 +68,17 @@ pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<D
     }
     let mut found = Vec::new();
     for ((kind, folded), mut spellings) in groups {
-        spellings.sort_by_key(|written| written.span.start);
+        spellings.sort_by_key(|name_use| name_use.span.start);
         let Some((first, others)) = spellings.split_first() else { continue };
         for other in others {
             let diagnostic = diagnostic(automation, other, first.name, "above");
-            found.push(diagnostic.related(place(automation, first), format!("`{}` is here", first.name)));
+            found.push(diagnostic.related(position(automation, first), format!("`{}` is here", first.name)));
         }
         if kind == NameKind::Own || !others.is_empty() {
             continue;
         }
         let path = automation.source.path();
-        let elsewhere = (around.spellings)(kind, &folded);
+        let elsewhere = (context.spellings)(kind, &folded);
         let other = elsewhere.iter().find(|other| *other.name != *first.name && *other.path != *path);
         found.extend(
             other.map(|other| diagnostic(automation, first, &other.name, &format!("in {}", other.path))),
@@ -88,43 +89,43 @@ pub(super) fn check(automation: &Automation, around: &Surroundings<'_>) -> Vec<D
 
 fn diagnostic(
     automation: &Automation,
-    written: &Written<'_>,
+    name_use: &NameUse<'_>,
     other: &str,
     place_of_other: &str,
 ) -> Diagnostic {
-    let what = match written.kind {
+    let what = match name_use.kind {
         NameKind::Own | NameKind::Shared => "the key of the state",
         NameKind::Event => "the event",
     };
     let message =
-        format!("{what} `{}` is written `{other}` {place_of_other}: these are two names", written.name);
-    let diagnostic = Diagnostic::warning("other-spelling", message, place(automation, written))
+        format!("{what} `{}` is written `{other}` {place_of_other}: they are different names", name_use.name);
+    let diagnostic = Diagnostic::warning("other-spelling", message, position(automation, name_use))
         .help(format!("write one of them everywhere, such as `{other}`"));
-    match written.step {
+    match name_use.step {
         Some(step) => diagnostic.step(step),
         None => diagnostic,
     }
 }
 
-/// Where a name stands.
-fn place(automation: &Automation, written: &Written<'_>) -> Span {
-    match written.is_key {
-        true => place_of(&automation.source, written.span, &[]).unwrap_or(written.span),
-        false => written.span,
+/// Returns the position of a name.
+fn position(automation: &Automation, name_use: &NameUse<'_>) -> Span {
+    match name_use.is_key {
+        true => place_of(&automation.source, name_use.span, &[]).unwrap_or(name_use.span),
+        false => name_use.span,
     }
 }
 
-/// The names in the steps of a file, in order.
-fn written(automation: &Automation) -> Vec<Written<'_>> {
+/// Collects the names in the steps of a file, in order.
+fn name_uses(automation: &Automation) -> Vec<NameUse<'_>> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
         let id = Some(step.id.as_ref());
         match &step.verb {
-            Verb::Action(call) => found.extend(of_call(&call.action.name, &call.with, id)),
+            Verb::Action(call) => found.extend(name_of_call(&call.action.name, &call.with, id)),
             Verb::WaitFor(wait) => {
                 if let WaitOn::Event { name: Template::Literal(Value::String(name)), .. } = &wait.on {
                     let span = event_span(automation, step.span).unwrap_or(step.span);
-                    found.push(Written { kind: NameKind::Event, name, span, is_key: false, step: id });
+                    found.push(NameUse { kind: NameKind::Event, name, span, is_key: false, step: id });
                 }
             }
             _ => {}
@@ -135,7 +136,7 @@ fn written(automation: &Automation) -> Vec<Written<'_>> {
                     && root == "state"
                 {
                     let span = expression.span();
-                    found.push(Written { kind: NameKind::Own, name: key, span, is_key: false, step: id });
+                    found.push(NameUse { kind: NameKind::Own, name: key, span, is_key: false, step: id });
                 }
             }
         });
@@ -147,7 +148,7 @@ fn written(automation: &Automation) -> Vec<Written<'_>> {
                     && root == "state"
                 {
                     let span = expression.span();
-                    found.push(Written { kind: NameKind::Own, name: key, span, is_key: false, step: None });
+                    found.push(NameUse { kind: NameKind::Own, name: key, span, is_key: false, step: None });
                 }
             }
         });
@@ -155,8 +156,12 @@ fn written(automation: &Automation) -> Vec<Written<'_>> {
     found
 }
 
-/// The name that a call of `state.…` or `events.emit` is given, where it is written out.
-fn of_call<'a>(action: &str, with: &'a [(Named, Template)], step: Option<&'a str>) -> Option<Written<'a>> {
+/// Returns the literal name passed to `state.…` or `events.emit`.
+fn name_of_call<'a>(
+    action: &str,
+    with: &'a [(Named, Template)],
+    step: Option<&'a str>,
+) -> Option<NameUse<'a>> {
     let text = |input: &str| {
         let (name, template) = with.iter().find(|(name, _)| name.name == input)?;
         Some((name.span, template.literal()?.as_str()?))
@@ -171,10 +176,10 @@ fn of_call<'a>(action: &str, with: &'a [(Named, Template)], step: Option<&'a str
         _ => return None,
     };
     let (span, name) = text(input)?;
-    Some(Written { kind, name, span, is_key: true, step })
+    Some(NameUse { kind, name, span, is_key: true, step })
 }
 
-/// Where the name of the event stands that a step waits for.
+/// Finds the name of the event that a step waits for.
 fn event_span(automation: &Automation, step: Span) -> Option<Span> {
     let text = automation.source.text().get(step.start as usize..)?;
     let wait = text.find("waitFor")?;
@@ -186,11 +191,11 @@ fn event_span(automation: &Automation, step: Span) -> Option<Span> {
     Some(Span::new(from, from + name.len()))
 }
 
-/// Calls `look` with each key of the state that code names, where it stands, and its step.
+/// Calls `look` with each state key in code, its position and its step.
 fn code_keys(automation: &Automation, look: &mut dyn FnMut(&str, Span, Option<&str>)) {
     for (step, code) in automation.codes() {
         let Some(module) = module(code, automation) else { continue };
-        let Ok(verdict) = Workers::shared().facts_blocking(&module) else { continue };
+        let Ok(verdict) = Workers::shared().analyze_blocking(&module) else { continue };
         let Ok(facts) = &*verdict else { continue };
         for key in &facts.state {
             let (line, column) = (key.at.line as usize, key.at.column as usize);

@@ -1,12 +1,12 @@
-//! What is literal of a value against its type, each problem at its own place in the file.
+//! Checks the literal parts of a value against its type and reports each problem at its own position.
 
 use connector::check_value;
 use model::diagnostic::{Diagnostic, Source, Span};
 use model::load::{Part, place_of};
 use model::{InputType, Template, Value};
 
-/// Checks the value of the entry whose key stands at `key`; what is computed of it is checked when it runs. `what` names it:
-/// "input `url`".
+/// Checks the value of the entry whose key is at `key`. Computed parts are checked at run time. `what` names the
+/// value in messages, such as "input `url`".
 pub(super) fn check(
     source: &Source,
     kind: &InputType,
@@ -15,14 +15,14 @@ pub(super) fn check(
     what: &str,
     found: &mut Vec<Diagnostic>,
 ) {
-    Checker { source, key, way: Vec::new(), found }.template(kind, template, what);
+    Checker { source, key, path: Vec::new(), found }.template(kind, template, what);
 }
 
 struct Checker<'a> {
     source: &'a Source,
     key: Span,
-    /// From the value of the key down to what is looked at.
-    way: Vec<Part>,
+    /// Path from the key's value down to the current part.
+    path: Vec<Part>,
     found: &'a mut Vec<Diagnostic>,
 }
 
@@ -70,7 +70,7 @@ impl Checker<'_> {
         self.wrong(kind, &problem, what);
     }
 
-    /// What holds no expression. The innermost part that is wrong is told of, each of several.
+    /// Checks a value without expressions and reports each innermost mismatch.
     fn value(&mut self, kind: &InputType, value: &Value, what: &str) {
         let Err(problem) = check_value(kind, value) else { return };
         if value.is_null() {
@@ -110,7 +110,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The entries of a map with fixed ones.
+    /// Checks the keys of a map with declared fields.
     fn object(&mut self, kind: &InputType, given: &[&str], what: &str) {
         let InputType::Object { fields } = kind else { return };
         let names = || fields.iter().map(|field| field.name.as_str());
@@ -120,7 +120,7 @@ impl Checker<'_> {
             let near =
                 model::diagnostic::nearest(key, free).or_else(|| model::diagnostic::nearest(key, names()));
             known.extend(near);
-            let span = self.place(Some(Part::Key((*key).to_owned())));
+            let span = self.position(Some(Part::Key((*key).to_owned())));
             let message = format!("{what} has no entry `{key}`");
             let is_exact = self.source.slice(span) == *key;
             let diagnostic = Diagnostic::error("unknown-input", message, span).allowed(names());
@@ -140,7 +140,7 @@ impl Checker<'_> {
     }
 
     fn wrong(&mut self, kind: &InputType, problem: &str, what: &str) {
-        let span = self.place(None);
+        let span = self.position(None);
         let diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
         self.found.push(match kind {
             InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
@@ -149,28 +149,28 @@ impl Checker<'_> {
     }
 
     fn within(&mut self, part: Part, look: impl FnOnce(&mut Self)) {
-        self.way.push(part);
+        self.path.push(part);
         look(self);
-        self.way.pop();
+        self.path.pop();
     }
 
-    /// Where the key stands under which what is looked at stands; of an item of a list where that stands.
+    /// Returns the position of the current part's key; for a list item, of the item.
     fn own_key(&mut self) -> Span {
-        match self.way.split_last() {
+        match self.path.split_last() {
             None => self.key,
-            Some((Part::Entry(name), way)) => {
-                let way: Vec<Part> = way.iter().cloned().chain([Part::Key(name.clone())]).collect();
-                place_of(self.source, self.key, &way).unwrap_or(self.key)
+            Some((Part::Entry(name), path)) => {
+                let path: Vec<Part> = path.iter().cloned().chain([Part::Key(name.clone())]).collect();
+                place_of(self.source, self.key, &path).unwrap_or(self.key)
             }
-            Some(_) => self.place(None),
+            Some(_) => self.position(None),
         }
     }
 
-    /// Where what is looked at stands, or a part of it; the key itself where that is not known.
-    fn place(&mut self, part: Option<Part>) -> Span {
-        let mut way = self.way.clone();
-        way.extend(part);
-        place_of(self.source, self.key, &way).unwrap_or(self.key)
+    /// Returns the position of the current part or of a child; falls back to the key.
+    fn position(&mut self, part: Option<Part>) -> Span {
+        let mut path = self.path.clone();
+        path.extend(part);
+        place_of(self.source, self.key, &path).unwrap_or(self.key)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What there is to know of the code of an Automation before it runs.
+//! Static information about an automation's code, computed before it runs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,47 +9,47 @@ use script::Module;
 
 use crate::code::module;
 
-/// The code of one Automation.
+/// Code of one automation.
 #[derive(Debug, Default)]
 pub struct CodePlans {
     steps: HashMap<Arc<str>, CodePlan>,
     trigger: Option<Module>,
 }
 
-/// The code of one step.
+/// Code of one step.
 #[derive(Debug)]
 pub struct CodePlan {
-    /// What runs; absent for a file that is not there.
+    /// Module to run; `None` if its file does not exist.
     pub module: Option<Module>,
-    /// The loops around it, from the outside in.
+    /// Enclosing loops, outermost first.
     pub loops: Vec<Loop>,
-    /// Whether its result can be the answer to the caller: it ends the steps of a synchronous Automation.
-    pub answers: bool,
-    /// How long it may take, where the step says.
+    /// True if the result may be the response to the caller: the last step of a synchronous automation.
+    pub may_respond: bool,
+    /// Time limit set on the step; `None` if it has none.
     pub timeout: Option<Duration>,
-    /// The row of code steps that it stands in, and its place there.
-    row: (Arc<[Arc<str>]>, usize),
+    /// Sequence of consecutive code steps that contains the step, and the step's index in it.
+    sequence: (Arc<[Arc<str>]>, usize),
 }
 
 impl CodePlan {
-    /// The code steps that come right after it, whatever it gives.
+    /// Returns the code steps that follow directly, whatever this one returns.
     pub fn followers(&self) -> &[Arc<str>] {
-        let (row, place) = &self.row;
+        let (row, place) = &self.sequence;
         row.get(place + 1..).unwrap_or_default()
     }
 }
 
-/// A loop around a step.
+/// Loop around a step.
 #[derive(Clone, Debug)]
 pub struct Loop {
-    /// The id of its step.
+    /// Id of the loop step.
     pub id: Arc<str>,
-    /// What the item of a turn is called; a `repeat` has none.
+    /// Name of the loop variable; `None` for `repeat`.
     pub item: Option<Arc<str>>,
 }
 
 impl CodePlans {
-    pub(super) fn of(automation: &Automation) -> Self {
+    pub(super) fn from_automation(automation: &Automation) -> Self {
         let mut plans = Self::default();
         if automation.codes().is_empty() {
             return plans;
@@ -59,9 +59,9 @@ impl CodePlans {
         }
         let is_sync =
             matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync);
-        plans.list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
+        plans.visit_list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
-            plans.list(automation, block, &[], false);
+            plans.visit_list(automation, block, &[], false);
         }
         plans
     }
@@ -74,33 +74,33 @@ impl CodePlans {
         self.trigger.as_ref()
     }
 
-    /// The code in a list of steps. `ends` tells whether the result of the list is that of the execution.
-    fn list(&mut self, automation: &Automation, block: &Block, loops: &[Loop], ends: bool) {
+    /// Collects the code in a list of steps. `is_final` is true if the list's result is the execution's result.
+    fn visit_list(&mut self, automation: &Automation, block: &Block, loops: &[Loop], is_final: bool) {
         let last = block.steps.len().saturating_sub(1);
         for (index, step) in block.steps.iter().enumerate() {
-            self.inside(automation, step, loops, ends && index == last);
+            self.visit_step(automation, step, loops, is_final && index == last);
         }
         let rows = block.steps.chunk_by(|step, next| is_code(step) && is_code(next) && next.guard.is_none());
-        // Steps that wait for others by name may run beside each other.
+        // Steps with `needs` may run concurrently.
         let in_order = block.steps.iter().all(|step| step.needs.is_none());
         for row in rows.filter(|row| in_order && row.len() > 1) {
             let ids: Arc<[Arc<str>]> = row.iter().map(|step| step.id.clone()).collect();
             for (place, step) in row.iter().enumerate() {
                 if let Some(plan) = self.steps.get_mut(&step.id) {
-                    plan.row = (ids.clone(), place);
+                    plan.sequence = (ids.clone(), place);
                 }
             }
         }
     }
 
-    fn inside(&mut self, automation: &Automation, step: &Step, loops: &[Loop], ends: bool) {
+    fn visit_step(&mut self, automation: &Automation, step: &Step, loops: &[Loop], is_final: bool) {
         if let Verb::Code(code) = &step.verb {
             let plan = CodePlan {
                 module: module(code, automation),
                 loops: loops.to_vec(),
-                answers: ends,
+                may_respond: is_final,
                 timeout: step.timeout,
-                row: (Arc::default(), 0),
+                sequence: (Arc::default(), 0),
             };
             self.steps.insert(step.id.clone(), plan);
         }
@@ -108,18 +108,18 @@ impl CodePlans {
             match inner.runs {
                 Runs::Turns { item, .. } => {
                     let own = Loop { id: step.id.clone(), item: item.map(Arc::from) };
-                    self.list(automation, inner.block, &[loops, &[own]].concat(), false);
+                    self.visit_list(automation, inner.block, &[loops, &[own]].concat(), false);
                 }
-                // Of lists side by side none is the last.
-                Runs::Beside => self.list(automation, inner.block, loops, false),
-                Runs::Case { .. } | Runs::Once => self.list(automation, inner.block, loops, ends),
+                // No concurrent list is the last one.
+                Runs::Beside => self.visit_list(automation, inner.block, loops, false),
+                Runs::Case { .. } | Runs::Once => self.visit_list(automation, inner.block, loops, is_final),
             }
         }
         if let OnError::Steps(block) = &step.on_error {
-            self.list(automation, block, loops, ends);
+            self.visit_list(automation, block, loops, is_final);
         }
         if let Some(block) = &step.undo {
-            self.list(automation, block, loops, false);
+            self.visit_list(automation, block, loops, false);
         }
     }
 }
@@ -135,13 +135,13 @@ mod tests {
 
     use super::*;
 
-    /// The steps that follow each step of code, as `a: b c`.
+    /// Formats the followers of each code step, as `a: b c`.
     fn followers(steps: &str) -> Vec<String> {
         let code = "code: 'export default () => 1'";
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", steps.replace("CODE", code));
         let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
         let automation = loaded.value.expect("it loads");
-        let plans = CodePlans::of(&automation);
+        let plans = CodePlans::from_automation(&automation);
         let mut said: Vec<String> =
             plans.steps.iter().map(|(id, plan)| format!("{id}: {}", plan.followers().join(" "))).collect();
         said.sort();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn code_runs_ahead_along_a_row_of_code_without_guards() {
+    fn consecutive_code_steps_without_guards_follow_each_other() {
         let row = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, CODE}\n";
         assert_eq!(followers(row), ["a: b c", "b: c", "c: "]);
         let broken = "- {id: a, CODE}\n- {id: b, set: {x: 1}}\n- {id: c, CODE}\n- {id: d, CODE}\n";

@@ -1,4 +1,4 @@
-//! What a snapshot tells the checker of everything around a file.
+//! Gives the checker access to a snapshot: connections, callable automations and spellings of names.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -12,29 +12,32 @@ use model::load::Gaps;
 
 use super::Catalog;
 use super::file::{Content, File, FileKind};
-use super::relations::{Says, spelled};
-use crate::check::{self, Callee, Found, NameKind, Signature, Spelling, Surroundings, Verdict, fold};
+use super::relations::{RelationKind, name_relation};
+use crate::check::{
+    self, Callee, CheckContext, CheckedAutomation, ConnectionLookup, NameKind, Signature, Spelling, fold,
+};
 
-/// What came of checking a file against a snapshot.
-pub(super) struct Judged {
-    pub(super) verdict: Verdict,
-    /// Whether it names Automations, and connections, that there are none of.
-    pub(super) misses: [(Says, bool); 2],
+/// Result of checking an automation against a snapshot.
+pub(super) struct CheckResult {
+    pub(super) checked: CheckedAutomation,
+    /// Whether it names nonexistent automations, and nonexistent connections.
+    pub(super) missing: [(RelationKind, bool); 2],
 }
 
 impl Catalog {
-    /// Checks an Automation of which the files, though not what is in force, are in this snapshot.
-    pub(super) fn judge(
+    /// Checks an automation against the files of this snapshot, which are current although nothing has been put in
+    /// force yet.
+    pub(super) fn check_automation(
         &self,
         automation: &Automation,
         gaps: &Gaps,
-        said: &Report,
+        load_report: &Report,
         in_force: &dyn Fn(&str) -> bool,
-    ) -> Judged {
+    ) -> CheckResult {
         let (no_automation, no_connection) = (Cell::new(false), Cell::new(false));
         let connection = |name: &str| {
             let found = self.find_connection(name);
-            no_connection.set(no_connection.get() || matches!(found, Found::Missing { .. }));
+            no_connection.set(no_connection.get() || matches!(found, ConnectionLookup::Missing { .. }));
             found
         };
         let callee = |id: &str| {
@@ -43,62 +46,66 @@ impl Catalog {
             callee
         };
         let own = automation.id.as_str();
-        let around = Surroundings {
+        let context = CheckContext {
             source: &automation.source,
             registry: &self.registry,
             connection: &connection,
             automation: &callee,
-            way_here: &|id| self.way(id, own),
+            call_path: &|id| self.call_path_to(id, own),
             nearest_code: &|path| self.nearest_code(path),
             spellings: &|kind, folded| self.spellings(kind, folded),
             saved_body: &|automation| self.saved_body(automation),
         };
-        let verdict = check::automation(automation, gaps, said, &around);
-        let misses =
-            [(Says::MissesAutomation, no_automation.get()), (Says::MissesConnection, no_connection.get())];
-        Judged { verdict, misses }
+        let checked = check::automation(automation, gaps, load_report, &context);
+        let missing = [
+            (RelationKind::MissingAutomation, no_automation.get()),
+            (RelationKind::MissingConnection, no_connection.get()),
+        ];
+        CheckResult { checked, missing }
     }
 
-    /// What there is to say of a text as if it were the file at `path`, an Automation's.
-    pub fn judge_draft(&self, path: &str, file: File) -> Report {
+    /// Checks a text as if it were the automation file at `path`.
+    pub fn check_draft(&self, path: &str, file: File) -> Report {
         let Content::Automation { loaded, .. } = &file.content else { return file.report() };
         let loaded = loaded.clone();
         let Some((automation, gaps)) = loaded.to_check() else { return file.report() };
         let path: Arc<str> = path.into();
-        let mut around = self.clone();
+        let mut draft_catalog = self.clone();
         if let Some(old) = self.folder.get(&path) {
-            around.relations.leave(&path, old);
+            draft_catalog.relations.remove_file(&path, old);
         }
-        around.relations.enter(&path, &file);
-        around.folder.put(path.clone(), file);
+        draft_catalog.relations.insert_file(&path, &file);
+        draft_catalog.folder.put(path.clone(), file);
         let own: Arc<str> = automation.id.as_str().into();
-        around.relations.find_circles(BTreeSet::from([own]), &around.folder);
+        draft_catalog.relations.update_cycles(BTreeSet::from([own]), &draft_catalog.folder);
         let in_force = |id: &str| id == automation.id.as_str() || self.find(id).is_ok();
-        let with_code = around.with_code(automation);
+        let with_code = draft_catalog.with_code(automation);
         let automation = with_code.as_ref().unwrap_or(automation);
-        let report = around.judge(automation, gaps, &loaded.report, &in_force).verdict.report;
+        let report =
+            draft_catalog.check_automation(automation, gaps, &loaded.report, &in_force).checked.report;
         match self.get(&automation.id).map(|other| other.automation.source.path()) {
             Some(other) if other != &*path && self.folder.get(other).is_some() => {
-                check::together(&report, vec![taken(automation, other)])
+                check::merge(&report, vec![duplicate_id(automation, other)])
             }
             _ => report,
         }
     }
 
-    /// The connection called `name`, or why there is none.
-    fn find_connection(&self, name: &str) -> Found {
+    /// Looks up a connection by name.
+    fn find_connection(&self, name: &str) -> ConnectionLookup {
         match self.connections.get(name) {
-            Some(connection) => Found::Loaded(connection.clone()),
-            None if self.broken_connections.contains(name) => Found::Broken,
+            Some(connection) => ConnectionLookup::Loaded(connection.clone()),
+            None if self.invalid_connections.contains(name) => ConnectionLookup::Broken,
             None => {
-                let names = self.connections.keys().chain(self.broken_connections.iter()).map(String::as_str);
+                let names =
+                    self.connections.keys().chain(self.invalid_connections.iter()).map(String::as_str);
                 let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
-                Found::Missing { nearest }
+                ConnectionLookup::Missing { nearest }
             }
         }
     }
 
-    /// The same Automation with the files of code that it names, if it names any.
+    /// Returns a copy of the automation with its code files loaded; `None` if it names no code files.
     pub(super) fn with_code(&self, automation: &Automation) -> Option<Automation> {
         let names_files = automation.codes().iter().any(|(_, code)| matches!(code, Code::File(_)));
         names_files.then(|| {
@@ -106,17 +113,17 @@ impl Catalog {
         })
     }
 
-    /// What the payloads in `payloads/<id>` say of the body of a webhook that has no schema.
+    /// Infers the type of a schemaless webhook body from the saved payloads in `payloads/<id>`.
     fn saved_body(&self, automation: &Automation) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &automation.trigger else { return None };
         let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
         check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
     }
 
-    /// How the files write a name of a kind, by its folded form.
+    /// Returns how files spell a name, looked up by its folded form.
     fn spellings(&self, kind: NameKind, folded: &str) -> Vec<Spelling> {
         let of_file = |path: &Arc<str>| {
-            let uses = self.folder.get(path).and_then(|file| file.uses())?;
+            let uses = self.folder.get(path).and_then(|file| file.dependencies())?;
             let of_kind = uses.names.iter().filter(|(other, name)| *other == kind && fold(name) == folded);
             Some(
                 of_kind
@@ -124,10 +131,10 @@ impl Catalog {
                     .collect::<Vec<_>>(),
             )
         };
-        self.relations.who(spelled(kind), folded).filter_map(of_file).flatten().collect()
+        self.relations.paths_with(name_relation(kind), folded).filter_map(of_file).flatten().collect()
     }
 
-    /// The path of a file of code that was probably meant by this one.
+    /// Returns the nearest existing path of a code file.
     fn nearest_code(&self, path: &str) -> Option<String> {
         let paths = self.folder.files(FileKind::Code).map(|(path, _)| &**path);
         model::diagnostic::nearest(path, paths).map(str::to_owned)
@@ -135,7 +142,7 @@ impl Catalog {
 
     fn callee(&self, id: &str, in_force: &dyn Fn(&str) -> bool) -> Callee {
         match self.signature(id) {
-            Some((path, signature)) => Callee::Found { path, signature, in_force: in_force(id) },
+            Some((path, signature)) => Callee::Defined { path, signature, in_force: in_force(id) },
             None => {
                 let ids = self.relations.ids().map(AsRef::as_ref);
                 Callee::Missing { nearest: model::diagnostic::nearest(id, ids).map(str::to_owned) }
@@ -143,46 +150,49 @@ impl Catalog {
         }
     }
 
-    /// What callers have to know of the Automation with an id, and the file that says so: as the file says, and of one
-    /// that cannot be read the version in force. `None` where no file has this id.
+    /// Returns the signature of an automation and the path of its file. Uses the version in force if the file is
+    /// unreadable; `None` if no file defines the id.
     pub(super) fn signature(&self, id: &str) -> Option<(String, Signature)> {
-        let files =
-            || self.relations.who(Says::IsIt, id).filter_map(|path| self.folder.get(path)?.automation());
+        let files = || {
+            self.relations
+                .paths_with(RelationKind::Defines, id)
+                .filter_map(|path| self.folder.get(path)?.automation())
+        };
         let first = files().next()?;
         let readable = files().find_map(|loaded| loaded.to_check());
         let in_force = || AutomationId::parse(id).and_then(|id| self.get(&id));
         let signature = match (readable, in_force()) {
-            (Some((automation, gaps)), _) => Signature::of(automation, gaps),
-            (None, Some(deployed)) => Signature::of(&deployed.automation, Gaps::NONE),
+            (Some((automation, gaps)), _) => Signature::from_automation(automation, gaps),
+            (None, Some(deployed)) => Signature::from_automation(&deployed.automation, Gaps::NONE),
             (None, None) => Signature::default(),
         };
         Some((first.report.source().path().to_owned(), signature))
     }
 
-    /// The way by calls from the Automation `id` to `own`, if they are in one circle. Without names where it is too
-    /// long to be told.
-    fn way(&self, id: &str, own: &str) -> Option<Vec<Arc<str>>> {
-        let circle = self.relations.circle(own);
-        let within = |id: &str| circle.binary_search_by(|member| (**member).cmp(id)).is_ok();
-        within(id).then(|| self.relations.way(id, own, &self.folder, within).unwrap_or_default())
+    /// Returns the call path from automation `id` to `own` if both are in one cycle. The path is empty if it is too
+    /// long to find.
+    fn call_path_to(&self, id: &str, own: &str) -> Option<Vec<Arc<str>>> {
+        let cycle = self.relations.cycle(own);
+        let within = |id: &str| cycle.binary_search_by(|member| (**member).cmp(id)).is_ok();
+        within(id).then(|| self.relations.call_path(id, own, &self.folder, within).unwrap_or_default())
     }
 
-    /// Whether there is a file of a connection called `name`.
+    /// Returns true if there is a connection file called `name`.
     pub(super) fn has_connection(&self, name: &str) -> bool {
-        self.connections.contains_key(name) || self.broken_connections.contains(name)
+        self.connections.contains_key(name) || self.invalid_connections.contains(name)
     }
 
-    /// The Automation that is in force from the file at `path`.
-    pub(super) fn held_by(&self, path: &str) -> Option<AutomationId> {
-        let claimed = || self.folder.get(path)?.claims();
+    /// Returns the id of the automation in force that comes from the file at `path`.
+    pub(super) fn automation_from(&self, path: &str) -> Option<AutomationId> {
+        let claimed = || self.folder.get(path)?.claimed_id();
         let id = self.stale.get(path).cloned().or_else(claimed)?;
         self.get(&id).filter(|deployed| deployed.automation.source.path() == path)?;
         Some(id)
     }
 }
 
-/// That another file has the id already.
-pub(super) fn taken(automation: &Automation, other: &str) -> Diagnostic {
+/// Reports that another file already defines the id.
+pub(super) fn duplicate_id(automation: &Automation, other: &str) -> Diagnostic {
     let message = format!("the id `{}` is taken by `{other}`", automation.id);
     Diagnostic::error("duplicate-automation", message, automation.id_span)
         .help("give one of the two files another `id`")

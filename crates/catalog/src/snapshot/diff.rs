@@ -1,4 +1,4 @@
-//! What changes from one snapshot to the next: for a person, before it is taken and when it is.
+//! Human-readable differences between two snapshots, for previews and for the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,157 +9,157 @@ use jiff::Timestamp;
 use model::automation::{Automation, DefinitionHash, Trigger};
 use serde::{Deserialize, Serialize};
 
-use super::file::{FileKind, Uses};
-use super::written::Written;
-use super::{Catalog, Deployed, Reload};
+use super::file::{Dependencies, FileKind};
+use super::written::NormalizedFile;
+use super::{Catalog, Deployment, ReloadSummary};
 
-/// How many of the next instants of a schedule are told.
+/// Number of future fire times shown.
 const NEXT_FIRES: usize = 5;
-/// Digits of a definition's hash that are shown.
+/// Number of hash digits shown.
 const SHORT_HASH: usize = 8;
 
-/// What becomes of one Automation, or of a file that is none yet.
+/// Change of one automation, or of an invalid file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// The Automation's id; of a file that cannot be read the one that its name suggests.
+    /// Automation id; for an unreadable file, the id suggested by its name.
     pub id: String,
-    /// Its file, relative to the project folder.
+    /// Path relative to the project folder.
     pub path: String,
-    /// What becomes of it.
-    pub effect: Effect,
-    /// The version that was in force: the first digits of its hash.
+    /// Kind of change.
+    pub effect: ChangeKind,
+    /// Hash prefix of the previous version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The version that is then in force.
+    /// Hash prefix of the new version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
-    /// What is different.
+    /// Individual differences.
     pub details: Vec<Detail>,
-    /// The next instants at which its schedule then fires.
+    /// Next fire times of the new schedule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next_fires: Vec<Timestamp>,
-    /// The zone of its schedule.
+    /// Time zone of the new schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// Executions that have not ended and go on with an earlier version.
+    /// Unfinished executions that continue on an earlier version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub executions: Vec<InFlight>,
+    pub executions: Vec<InFlightExecutions>,
 }
 
-/// What becomes of an Automation.
+/// Kind of change of an automation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Effect {
-    /// It comes into force.
+pub enum ChangeKind {
+    /// The automation comes into force.
     Added,
-    /// Another version of it comes into force.
+    /// Another version comes into force.
     Changed,
-    /// It is no longer in force.
+    /// The automation is no longer in force.
     Removed,
-    /// Its last good version stays in force: its file has errors.
+    /// The file has errors; the last valid version stays in force.
     Stale,
-    /// Its file has no errors any more, and says what is in force.
+    /// The file is valid again and its definition is the one in force.
     Restored,
-    /// Its file has errors, and no version of it is in force.
+    /// The file has errors and no version is in force.
     Broken,
 }
 
-/// One thing that is different.
+/// Difference in one part of an automation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
-    /// What: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
+    /// Part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
     pub part: String,
-    /// What happens to it.
-    pub how: How,
-    /// To which of them.
+    /// Kind of difference.
+    pub how: DiffKind,
+    /// Affected names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// What it was, where that is short.
+    /// Old value, if short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is then.
+    /// New value, if short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// What happens to a part.
+/// Kind of difference in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum How {
-    /// It begins to start executions.
+pub enum DiffKind {
+    /// The trigger starts executions from now on.
     Mounted,
-    /// It starts no more executions.
+    /// The trigger no longer starts executions.
     Unmounted,
-    /// It goes on as it is; a webhook at its address, a schedule with its timeline.
+    /// The trigger is unchanged: a webhook keeps its URL, a schedule its fire times.
     Kept,
-    /// It is new.
+    /// The part is new.
     Added,
-    /// It is there no more.
+    /// The part was removed.
     Removed,
-    /// It is another.
+    /// The part changed.
     Changed,
-    /// It stands elsewhere.
+    /// The part moved elsewhere.
     Moved,
 }
 
-/// A connection or a connector that comes, changes or goes.
+/// Change of a connection or connector file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileChange {
-    /// The file, relative to the project folder.
+    /// Path relative to the project folder.
     pub path: String,
     /// `added`, `changed` or `removed`.
-    pub how: How,
+    pub how: DiffKind,
 }
 
-/// Executions that have not ended.
+/// Unfinished executions on one version of an automation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct InFlight {
-    /// The version that they go on with: the first digits of its hash.
+pub struct InFlightExecutions {
+    /// Hash prefix of the version.
     pub definition: String,
-    /// How many there are.
+    /// Number of executions.
     pub count: usize,
 }
 
 impl Catalog {
-    /// What `reload`, which made this snapshot from the one `before`, changes. Nothing is said of executions.
-    pub(crate) fn changes(&self, before: &Catalog, reload: &Reload, now: Timestamp) -> Vec<Change> {
+    /// Describes the changes that `reload` made from the snapshot `before` to this one, without executions.
+    pub(crate) fn changes(&self, before: &Catalog, reload: &ReloadSummary, now: Timestamp) -> Vec<Change> {
         let lists = [
-            (Effect::Added, &reload.added),
-            (Effect::Changed, &reload.changed),
-            (Effect::Removed, &reload.removed),
-            (Effect::Stale, &reload.stale),
-            (Effect::Restored, &reload.restored),
+            (ChangeKind::Added, &reload.added),
+            (ChangeKind::Changed, &reload.changed),
+            (ChangeKind::Removed, &reload.removed),
+            (ChangeKind::Stale, &reload.stale),
+            (ChangeKind::Restored, &reload.restored),
         ];
         let of_ids = lists.into_iter().flat_map(|(effect, ids)| ids.iter().map(move |id| (effect, id)));
         let mut changes: Vec<Change> =
             of_ids.filter_map(|(effect, id)| change(effect, before.get(id), self.get(id), now)).collect();
         for report in &reload.reports {
-            let Some(broken) = self.broken.get(report.source().path()) else { continue };
-            let claimed = self.folder.get(&broken.path).and_then(|file| file.claims());
+            let Some(broken) = self.invalid_files.get(report.source().path()) else { continue };
+            let claimed = self.folder.get(&broken.path).and_then(|file| file.claimed_id());
             changes.push(Change {
                 id: claimed.map_or_else(String::new, |id| id.to_string()),
-                ..Change::of(Effect::Broken, &broken.path)
+                ..Change::new(ChangeKind::Broken, &broken.path)
             });
         }
         changes.sort_by(|one, other| (&one.id, &one.path).cmp(&(&other.id, &other.path)));
         changes
     }
 
-    /// The connections and connectors that `reload`, which made this snapshot from the one `before`, changes.
-    pub(crate) fn file_changes(&self, before: &Catalog, reload: &Reload) -> Vec<FileChange> {
+    /// Returns the connection and connector files that `reload` changed from the snapshot `before` to this one.
+    pub(crate) fn file_changes(&self, before: &Catalog, reload: &ReloadSummary) -> Vec<FileChange> {
         let others = reload
             .files
             .iter()
-            .filter(|path| FileKind::of(Path::new(&***path)) != Some(FileKind::Automation));
+            .filter(|path| FileKind::from_path(Path::new(&***path)) != Some(FileKind::Automation));
         let change = |path: &Arc<str>| {
             let how = match (before.folder.get(path), self.folder.get(path)) {
-                (None, _) => How::Added,
-                (_, None) => How::Removed,
-                _ => How::Changed,
+                (None, _) => DiffKind::Added,
+                (_, None) => DiffKind::Removed,
+                _ => DiffKind::Changed,
             };
             FileChange { path: path.to_string(), how }
         };
@@ -168,7 +168,7 @@ impl Catalog {
 }
 
 impl Change {
-    fn of(effect: Effect, path: &str) -> Self {
+    fn new(effect: ChangeKind, path: &str) -> Self {
         Self {
             id: String::new(),
             path: path.to_owned(),
@@ -182,32 +182,32 @@ impl Change {
         }
     }
 
-    /// Whether executions may go on with a version that is not the one in force then.
+    /// Returns true if executions may continue on a version other than the one in force.
     #[must_use]
-    pub fn leaves_executions_behind(&self) -> bool {
-        matches!(self.effect, Effect::Added | Effect::Changed | Effect::Removed)
+    pub fn may_leave_executions(&self) -> bool {
+        matches!(self.effect, ChangeKind::Added | ChangeKind::Changed | ChangeKind::Removed)
     }
 
-    /// What is different, as one sentence.
+    /// Describes the differences in one sentence.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn summary(&self) -> String {
         let details: Vec<String> = self.details.iter().map(ToString::to_string).collect();
         details.join("; ")
     }
 }
 
 fn change(
-    effect: Effect,
-    old: Option<&Arc<Deployed>>,
-    new: Option<&Arc<Deployed>>,
+    effect: ChangeKind,
+    old: Option<&Arc<Deployment>>,
+    new: Option<&Arc<Deployment>>,
     now: Timestamp,
 ) -> Option<Change> {
     let one = new.or(old)?;
-    let mut change = Change::of(effect, one.automation.source.path());
+    let mut change = Change::new(effect, one.automation.source.path());
     change.id = one.automation.id.to_string();
     change.before = old.map(|old| short(old.automation.definition));
     change.definition = new.map(|new| short(new.automation.definition));
-    if matches!(effect, Effect::Stale | Effect::Restored) {
+    if matches!(effect, ChangeKind::Stale | ChangeKind::Restored) {
         return Some(change);
     }
     change.details = details(old.map(AsRef::as_ref), new.map(AsRef::as_ref));
@@ -217,43 +217,44 @@ fn change(
     Some(change)
 }
 
-/// The first digits of a definition's hash.
+/// Returns the first digits of a definition's hash.
 pub(crate) fn short(definition: DefinitionHash) -> String {
     definition.to_string().chars().take(SHORT_HASH).collect()
 }
 
-fn details(old: Option<&Deployed>, new: Option<&Deployed>) -> Vec<Detail> {
+fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
     let mut details = Vec::new();
-    let automation = |deployed: Option<&Deployed>| deployed.map(|deployed| deployed.automation.clone());
+    let automation = |deployed: Option<&Deployment>| deployed.map(|deployed| deployed.automation.clone());
     let (Some(after), before) = (automation(new), automation(old)) else {
         trigger(old, new, &[], &mut details);
         return details;
     };
-    let written = before.as_deref().and_then(Written::of).zip(Written::of(&after));
-    let keys = written.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
+    let normalized = before.as_deref().and_then(NormalizedFile::parse).zip(NormalizedFile::parse(&after));
+    let keys = normalized.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
     trigger(old, new, &keys.unwrap_or_default(), &mut details);
     if let Some(before) = before.as_deref().filter(|before| before.enabled != after.enabled) {
         let (was, is) = (Some(before.enabled.to_string()), Some(after.enabled.to_string()));
-        details.push(Detail { before: was, after: is, ..Detail::new("enabled", How::Changed) });
+        details.push(Detail { before: was, after: is, ..Detail::new("enabled", DiffKind::Changed) });
     }
     if let Some(before) = &before {
-        differ("steps", &step_ids(before), &step_ids(&after), &mut details);
+        push_added_removed("steps", &step_ids(before), &step_ids(&after), &mut details);
     }
-    if let Some((before, after)) = &written {
+    if let Some((before, after)) = &normalized {
         let changed = after.changed_steps(before);
         if !changed.is_empty() {
-            details.push(Detail { names: changed, ..Detail::new("steps", How::Changed) });
+            details.push(Detail { names: changed, ..Detail::new("steps", DiffKind::Changed) });
         }
         let moved = after.moved_steps(before);
-        details.extend(moved.map(|names| Detail { names, ..Detail::new("steps", How::Moved) }));
+        details.extend(moved.map(|names| Detail { names, ..Detail::new("steps", DiffKind::Moved) }));
     }
-    let uses = (before.as_deref().map(Uses::of).unwrap_or_default(), Uses::of(&after));
+    let uses =
+        (before.as_deref().map(Dependencies::collect).unwrap_or_default(), Dependencies::collect(&after));
     let names = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-    differ("connections", &names(&uses.0.connections), &names(&uses.1.connections), &mut details);
-    differ("calls", &names(&uses.0.automations), &names(&uses.1.automations), &mut details);
-    let keys = written.map(|(before, after)| after.changed_keys(&before)).unwrap_or_default();
+    push_added_removed("connections", &names(&uses.0.connections), &names(&uses.1.connections), &mut details);
+    push_added_removed("calls", &names(&uses.0.automations), &names(&uses.1.automations), &mut details);
+    let keys = normalized.map(|(before, after)| after.changed_keys(&before)).unwrap_or_default();
     details.extend(keys.into_iter().map(|(key, before, after)| {
-        let how = if before.is_none() && after.is_some() { How::Added } else { How::Changed };
+        let how = if before.is_none() && after.is_some() { DiffKind::Added } else { DiffKind::Changed };
         Detail { before, after, ..Detail::new(&key, how) }
     }));
     details
@@ -267,9 +268,14 @@ fn step_ids(automation: &Automation) -> BTreeSet<String> {
     ids
 }
 
-/// What of some names is there before or after alone.
-fn differ(part: &str, before: &BTreeSet<String>, after: &BTreeSet<String>, details: &mut Vec<Detail>) {
-    for (how, names) in [(How::Added, after - before), (How::Removed, before - after)] {
+/// Adds details for the names present only before or only after.
+fn push_added_removed(
+    part: &str,
+    before: &BTreeSet<String>,
+    after: &BTreeSet<String>,
+    details: &mut Vec<Detail>,
+) {
+    for (how, names) in [(DiffKind::Added, after - before), (DiffKind::Removed, before - after)] {
         if !names.is_empty() {
             details.push(Detail { names: names.into_iter().collect(), ..Detail::new(part, how) });
         }
@@ -277,45 +283,45 @@ fn differ(part: &str, before: &BTreeSet<String>, after: &BTreeSet<String>, detai
 }
 
 fn trigger(
-    old: Option<&Deployed>,
-    new: Option<&Deployed>,
+    old: Option<&Deployment>,
+    new: Option<&Deployment>,
     changed_keys: &[String],
     details: &mut Vec<Detail>,
 ) {
-    let mounted = |deployed: Option<&Deployed>| {
+    let mounted = |deployed: Option<&Deployment>| {
         let deployed = deployed.filter(|deployed| deployed.automation.enabled)?;
-        (!matches!(deployed.automation.trigger, Trigger::Manual)).then(|| started_by(deployed))
+        (!matches!(deployed.automation.trigger, Trigger::Manual)).then(|| describe_trigger(deployed))
     };
-    let said = |how, before, after| Detail { before, after, ..Detail::new("trigger", how) };
+    let detail = |how, before, after| Detail { before, after, ..Detail::new("trigger", how) };
     match (mounted(old), mounted(new)) {
         (None, None) => {}
-        (None, after) => details.push(said(How::Mounted, None, after)),
-        (before, None) => details.push(said(How::Unmounted, before, None)),
+        (None, after) => details.push(detail(DiffKind::Mounted, None, after)),
+        (before, None) => details.push(detail(DiffKind::Unmounted, before, None)),
         (before, after) => {
             let kind =
-                |deployed: Option<&Deployed>| deployed.map(|deployed| deployed.automation.trigger.word());
+                |deployed: Option<&Deployment>| deployed.map(|deployed| deployed.automation.trigger.word());
             if kind(old) != kind(new) {
-                details.push(said(How::Unmounted, before, None));
-                details.push(said(How::Mounted, None, after));
+                details.push(detail(DiffKind::Unmounted, before, None));
+                details.push(detail(DiffKind::Mounted, None, after));
                 return;
             }
-            let timeline = |deployed: Option<&Deployed>| Some(deployed?.schedule.as_ref()?.fingerprint());
+            let timeline = |deployed: Option<&Deployment>| Some(deployed?.schedule.as_ref()?.fingerprint());
             let is_kept = timeline(old) == timeline(new);
             if before != after {
-                details.push(said(How::Changed, before, after.clone()));
+                details.push(detail(DiffKind::Changed, before, after.clone()));
             } else if !changed_keys.is_empty() {
                 let names = changed_keys.to_vec();
-                details.push(Detail { names, ..said(How::Changed, None, after.clone()) });
+                details.push(Detail { names, ..detail(DiffKind::Changed, None, after.clone()) });
             }
             if is_kept {
-                details.push(said(How::Kept, None, after));
+                details.push(detail(DiffKind::Kept, None, after));
             }
         }
     }
 }
 
-/// What starts an Automation, in words.
-fn started_by(deployed: &Deployed) -> String {
+/// Describes the trigger in words.
+fn describe_trigger(deployed: &Deployment) -> String {
     match &deployed.schedule {
         Some(schedule) => schedule.describe(),
         None => deployed.automation.trigger.word().to_owned(),
@@ -323,12 +329,12 @@ fn started_by(deployed: &Deployed) -> String {
 }
 
 impl Detail {
-    fn new(part: &str, how: How) -> Self {
+    fn new(part: &str, how: DiffKind) -> Self {
         Self { part: part.to_owned(), how, names: Vec::new(), before: None, after: None }
     }
 }
 
-impl fmt::Display for How {
+impl fmt::Display for DiffKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Mounted => "mounted",
@@ -347,10 +353,10 @@ impl fmt::Display for Detail {
         let how = self.how;
         let names = || self.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         match (self.part.as_str(), &self.before, &self.after) {
-            ("trigger", None, Some(after)) if how == How::Changed => {
+            ("trigger", None, Some(after)) if how == DiffKind::Changed => {
                 write!(formatter, "{after}: {} changed", names())
             }
-            ("trigger", None, Some(after)) if how == How::Kept && after == "webhook" => {
+            ("trigger", None, Some(after)) if how == DiffKind::Kept && after == "webhook" => {
                 write!(formatter, "{after}: address kept")
             }
             ("trigger", None, Some(one)) | ("trigger", Some(one), None) => write!(formatter, "{one}: {how}"),
@@ -363,12 +369,14 @@ impl fmt::Display for Detail {
     }
 }
 
-/// Groups executions by the version that they go on with.
-pub(crate) fn in_flight(definitions: impl IntoIterator<Item = DefinitionHash>) -> Vec<InFlight> {
+/// Counts executions by definition.
+pub(crate) fn count_by_definition(
+    definitions: impl IntoIterator<Item = DefinitionHash>,
+) -> Vec<InFlightExecutions> {
     let mut counts: BTreeMap<DefinitionHash, usize> = BTreeMap::new();
     for definition in definitions {
         *counts.entry(definition).or_default() += 1;
     }
     let all = counts.into_iter();
-    all.map(|(definition, count)| InFlight { definition: short(definition), count }).collect()
+    all.map(|(definition, count)| InFlightExecutions { definition: short(definition), count }).collect()
 }

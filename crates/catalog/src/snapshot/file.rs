@@ -1,4 +1,4 @@
-//! One file of a project folder: what kind it is, and what came of reading it.
+//! One file of the project folder: its kind and the result of loading it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,26 +13,26 @@ use super::folder::Stamp;
 use crate::check::NameKind;
 use crate::project_dir::{self, ProjectFileError};
 
-/// The most bytes that are read of a file: more than the loader takes, so that it can say so itself.
+/// Maximum bytes read from a file; above the loader's own limit, so that the loader reports an oversized file.
 const MAX_BYTES: u64 = 512 << 10;
 
-/// What kind of file it is, told by its folder.
+/// Kind of a project file, determined by its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     Manifest,
     Connection,
     Automation,
-    /// Code that an Automation names.
+    /// JavaScript file that an automation names.
     Code,
 }
 
 impl FileKind {
-    /// A kind of each folder.
-    pub(super) const OF_FOLDERS: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
-    /// The folders whose files count.
+    /// One kind per folder.
+    pub(super) const WITH_FOLDER: [Self; 3] = [Self::Manifest, Self::Connection, Self::Automation];
+    /// Names of the folders that contain project files.
     pub const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
 
-    /// The folder that files of this kind are in.
+    /// Returns the folder that contains files of this kind.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Manifest => Self::FOLDERS[0],
@@ -41,11 +41,11 @@ impl FileKind {
         }
     }
 
-    /// The kind of a file at this path relative to the project folder.
-    pub fn of(path: &Path) -> Option<Self> {
+    /// Returns the kind of the file at a path relative to the project folder; `None` for other files.
+    pub fn from_path(path: &Path) -> Option<Self> {
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
-        let kind = Self::OF_FOLDERS.into_iter().find(|kind| folder == kind.folder())?;
+        let kind = Self::WITH_FOLDER.into_iter().find(|kind| folder == kind.folder())?;
         if name.starts_with('.') || path.to_str().is_some_and(model::trial::is_of_tests) {
             return None;
         }
@@ -58,11 +58,11 @@ impl FileKind {
     }
 }
 
-/// A file as it was last read.
+/// File as last read.
 #[derive(Clone)]
 pub struct File {
     pub(super) stamp: Stamp,
-    /// False where there is no text, since the file cannot be read.
+    /// False if the file cannot be read and the source is empty.
     pub(super) is_read: bool,
     pub(crate) source: Arc<Source>,
     pub(crate) content: Content,
@@ -72,32 +72,32 @@ pub struct File {
 pub(crate) enum Content {
     Automation {
         loaded: Arc<Loaded<Arc<Automation>>>,
-        uses: Uses,
+        dependencies: Dependencies,
     },
     Connection(Arc<Loaded<Arc<Connection>>>),
-    /// The reason why there is no text, if there is none.
+    /// `Some` with the reason if the file cannot be read.
     Manifest(Option<Arc<Report>>),
-    /// The reason why there is no text, if there is none.
+    /// `Some` with the reason if the file cannot be read.
     Code(Option<Arc<Report>>),
-    /// A link of no kind that leads out of the project.
+    /// Symbolic link that leads out of the project and has no file kind.
     Link(Arc<Report>),
 }
 
-/// The names of other files in an Automation, each once, in order.
+/// Names that an automation refers to, each once and sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Uses {
-    /// The ids of the Automations that it calls.
+pub(crate) struct Dependencies {
+    /// Ids of the automations it calls.
     pub(crate) automations: Arc<[Arc<str>]>,
-    /// The connections that its steps name.
+    /// Connections used by its steps.
     pub(crate) connections: Arc<[Arc<str>]>,
-    /// The files of code that it names, by path.
+    /// Paths of its JavaScript files.
     pub(crate) code: Arc<[Arc<str>]>,
-    /// The names in it that other files may write otherwise: events, keys of the shared state.
+    /// Names of events and shared state keys, which other files may spell differently.
     pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
 }
 
 impl File {
-    /// Reads a file and loads what it holds.
+    /// Reads and loads a file.
     pub(super) fn read(root: &Path, path: &str, kind: Option<FileKind>, stamp: Stamp) -> Self {
         let Some(kind) = kind else { return Self::link(path, stamp) };
         let (text, problem) = match read_text(root, path) {
@@ -107,23 +107,23 @@ impl File {
         Self::load(Arc::new(Source::new(path, text)), stem(path), kind, stamp, problem)
     }
 
-    /// A link that leads out of the project, and whose name is of no kind.
+    /// Creates the entry for a link that leads out of the project and has no file kind.
     fn link(path: &str, stamp: Stamp) -> Self {
         let source = Arc::new(Source::new(path, String::new()));
         let message = ProjectFileError::LeadsOut(path.into()).to_string();
-        let content = Content::Link(Arc::new(unreadable(message, &source)));
+        let content = Content::Link(Arc::new(unreadable_report(message, &source)));
         Self { stamp, is_read: false, content, source }
     }
 
-    /// A text as if it were the file at its path. `stem` is the name that it goes by where it has none of its own.
+    /// Loads a text as if it were stored at its path. `stem` is the default name.
     pub fn draft(source: Arc<Source>, stem: &str, kind: FileKind) -> Self {
         Self::load(source, stem, kind, Stamp::NONE, None)
     }
 
-    /// A file that somebody else has read, or could not read for this reason. None where its path is of no kind and
-    /// nothing is wrong with it.
-    pub(crate) fn given(path: &str, text: String, problem: Option<String>) -> Option<Self> {
-        match (FileKind::of(Path::new(path)), &problem) {
+    /// Loads a file that a client read, or failed to read because of `problem`. Returns `None` if the path has no
+    /// file kind and there is no problem.
+    pub(crate) fn from_text(path: &str, text: String, problem: Option<String>) -> Option<Self> {
+        match (FileKind::from_path(Path::new(path)), &problem) {
             (Some(kind), _) => {
                 Some(Self::load(Arc::new(Source::new(path, text)), stem(path), kind, Stamp::NONE, problem))
             }
@@ -132,13 +132,13 @@ impl File {
         }
     }
 
-    /// Whether there is a text.
+    /// Returns true if the text could be read.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// Whether both have the same text, or neither has any.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    /// Returns true if both files have the same text or both are unreadable.
+    pub(crate) fn has_same_text(&self, other: &Self) -> bool {
         self.is_read == other.is_read && self.source.text() == other.source.text()
     }
 
@@ -146,23 +146,28 @@ impl File {
         let is_read = problem.is_none();
         let content = match kind {
             FileKind::Manifest => {
-                Content::Manifest(problem.map(|message| Arc::new(unreadable(message, &source))))
+                Content::Manifest(problem.map(|message| Arc::new(unreadable_report(message, &source))))
             }
-            FileKind::Code => Content::Code(problem.map(|message| Arc::new(unreadable(message, &source)))),
+            FileKind::Code => {
+                Content::Code(problem.map(|message| Arc::new(unreadable_report(message, &source))))
+            }
             FileKind::Connection => {
                 let loaded = load::connection(source.clone(), stem);
-                Content::Connection(Arc::new(shared(loaded, problem, &source)))
+                Content::Connection(Arc::new(into_shared(loaded, problem, &source)))
             }
             FileKind::Automation => {
-                let loaded = shared(load::automation(source.clone(), stem), problem, &source);
-                let uses = loaded.to_check().map(|(automation, _)| Uses::of(automation)).unwrap_or_default();
-                Content::Automation { loaded: Arc::new(loaded), uses }
+                let loaded = into_shared(load::automation(source.clone(), stem), problem, &source);
+                let dependencies = loaded
+                    .to_check()
+                    .map(|(automation, _)| Dependencies::collect(automation))
+                    .unwrap_or_default();
+                Content::Automation { loaded: Arc::new(loaded), dependencies }
             }
         };
         Self { stamp, is_read, source, content }
     }
 
-    /// What its loading has to say.
+    /// Returns the report of loading the file.
     pub(crate) fn report(&self) -> Report {
         match &self.content {
             Content::Automation { loaded, .. } => load::allow(loaded.report.clone()),
@@ -174,7 +179,7 @@ impl File {
         }
     }
 
-    /// What came of loading it, if it is an Automation's.
+    /// Returns the loaded automation; `None` for other kinds.
     pub(crate) fn automation(&self) -> Option<&Arc<Loaded<Arc<Automation>>>> {
         match &self.content {
             Content::Automation { loaded, .. } => Some(loaded),
@@ -182,21 +187,21 @@ impl File {
         }
     }
 
-    /// Its text, if it is code that can be read.
+    /// Returns the source of a readable code file; `None` otherwise.
     pub(crate) fn code(&self) -> Option<&Arc<Source>> {
         matches!(self.content, Content::Code(None)).then_some(&self.source)
     }
 
-    /// The names of other files in it, if it is an Automation's.
-    pub(crate) fn uses(&self) -> Option<&Uses> {
+    /// Returns the names that an automation file refers to; `None` for other kinds.
+    pub(crate) fn dependencies(&self) -> Option<&Dependencies> {
         match &self.content {
-            Content::Automation { uses, .. } => Some(uses),
+            Content::Automation { dependencies, .. } => Some(dependencies),
             _ => None,
         }
     }
 
-    /// The id that it gives to its Automation; where it cannot be read, the one that its name suggests.
-    pub(crate) fn claims(&self) -> Option<AutomationId> {
+    /// Returns the automation id declared by the file; if the file is unreadable, the id suggested by its name.
+    pub(crate) fn claimed_id(&self) -> Option<AutomationId> {
         let loaded = self.automation()?;
         match loaded.to_check() {
             Some((automation, _)) => Some(automation.id.clone()),
@@ -205,9 +210,9 @@ impl File {
     }
 }
 
-impl Uses {
-    /// What an Automation names.
-    pub(crate) fn of(automation: &Automation) -> Self {
+impl Dependencies {
+    /// Collects the names that an automation refers to.
+    pub(crate) fn collect(automation: &Automation) -> Self {
         let (mut automations, mut connections) = (BTreeSet::new(), BTreeSet::new());
         automation.walk(&mut |step| match &step.verb {
             Verb::Action(call) => connections.extend(call.connection.as_ref().map(|name| name.name.as_str())),
@@ -216,7 +221,7 @@ impl Uses {
         });
         let asks = automation.trigger.asks().and_then(|asks| asks.connection.as_ref());
         connections.extend(asks.map(|name| name.name.as_str()));
-        // Where a name could not be read there is none.
+        // Unreadable names are empty.
         let names = |names: BTreeSet<&str>| {
             names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
         };
@@ -233,18 +238,18 @@ impl Uses {
     }
 }
 
-fn shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
+fn into_shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {
     match problem {
         None => loaded.map(Arc::new),
-        Some(message) => Loaded::refused(unreadable(message, source)),
+        Some(message) => Loaded::refused(unreadable_report(message, source)),
     }
 }
 
-fn unreadable(message: String, source: &Arc<Source>) -> Report {
+fn unreadable_report(message: String, source: &Arc<Source>) -> Report {
     Report::new(source.clone(), [Diagnostic::error("unreadable-file", message, Span::default())])
 }
 
-/// The file's name without folder and ending.
+/// Returns the file name without folder and extension.
 pub fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
@@ -255,7 +260,7 @@ fn read_text(root: &Path, path: &str) -> Result<String, String> {
         .map_err(|error| format!("the file cannot be read: {error}"))?;
     let whole = bytes.len() as u64;
     String::from_utf8(bytes).or_else(|error| {
-        // Cut off in the midst of a character. The loader says that the file is too large.
+        // The limit cut a character in half. The loader reports that the file is too large.
         let (cut, at) = (
             whole == MAX_BYTES && error.utf8_error().error_len().is_none(),
             error.utf8_error().valid_up_to(),

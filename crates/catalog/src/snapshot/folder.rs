@@ -1,4 +1,4 @@
-//! The files of a project folder as they were last read: read again only where they have changed.
+//! In-memory copy of the project files; a scan rereads only changed files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -11,52 +11,53 @@ use super::file::{File, FileKind};
 use crate::parallel;
 use crate::project_dir::{self, EntryKind, Node, ProjectFileError};
 
-/// How deep folders below `automations/` are looked into.
+/// Maximum folder depth below `automations/`.
 const MAX_DEPTH: usize = 8;
-/// The most files of a project (interfaces, "Limits").
+/// Maximum number of project files (interfaces, "Limits").
 pub const MAX_FILES: usize = 12_000;
 
-/// Where to look for changes.
+/// Extent of a scan for changed files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Everywhere.
-    Everywhere,
-    /// At these paths alone, relative to the project folder: something was seen to happen there.
-    At(BTreeSet<PathBuf>),
+pub enum ScanScope {
+    /// Scan all folders.
+    Full,
+    /// Scan only these paths, relative to the project folder, because the watcher reported events there.
+    Paths(BTreeSet<PathBuf>),
 }
 
-/// The files as they were last read. A copy is cheap and shares every file with the one it was made of, so that each
-/// snapshot keeps the files it was made from.
+/// Project files as last read. A clone is cheap and shares all files, so each snapshot keeps the files it was built
+/// from.
 #[derive(Clone)]
 pub struct Folder {
     dir: Arc<Path>,
     files: RedBlackTreeMapSync<Arc<str>, Arc<File>>,
 }
 
-/// What the file system says of a file: while it stays the same the file is not read again.
+/// File metadata that detects changes: a file with the same stamp is not reread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Seconds and nanoseconds since 1970.
+    /// Modification time: seconds and nanoseconds since 1970.
     modified: (i128, i128),
     length: i128,
     inode: i128,
 }
 
-/// The files of a look. A link of no kind that leads out of the project is among them, so that it is reported.
-type Found = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
+/// Files found by a scan. A kind of `None` marks a symbolic link that leads out of the project, kept so that it is
+/// reported.
+type Candidates = BTreeMap<Arc<str>, (Option<FileKind>, Stamp)>;
 
 impl Folder {
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
     }
 
-    /// The files that somebody else has read, in the place of those of this folder. With the paths at which they differ.
-    pub(crate) fn replaced(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
+    /// Returns a folder with these files, which a client read and sent, and the paths that differ from this one.
+    pub(crate) fn with_files(&self, files: Vec<(String, File)>) -> (Self, BTreeSet<Arc<str>>) {
         let mut next = Self { dir: self.dir.clone(), files: RedBlackTreeMapSync::new_sync() };
         let mut changed = BTreeSet::new();
         for (path, file) in files {
             let path: Arc<str> = path.into();
-            match self.get(&path).filter(|known| known.is_same(&file)) {
+            match self.get(&path).filter(|known| known.has_same_text(&file)) {
                 Some(known) => next.files.insert_mut(path, known.clone()),
                 None => {
                     changed.insert(path.clone());
@@ -68,90 +69,92 @@ impl Folder {
         (next, changed)
     }
 
-    /// Every file, in the order of their paths.
+    /// Iterates over all files, by path.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<File>> {
         self.files.values()
     }
 
-    /// The files of a kind by their paths relative to the project folder, in the order of these.
+    /// Iterates over the files of a kind, by path relative to the project folder.
     pub(crate) fn files(&self, kind: FileKind) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
-        self.below(kind.folder()).filter(move |(path, _)| FileKind::of(Path::new(&***path)) == Some(kind))
+        self.below(kind.folder())
+            .filter(move |(path, _)| FileKind::from_path(Path::new(&***path)) == Some(kind))
     }
 
-    /// The project folder; `None` where there is none.
+    /// Returns the project folder; `None` for an empty catalog.
     pub(crate) fn dir(&self) -> Option<&Path> {
         Some(&*self.dir).filter(|dir| !dir.as_os_str().is_empty())
     }
 
-    /// The file at a path relative to the project folder.
+    /// Returns the file at a path relative to the project folder.
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<File>> {
         self.files.get(path)
     }
 
-    /// Puts a file in the place of what was at its path, without looking at the disk.
+    /// Stores a file without accessing the disk.
     pub(super) fn put(&mut self, path: Arc<str>, file: File) {
         self.files.insert_mut(path, Arc::new(file));
     }
 
-    /// Looks again, reads what changed, and gives the paths that did. A file that is gone has changed.
-    pub fn look(&mut self, look: &Look) -> BTreeSet<Arc<str>> {
-        let found = match look {
-            Look::Everywhere => None,
-            Look::At(paths) => self.look_at(paths),
+    /// Scans the disk, rereads changed files and returns their paths, including paths of deleted files.
+    pub fn scan(&mut self, scope: &ScanScope) -> BTreeSet<Arc<str>> {
+        let found = match scope {
+            ScanScope::Full => None,
+            ScanScope::Paths(paths) => self.scan_paths(paths),
         };
-        found.unwrap_or_else(|| self.look_everywhere())
+        found.unwrap_or_else(|| self.scan_all())
     }
 
-    fn look_everywhere(&mut self) -> BTreeSet<Arc<str>> {
-        let mut found = Found::new();
+    fn scan_all(&mut self) -> BTreeSet<Arc<str>> {
+        let mut found = Candidates::new();
         for folder in FileKind::FOLDERS {
             list_folder(&self.dir, Path::new(folder), MAX_DEPTH, &mut found);
         }
         let gone = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         found.retain(|path, (_, stamp)| self.get(path).is_none_or(|file| file.stamp != *stamp));
-        self.take(found, gone)
+        self.apply(found, gone)
     }
 
-    /// As [`Folder::look_everywhere`], at these paths alone. `None` where they may hold more than one file each, as
-    /// folders and links to them do.
-    fn look_at(&mut self, paths: &BTreeSet<PathBuf>) -> Option<BTreeSet<Arc<str>>> {
-        let (mut found, mut gone) = (Found::new(), Vec::new());
+    /// Scans only these paths. Returns `None` if a path may contain several files because it is a folder or a link to
+    /// one.
+    fn scan_paths(&mut self, paths: &BTreeSet<PathBuf>) -> Option<BTreeSet<Arc<str>>> {
+        let (mut found, mut gone) = (Candidates::new(), Vec::new());
         for path in paths {
-            let Some(name) = slashed(path) else { continue };
+            let Some(name) = slash_path(path) else { continue };
             let was_folder = self.below(&name).next().is_some();
             let stamp = match project_dir::resolve(&self.dir, path) {
                 _ if was_folder => return None,
-                // The link may be that of a folder on the way.
+                // The link may belong to a parent folder.
                 Ok(Node::Folder(_)) | Err(ProjectFileError::LeadsOut(_)) => return None,
-                Ok(Node::File(_, stat)) => Some(Stamp::of(&stat)),
+                Ok(Node::File(_, stat)) => Some(Stamp::from_stat(&stat)),
                 Err(_) => None,
             };
-            let kind = FileKind::of(path).filter(|_| can_be_listed(path));
+            let kind = FileKind::from_path(path).filter(|_| can_be_listed(path));
             match (kind, stamp) {
                 (Some(kind), Some(stamp)) if self.get(&name).is_some() || self.has_room(&found) => {
-                    // Read also where the stamp is the same: within one tick of the file system's clock it stays.
+                    // Reread even with an equal stamp: two writes within one tick of the file system's clock have the
+                    // same one.
                     found.insert(name, (Some(kind), stamp));
                 }
                 (_, None) if self.get(&name).is_some() => gone.push(name),
                 _ => {}
             }
         }
-        Some(self.take(found, gone))
+        Some(self.apply(found, gone))
     }
 
-    fn has_room(&self, found: &Found) -> bool {
+    fn has_room(&self, found: &Candidates) -> bool {
         has_room(self.files.size() + found.len())
     }
 
-    /// The files below a folder.
+    /// Iterates over the files below a folder.
     fn below(&self, folder: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
         let start: Arc<str> = format!("{folder}/").into();
         let within = start.clone();
         self.files.range(start..).take_while(move |(path, _)| path.starts_with(&*within))
     }
 
-    /// Reads what was found, and forgets what is gone.
-    fn take(&mut self, found: Found, gone: Vec<Arc<str>>) -> BTreeSet<Arc<str>> {
+    /// Reads the files found, removes deleted ones and returns the changed paths.
+    fn apply(&mut self, found: Candidates, gone: Vec<Arc<str>>) -> BTreeSet<Arc<str>> {
         let found: Vec<_> = found.into_iter().collect();
         let read = parallel::map(&found, |(path, (kind, stamp))| {
             Arc::new(File::read(&self.dir, path, *kind, *stamp))
@@ -164,7 +167,7 @@ impl Folder {
             let is_same =
                 |old: &&Arc<File>| old.is_read && file.is_read && old.source.text() == file.source.text();
             match self.get(&path).filter(is_same) {
-                // Touched, not changed: what was loaded from it stays.
+                // The content is unchanged: keep what was loaded from it.
                 Some(old) => file = Arc::new(File { stamp: file.stamp, ..File::clone(old) }),
                 None => {
                     changed.insert(path.clone());
@@ -177,11 +180,11 @@ impl Folder {
 }
 
 impl Stamp {
-    /// Of a text that is in no file.
+    /// Stamp of a text that is not on disk.
     pub(super) const NONE: Self = Self { modified: (0, 0), length: 0, inode: 0 };
 
-    /// The types of these fields differ between systems; a wider one holds each.
-    fn of(stat: &Stat) -> Self {
+    /// Builds a stamp. The fields' types differ between systems; `i128` holds each of them.
+    fn from_stat(stat: &Stat) -> Self {
         Self {
             modified: (i128::from(stat.st_mtime), i128::from(stat.st_mtime_nsec)),
             length: i128::from(stat.st_size),
@@ -190,20 +193,20 @@ impl Stamp {
     }
 }
 
-fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
+fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Candidates) {
     let entries = match project_dir::list(root, below) {
         Ok(entries) => entries,
-        // The folder of a kind itself: those below are entries of the folder above.
+        // The top-level folder itself is a link. Links at lower levels are entries of their parent folder.
         Err(ProjectFileError::LeadsOut(link)) => {
-            found.extend(slashed(&link).map(|name| (name, (None, Stamp::NONE))));
+            found.extend(slash_path(&link).map(|name| (name, (None, Stamp::NONE))));
             return;
         }
         Err(_) => return,
     };
     for entry in entries {
         let path = below.join(&entry.name);
-        let kind = FileKind::of(&path);
-        // Of a link that leads out it is not known, and not looked at, whether it names a file or a folder.
+        let kind = FileKind::from_path(&path);
+        // The target of a link that leads out is never examined, so it may be a file or a folder.
         let (kind, stamp) = match entry.kind {
             Ok(EntryKind::Folder) => {
                 if depth > 0 && !is_hidden(&path) {
@@ -211,11 +214,11 @@ fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
                 }
                 continue;
             }
-            Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::of(&stat)),
+            Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::from_stat(&stat)),
             Err(_) if kind.is_some() || is_reported_link(&path) => (kind, Stamp::NONE),
             _ => continue,
         };
-        let Some(name) = slashed(&path) else { continue };
+        let Some(name) = slash_path(&path) else { continue };
         if !has_room(found.len()) {
             return;
         }
@@ -223,7 +226,8 @@ fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Found) {
     }
 }
 
-/// Whether a link of no kind is reported where it leads out. Those of tests are reported with the tests.
+/// Returns true if a link without a file kind is reported when it leads out. Links in test folders are reported with
+/// the tests.
 fn is_reported_link(path: &Path) -> bool {
     !is_hidden(path) && !path.to_str().is_some_and(model::trial::is_of_tests)
 }
@@ -232,11 +236,11 @@ fn has_room(files: usize) -> bool {
     if files < MAX_FILES {
         return true;
     }
-    tracing::error!(limit = MAX_FILES, "the project has more files than are read; the rest is left out");
+    tracing::error!(limit = MAX_FILES, "the project has too many files; the rest is ignored");
     false
 }
 
-/// Whether a look everywhere would come to a file at this path.
+/// Returns true if a full scan would reach a file at this path.
 fn can_be_listed(path: &Path) -> bool {
     let folders =
         path.parent().into_iter().flat_map(Path::ancestors).filter(|folder| folder.parent().is_some());
@@ -248,8 +252,8 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
 }
 
-/// A path relative to the project folder as it is shown and compared; `None` for one that is not UTF-8 or leads out.
-fn slashed(path: &Path) -> Option<Arc<str>> {
+/// Converts a path relative to the project folder to its `/`-separated form; `None` if it is not UTF-8 or leads out.
+fn slash_path(path: &Path) -> Option<Arc<str>> {
     let names: Option<Vec<&str>> = path
         .components()
         .map(|component| match component {
@@ -267,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_can_be_listed_where_a_look_everywhere_would_come_to_it() {
+    fn can_be_listed_agrees_with_a_full_scan() {
         let deep = |folders: usize| format!("automations/{}x.yaml", "a/".repeat(folders));
         assert!(can_be_listed(Path::new("automations/x.yaml")));
         assert!(can_be_listed(Path::new(&deep(MAX_DEPTH))));
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_one_path_finds_what_looking_everywhere_finds() {
+    fn a_path_scan_finds_the_same_files_as_a_full_scan() {
         let project = tempfile::tempdir().expect("a folder");
         let dir = project.path();
         fs::create_dir_all(dir.join("automations/sub/.hidden")).expect("folders");
@@ -287,37 +291,37 @@ mod tests {
             "automations/a.txt",
         ];
         let mut watched = Folder::new(dir);
-        watched.look(&Look::Everywhere);
+        watched.scan(&ScanScope::Full);
         for path in texts {
             fs::write(dir.join(path), "trigger: {manual: {}}\nsteps: []\n").expect("written");
         }
         let all = texts.iter().map(PathBuf::from).collect();
-        let seen = watched.look(&Look::At(all));
-        assert_eq!(seen, Folder::new(dir).look(&Look::Everywhere));
-        assert_eq!(seen.len(), 2);
+        let changed = watched.scan(&ScanScope::Paths(all));
+        assert_eq!(changed, Folder::new(dir).scan(&ScanScope::Full));
+        assert_eq!(changed.len(), 2);
         fs::remove_file(dir.join(texts[0])).expect("removed");
-        let gone = watched.look(&Look::At(BTreeSet::from([texts[0].into()])));
+        let gone = watched.scan(&ScanScope::Paths(BTreeSet::from([texts[0].into()])));
         assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[0].into()]);
-        // A folder that goes takes its files with it.
+        // Removing a folder removes its files.
         fs::remove_dir_all(dir.join("automations/sub")).expect("removed");
-        let gone = watched.look(&Look::At(BTreeSet::from(["automations/sub".into()])));
+        let gone = watched.scan(&ScanScope::Paths(BTreeSet::from(["automations/sub".into()])));
         assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[1].into()]);
         assert!(watched.files(FileKind::Automation).next().is_none());
     }
 
     #[test]
-    fn a_file_whose_text_is_the_same_has_not_changed() {
+    fn a_rewritten_file_with_the_same_text_is_unchanged() {
         let project = tempfile::tempdir().expect("a folder");
         fs::create_dir(project.path().join("automations")).expect("a folder");
         let path = project.path().join("automations/a.yaml");
         let mut folder = Folder::new(project.path());
         fs::write(&path, "steps: []\n").expect("written");
-        assert_eq!(folder.look(&Look::Everywhere).len(), 1);
+        assert_eq!(folder.scan(&ScanScope::Full).len(), 1);
         let read = folder.get("automations/a.yaml").expect("read").source.clone();
         fs::remove_file(&path).and_then(|()| fs::write(&path, "steps: []\n")).expect("written");
-        assert!(folder.look(&Look::Everywhere).is_empty());
+        assert!(folder.scan(&ScanScope::Full).is_empty());
         assert!(Arc::ptr_eq(&read, &folder.get("automations/a.yaml").expect("read").source));
         fs::write(&path, "steps: {}\n").expect("written");
-        assert_eq!(folder.look(&Look::At(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
+        assert_eq!(folder.scan(&ScanScope::Paths(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
     }
 }

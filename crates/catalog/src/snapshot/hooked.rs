@@ -1,12 +1,15 @@
-//! Which Automations other applications tell of events.
+//! Selects automations that start on events pushed by an application.
 
 use connector::{EventSource, HookedEvent};
 use model::automation::{EventTrigger, Trigger};
 
-use super::{Catalog, Deployed};
+use super::{Catalog, Deployment};
 
-/// The hook of the event that starts an Automation, if it is one that the other application tells of.
-pub fn hooked<'a>(deployed: &'a Deployed, catalog: &Catalog) -> Option<(&'a EventTrigger, HookedEvent)> {
+/// Returns the event trigger and its hook; `None` unless the application pushes the event to a webhook.
+pub fn trigger_hook<'a>(
+    deployed: &'a Deployment,
+    catalog: &Catalog,
+) -> Option<(&'a EventTrigger, HookedEvent)> {
     let Trigger::Event(event) = &deployed.automation.trigger else { return None };
     match &catalog.registry().event(&event.asks.action.name)?.source {
         EventSource::Hook(hook) => Some((event, hook.clone())),

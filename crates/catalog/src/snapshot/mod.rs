@@ -1,4 +1,7 @@
-//! The immutable snapshot of everything in force, and how one follows another: scan, load and check, diff, swap.
+//! Immutable snapshot of the project: the automations, connections and connectors in force.
+//!
+//! A reload scans the project folder, loads and checks changed files, computes the differences and swaps the
+//! snapshot.
 
 mod around;
 mod assemble;
@@ -24,98 +27,99 @@ use trigger::schedule::Schedule;
 
 use crate::plan::Plan;
 
-pub use assemble::{Parts, assemble};
+pub use assemble::{AssembleInput, assemble};
 pub use awaited::AwaitedEvents;
-pub(crate) use diff::in_flight;
-pub use diff::{Change, Detail, Effect, FileChange, How, InFlight};
+pub(crate) use diff::count_by_definition;
+pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
 pub use file::{File, FileKind, stem};
-pub use folder::{Folder, Look, MAX_FILES};
-pub use hooked::hooked;
+pub use folder::{Folder, MAX_FILES, ScanScope};
+pub use hooked::trigger_hook;
 use relations::Relations;
 
-/// Everything in force at one moment. Never changes: a reload puts another in its place, which shares with it whatever
-/// stays the same. A copy is cheap.
+/// Immutable snapshot of everything in force. A reload replaces it with a new one that shares all unchanged parts, so
+/// a clone is cheap.
 #[derive(Clone)]
 pub struct Catalog {
-    automations: RedBlackTreeMapSync<AutomationId, Arc<Deployed>>,
+    automations: RedBlackTreeMapSync<AutomationId, Arc<Deployment>>,
     connections: RedBlackTreeMapSync<String, Arc<Connection>>,
-    /// The names of connection files that do not load and have no last good version in force.
-    broken_connections: RedBlackTreeSetSync<String>,
+    /// Names of connection files that do not load and have no earlier valid version.
+    invalid_connections: RedBlackTreeSetSync<String>,
     registry: Arc<Registry>,
-    /// By path.
-    broken: RedBlackTreeMapSync<Arc<str>, Broken>,
-    /// By path, where there is something to say.
+    /// Invalid files, by path.
+    invalid_files: RedBlackTreeMapSync<Arc<str>, InvalidFile>,
+    /// Non-empty reports, by path.
     reports: RedBlackTreeMapSync<Arc<str>, Arc<Report>>,
-    tokens: HashTrieMapSync<Arc<str>, Mounted>,
-    /// The files whose last good version is in force though they no longer load, and which Automation that is.
+    tokens: HashTrieMapSync<Arc<str>, Route>,
+    /// Files that no longer load but whose last valid version stays in force, with the id of that automation.
     stale: RedBlackTreeMapSync<Arc<str>, AutomationId>,
-    /// The files that it was made from.
+    /// Project files from which the snapshot was built.
     folder: Folder,
     relations: Relations,
     generation: u64,
-    /// The events that automations wait for; read from them when first asked for.
+    /// Events that automations wait for; computed on first use.
     awaited: OnceLock<Arc<AwaitedEvents>>,
 }
 
-/// An address that is answered.
+/// Target of a webhook token.
 #[derive(Clone)]
-pub struct Mounted {
-    pub deployed: Arc<Deployed>,
-    /// Whether it is the test address.
-    pub test: bool,
+pub struct Route {
+    pub deployed: Arc<Deployment>,
+    /// True for the token of the test URL.
+    pub is_test: bool,
 }
 
-/// An Automation in force.
+/// Automation in force, with everything derived from its file.
 #[derive(Clone)]
-pub struct Deployed {
-    /// Its checked form.
+pub struct Deployment {
+    /// Checked definition.
     pub automation: Arc<Automation>,
-    /// Its step graph.
+    /// Step graph.
     pub plan: Arc<Plan>,
-    /// The tokens of its addresses, once it has some.
+    /// Live and test tokens; `None` if the automation has never had an address.
     pub address: Option<Arc<Address>>,
-    /// Its schedule, if it has one.
+    /// Compiled schedule; `None` for other triggers.
     pub schedule: Option<Arc<Schedule>>,
-    /// Set when the file on disk no longer loads: this is its last good version, and why.
+    /// `Some` if the file on disk no longer loads and this is its last valid version; holds the errors.
     pub stale: Option<Arc<Report>>,
-    /// What there is to say of it that is no error.
+    /// Warnings and hints about the file.
     pub warnings: Arc<Report>,
 }
 
-/// A file that does not load and has no last good version in force.
+/// File that does not load and has no earlier valid version in force.
 #[derive(Clone, Debug)]
-pub struct Broken {
-    /// The file, relative to the project folder.
+pub struct InvalidFile {
+    /// Path relative to the project folder.
     pub path: String,
-    /// Why.
+    /// Errors of the file.
     pub report: Arc<Report>,
 }
 
-/// What a reload changed.
+/// Changes made by a reload.
 #[derive(Clone, Debug, Default)]
-pub struct Reload {
-    /// The snapshot now in force.
+pub struct ReloadSummary {
+    /// Generation of the snapshot now in force.
     pub generation: u64,
-    /// Newly in force.
+    /// Automations that came into force.
     pub added: Vec<AutomationId>,
-    /// In force in another definition than before.
+    /// Automations whose definition changed.
     pub changed: Vec<AutomationId>,
-    /// No longer in force.
+    /// Automations no longer in force.
     pub removed: Vec<AutomationId>,
-    /// Kept in their last good version since their file does not load, or no longer fits what it calls.
+    /// Automations kept in their last valid version because their file does not load or no longer matches what it
+    /// calls.
     pub stale: Vec<AutomationId>,
-    /// In force in the same definition as before, which is again what the file says.
+    /// Stale automations whose file is valid again with an unchanged definition.
     pub restored: Vec<AutomationId>,
-    /// What there is to say that was not said before, one report a file.
+    /// New or changed reports, one per file.
     pub reports: Vec<Report>,
-    /// The files that were seen to have changed.
+    /// Paths of changed files.
     pub files: Vec<Arc<str>>,
-    /// Everything that was decided upon, whether or not it is as before.
-    pub decided: Vec<AutomationId>,
+    /// All rechecked automations, including those that did not change.
+    pub rechecked: Vec<AutomationId>,
 }
 
-impl Reload {
-    /// Whether nothing changed.
+impl ReloadSummary {
+    /// Returns true if no automation changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let lists = [&self.added, &self.changed, &self.removed, &self.stale, &self.restored];
@@ -124,47 +128,47 @@ impl Reload {
 }
 
 impl Catalog {
-    /// The events that automations in force wait for.
+    /// Returns the events that automations in force wait for.
     #[must_use]
     pub fn awaited_events(&self) -> &AwaitedEvents {
         self.awaited.get_or_init(|| Arc::new(AwaitedEvents::new(self)))
     }
 
-    /// A snapshot in which nothing is in force.
+    /// Creates a snapshot with nothing in force.
     #[must_use]
     pub fn empty(registry: Arc<Registry>) -> Self {
         Self {
             automations: RedBlackTreeMapSync::new_sync(),
             connections: RedBlackTreeMapSync::new_sync(),
-            broken_connections: RedBlackTreeSetSync::new_sync(),
+            invalid_connections: RedBlackTreeSetSync::new_sync(),
             registry,
-            broken: RedBlackTreeMapSync::new_sync(),
+            invalid_files: RedBlackTreeMapSync::new_sync(),
             reports: RedBlackTreeMapSync::new_sync(),
             tokens: HashTrieMapSync::new_sync(),
             stale: RedBlackTreeMapSync::new_sync(),
             folder: Folder::new(Path::new("")),
-            relations: Relations::none(),
+            relations: Relations::new(),
             generation: 0,
             awaited: OnceLock::new(),
         }
     }
 
-    /// The Automations in force, by id.
-    pub fn automations(&self) -> impl ExactSizeIterator<Item = &Arc<Deployed>> {
+    /// Iterates over the automations in force, by id.
+    pub fn automations(&self) -> impl ExactSizeIterator<Item = &Arc<Deployment>> {
         self.automations.values()
     }
 
-    /// The Automation with this id.
+    /// Returns the automation with this id.
     #[must_use]
-    pub fn get(&self, id: &AutomationId) -> Option<&Arc<Deployed>> {
+    pub fn get(&self, id: &AutomationId) -> Option<&Arc<Deployment>> {
         self.automations.get(id)
     }
 
-    /// The Automation called `name`, or an error that names the nearest.
+    /// Returns the automation called `name`.
     ///
     /// # Errors
-    /// There is none.
-    pub fn find(&self, name: &str) -> Result<&Arc<Deployed>, crate::Error> {
+    /// Returns an error that suggests the nearest name if there is no such automation.
+    pub fn find(&self, name: &str) -> Result<&Arc<Deployment>, crate::Error> {
         let found = AutomationId::parse(name).and_then(|id| self.automations.get(&id));
         found.ok_or_else(|| {
             let names = self.automations.keys().map(AutomationId::as_str);
@@ -173,12 +177,12 @@ impl Catalog {
         })
     }
 
-    /// The connections, by name.
+    /// Iterates over the connections, by name.
     pub fn connections(&self) -> impl ExactSizeIterator<Item = &Arc<Connection>> {
         self.connections.values()
     }
 
-    /// The ids of the Automations of which a step names this connection, in order.
+    /// Returns the sorted ids of the automations with a step that uses this connection.
     #[must_use]
     pub fn users_of(&self, connection: &str) -> Vec<String> {
         let names = |step: &model::Step| match &step.verb {
@@ -199,13 +203,13 @@ impl Catalog {
         users
     }
 
-    /// The connection called `name`.
+    /// Returns the connection called `name`.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<&Arc<Connection>> {
         self.connections.get(name)
     }
 
-    /// The files of connections and connectors as they were read, without those that cannot be.
+    /// Iterates over the sources of all readable connection and connector files.
     pub fn shared_sources(&self) -> impl Iterator<Item = &Arc<Source>> {
         [FileKind::Connection, FileKind::Manifest]
             .into_iter()
@@ -214,68 +218,68 @@ impl Catalog {
             .map(|(_, file)| &file.source)
     }
 
-    /// The connectors.
+    /// Returns the connectors.
     #[must_use]
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Files that do not load and have no last good version in force, in the order of their paths.
+    /// Returns the files that do not load and have no earlier valid version, by path.
     #[must_use]
-    pub fn broken(&self) -> Vec<&Broken> {
-        self.broken.values().collect()
+    pub fn invalid_files(&self) -> Vec<&InvalidFile> {
+        self.invalid_files.values().collect()
     }
 
-    /// What there is to say of every file that has something to say, in the order of their paths.
+    /// Iterates over the non-empty reports, by path.
     pub fn reports(&self) -> impl ExactSizeIterator<Item = &Arc<Report>> {
         self.reports.values()
     }
 
-    /// What there is to say of files that name a secret which is not set, one report a file. It is no part of
-    /// [`Catalog::reports`]: secrets come and go without a change of a file.
+    /// Reports secrets that files name but that are not set, one report per file. Separate from [`Catalog::reports`]
+    /// because secrets change independently of files.
     #[must_use]
     pub fn missing_secrets(&self, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
         crate::check::missing_secrets(self, is_set)
     }
 
-    /// The secrets that a connection reads and that are not set, in order.
+    /// Returns the sorted names of the unset secrets that a connection reads.
     #[must_use]
     pub fn missing_secrets_of(&self, connection: &Connection, is_set: &dyn Fn(&str) -> bool) -> Vec<String> {
         crate::check::secrets_of(connection).into_iter().filter(|name| !is_set(name)).collect()
     }
 
-    /// The first error in the file at this path as it is now, with its line.
+    /// Formats the first error in the current file at this path as `path:line: message`.
     pub fn error_of(&self, path: &str) -> Option<String> {
         let report = self.reports.get(path).filter(|report| report.has_errors())?;
         let error = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
         Some(format!("{}:{}: {}", error.file, error.line, error.message))
     }
 
-    /// Which snapshot this is, counted from 1.
+    /// Returns the snapshot's number; the first one is 1.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The files that it was made from.
+    /// Returns the project files from which the snapshot was built.
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    pub fn mounted(&self, token: &str) -> Option<&Mounted> {
+    pub fn route(&self, token: &str) -> Option<&Route> {
         self.tokens.get(token)
     }
 }
 
-impl Deployed {
-    /// A definition that is no longer in force, for the executions that still run on it.
+impl Deployment {
+    /// Creates a deployment of a superseded definition, for executions that still run on it.
     pub fn old(automation: Arc<Automation>, warnings: Report) -> Self {
         let (plan, _) = Plan::build(&automation);
         let (plan, warnings) = (Arc::new(plan), Arc::new(warnings));
         Self { automation, plan, address: None, schedule: None, stale: None, warnings }
     }
 
-    /// `active`, `disabled`, or `stale` where the file on disk no longer loads.
+    /// Returns `active`, `disabled`, or `stale` if the file on disk no longer loads.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (&self.stale, self.automation.enabled) {
@@ -285,7 +289,7 @@ impl Deployed {
         }
     }
 
-    /// The next instants at which its schedule fires; none where it has no schedule or is disabled.
+    /// Returns the next `count` fire times; empty without a schedule or if disabled.
     #[must_use]
     pub fn next_fires(&self, now: Timestamp, count: usize) -> Vec<Timestamp> {
         match &self.schedule {
@@ -294,13 +298,13 @@ impl Deployed {
         }
     }
 
-    /// Its live address below `base`, if it is started by one.
+    /// Returns the live URL below `base`; `None` unless the trigger is a webhook.
     #[must_use]
     pub fn live_url(&self, base: &str) -> Option<String> {
         self.url(base, |address| &address.live)
     }
 
-    /// Its test address below `base`, if it is started by one.
+    /// Returns the test URL below `base`; `None` unless the trigger is a webhook.
     #[must_use]
     pub fn test_url(&self, base: &str) -> Option<String> {
         self.url(base, |address| &address.test)

@@ -1,5 +1,5 @@
-//! What the files say of one another, kept with each snapshot: so a change finds the files that it concerns without
-//! looking at the rest.
+//! Index of the references between project files, so that a change finds the affected files without scanning all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,130 +8,135 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graphmap::DiGraphMap;
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
-use super::file::{File, Uses};
+use super::file::{Dependencies, File};
 use super::folder::Folder;
 use crate::check::{NameKind, fold};
 
-/// The most Automations that are visited in search of the way round a circle.
+/// Maximum number of automations visited when searching a call path.
 const MAX_SEARCH: usize = 1000;
 
-/// Who says what of whom. A copy is cheap.
+/// Index of references between files. A clone is cheap.
 #[derive(Clone)]
 pub(crate) struct Relations {
-    said: RedBlackTreeSetSync<Relation>,
-    /// The Automations that call each other in a circle: for each the whole circle, in the order of the ids.
-    circles: RedBlackTreeMapSync<Arc<str>, Arc<[Arc<str>]>>,
+    relations: RedBlackTreeSetSync<Relation>,
+    /// For each automation in a call cycle, the members of its cycle, sorted by id.
+    cycles: RedBlackTreeMapSync<Arc<str>, Arc<[Arc<str>]>>,
 }
 
-/// The file at `path` says something of `name`.
+/// Statement of the file at `path` about `name`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Relation {
-    says: Says,
+    kind: RelationKind,
     name: Arc<str>,
     path: Arc<str>,
 }
 
-/// What a file says of a name.
+/// Kind of a relation between a file and a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Says {
-    /// That it is the file of the Automation with this id.
-    IsIt,
-    /// That it calls the Automation with this id.
+pub(crate) enum RelationKind {
+    /// The file defines the automation with this id.
+    Defines,
+    /// The file calls the automation with this id.
     Calls,
-    /// That it uses the connection of this name.
-    Connects,
-    /// That it runs the code in the file at this path.
-    Runs,
-    /// That it names an event, whose name folded is this.
-    Event,
-    /// That it names a key of the shared state, whose name folded is this.
-    Shared,
-    /// That it names an Automation that there is none of, whatever its id.
-    MissesAutomation,
-    /// That it names a connection that there is none of, whatever its name.
-    MissesConnection,
+    /// The file uses the connection of this name.
+    UsesConnection,
+    /// The file runs the code file at this path.
+    RunsCode,
+    /// The file names an event with this folded name.
+    NamesEvent,
+    /// The file names a shared state key with this folded name.
+    NamesStateKey,
+    /// The file names some automation that does not exist; the name is empty.
+    MissingAutomation,
+    /// The file names some connection that does not exist; the name is empty.
+    MissingConnection,
 }
 
 impl Relations {
-    pub(crate) fn none() -> Self {
-        Self { said: RedBlackTreeSetSync::new_sync(), circles: RedBlackTreeMapSync::new_sync() }
+    pub(crate) fn new() -> Self {
+        Self { relations: RedBlackTreeSetSync::new_sync(), cycles: RedBlackTreeMapSync::new_sync() }
     }
 
-    /// Takes in what a file says.
-    pub(crate) fn enter(&mut self, path: &Arc<str>, file: &File) {
+    /// Adds all relations of a file.
+    pub(crate) fn insert_file(&mut self, path: &Arc<str>, file: &File) {
         for relation in relations(path, file) {
-            self.said.insert_mut(relation);
+            self.relations.insert_mut(relation);
         }
     }
 
-    /// Takes out all that a file says.
-    pub(crate) fn leave(&mut self, path: &Arc<str>, file: &File) {
-        let missing = [Says::MissesAutomation, Says::MissesConnection];
-        let missing = missing.map(|says| Relation { says, name: "".into(), path: path.clone() });
+    /// Removes all relations of a file.
+    pub(crate) fn remove_file(&mut self, path: &Arc<str>, file: &File) {
+        let missing = [RelationKind::MissingAutomation, RelationKind::MissingConnection];
+        let missing = missing.map(|kind| Relation { kind, name: "".into(), path: path.clone() });
         for relation in relations(path, file).into_iter().chain(missing) {
-            self.said.remove_mut(&relation);
+            self.relations.remove_mut(&relation);
         }
     }
 
-    /// Notes whether a file names something that there is none of.
-    pub(crate) fn misses(&mut self, says: Says, path: &Arc<str>, misses: bool) {
-        let relation = Relation { says, name: "".into(), path: path.clone() };
-        if misses {
-            self.said.insert_mut(relation);
+    /// Records whether a file names an automation or connection that does not exist.
+    pub(crate) fn set_missing(&mut self, kind: RelationKind, path: &Arc<str>, missing: bool) {
+        let relation = Relation { kind, name: "".into(), path: path.clone() };
+        if missing {
+            self.relations.insert_mut(relation);
         } else {
-            self.said.remove_mut(&relation);
+            self.relations.remove_mut(&relation);
         }
     }
 
-    /// The paths of the files that say this of `name`, in order.
-    pub(crate) fn who<'a>(&'a self, says: Says, name: &str) -> impl Iterator<Item = &'a Arc<str>> + use<'a> {
+    /// Iterates over the paths of the files with this relation to `name`, sorted.
+    pub(crate) fn paths_with<'a>(
+        &'a self,
+        kind: RelationKind,
+        name: &str,
+    ) -> impl Iterator<Item = &'a Arc<str>> + use<'a> {
         let name: Arc<str> = name.into();
-        let start = Relation { says, name: name.clone(), path: "".into() };
-        let of_it = move |relation: &&Relation| relation.says == says && relation.name == name;
-        self.said.range(start..).take_while(of_it).map(|relation| &relation.path)
+        let start = Relation { kind, name: name.clone(), path: "".into() };
+        let matches = move |relation: &&Relation| relation.kind == kind && relation.name == name;
+        self.relations.range(start..).take_while(matches).map(|relation| &relation.path)
     }
 
-    /// The paths of the files that name something that there is none of.
-    pub(crate) fn who_misses(&self, says: Says) -> impl Iterator<Item = &Arc<str>> {
-        self.who(says, "")
+    /// Iterates over the paths of the files that name something nonexistent of this kind.
+    pub(crate) fn paths_missing(&self, kind: RelationKind) -> impl Iterator<Item = &Arc<str>> {
+        self.paths_with(kind, "")
     }
 
-    /// Every id that some file has, in order; one that several have comes several times.
+    /// Iterates over all defined ids, sorted; an id defined by several files is repeated.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
-        let start = Relation { says: Says::IsIt, name: "".into(), path: "".into() };
-        let said = self.said.range(start..).take_while(|relation| relation.says == Says::IsIt);
-        said.map(|relation| &relation.name)
+        let start = Relation { kind: RelationKind::Defines, name: "".into(), path: "".into() };
+        let defined =
+            self.relations.range(start..).take_while(|relation| relation.kind == RelationKind::Defines);
+        defined.map(|relation| &relation.name)
     }
 
-    /// The Automations in a circle with this one, itself included; empty where it is in none.
-    pub(crate) fn circle(&self, id: &str) -> &[Arc<str>] {
-        self.circles.get(id).map_or(&[], |circle| circle)
+    /// Returns the call cycle that contains this automation, itself included; empty if there is none.
+    pub(crate) fn cycle(&self, id: &str) -> &[Arc<str>] {
+        self.cycles.get(id).map_or(&[], |cycle| cycle)
     }
 
-    /// Finds the circles anew in which the Automations with these ids are or were, after their files have come, gone
-    /// or changed. Gives all members of these circles, of those before and of those now.
+    /// Recomputes the call cycles of these automations after their files changed. Returns all members of the old and
+    /// new cycles.
     ///
-    /// Only what the given ones reach is looked at: a circle that has come or gone passes through one of them.
-    pub(crate) fn find_circles(&mut self, ids: BTreeSet<Arc<str>>, folder: &Folder) -> BTreeSet<Arc<str>> {
+    /// Visits only automations reachable from `ids`: a cycle that appears or disappears contains one of them.
+    pub(crate) fn update_cycles(&mut self, ids: BTreeSet<Arc<str>>, folder: &Folder) -> BTreeSet<Arc<str>> {
         let mut concerned: BTreeSet<Arc<str>> = BTreeSet::new();
         for id in &ids {
-            concerned.extend(self.circle(id).iter().cloned());
+            concerned.extend(self.cycle(id).iter().cloned());
         }
         for id in &concerned {
-            self.circles.remove_mut(id);
+            self.cycles.remove_mut(id);
         }
         let mut roots = ids;
         roots.extend(concerned.iter().cloned());
-        for circle in self.circles_from(roots, folder) {
-            concerned.extend(circle.iter().cloned());
-            for id in circle.iter() {
-                self.circles.insert_mut(id.clone(), circle.clone());
+        for cycle in self.find_cycles(roots, folder) {
+            concerned.extend(cycle.iter().cloned());
+            for id in cycle.iter() {
+                self.cycles.insert_mut(id.clone(), cycle.clone());
             }
         }
         concerned
     }
 
-    fn circles_from(&self, roots: BTreeSet<Arc<str>>, folder: &Folder) -> Vec<Arc<[Arc<str>]>> {
+    fn find_cycles(&self, roots: BTreeSet<Arc<str>>, folder: &Folder) -> Vec<Arc<[Arc<str>]>> {
         let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut graph: DiGraphMap<u32, ()> = DiGraphMap::new();
@@ -158,23 +163,24 @@ impl Relations {
             component.len() > 1 || component.first().is_some_and(|&node| graph.contains_edge(node, node))
         });
         let named = circular.map(|component| {
-            let mut circle: Vec<_> =
+            let mut cycle: Vec<_> =
                 component.into_iter().filter_map(|node| names.get(node as usize).cloned()).collect();
-            circle.sort();
-            circle.into()
+            cycle.sort();
+            cycle.into()
         });
         named.collect()
     }
 
-    /// The ids that the Automation with an id calls, by all files that say they are it.
+    /// Returns the ids that an automation calls, over all files that define it.
     fn callees(&self, id: &str, folder: &Folder) -> BTreeSet<Arc<str>> {
-        let files = self.who(Says::IsIt, id).filter_map(|path| folder.get(path)?.uses());
+        let files =
+            self.paths_with(RelationKind::Defines, id).filter_map(|path| folder.get(path)?.dependencies());
         files.flat_map(|uses| uses.automations.iter().cloned()).collect()
     }
 
-    /// A shortest way by calls from the Automation `from` to `to`, both included, among those that `within` lets pass.
-    /// `None` where there is none, or where it is not found among as many as are looked at.
-    pub(crate) fn way(
+    /// Finds a shortest call path between two automations, both included, through automations accepted by `within`.
+    /// Returns `None` if there is none or the search limit is reached.
+    pub(crate) fn call_path(
         &self,
         from: &str,
         to: &str,
@@ -186,12 +192,12 @@ impl Relations {
         let mut queue = VecDeque::from([from]);
         while let Some(id) = queue.pop_front() {
             if &*id == to {
-                let mut way = vec![id];
-                while let Some(Some(previous)) = way.last().and_then(|id| before.get(id)) {
-                    way.push(previous.clone());
+                let mut path = vec![id];
+                while let Some(Some(previous)) = path.last().and_then(|id| before.get(id)) {
+                    path.push(previous.clone());
                 }
-                way.reverse();
-                return Some(way);
+                path.reverse();
+                return Some(path);
             }
             for callee in self.callees(&id, folder) {
                 if before.len() < MAX_SEARCH && within(&callee) && !before.contains_key(&callee) {
@@ -204,23 +210,25 @@ impl Relations {
     }
 }
 
-/// What a file says that has a name of this kind.
-pub(crate) fn spelled(kind: NameKind) -> Says {
+/// Returns the relation kind for a name of this kind.
+pub(crate) fn name_relation(kind: NameKind) -> RelationKind {
     match kind {
-        NameKind::Event => Says::Event,
-        NameKind::Own | NameKind::Shared => Says::Shared,
+        NameKind::Event => RelationKind::NamesEvent,
+        NameKind::Own | NameKind::Shared => RelationKind::NamesStateKey,
     }
 }
 
 fn relations(path: &Arc<str>, file: &File) -> Vec<Relation> {
-    let relation = |says, name: &Arc<str>| Relation { says, name: name.clone(), path: path.clone() };
-    let Some(id) = file.claims() else { return Vec::new() };
-    let mut said = vec![relation(Says::IsIt, &id.as_str().into())];
-    if let Some(Uses { automations, connections, code, names }) = file.uses() {
-        said.extend(names.iter().map(|(kind, name)| relation(spelled(*kind), &fold(name).into())));
-        said.extend(code.iter().map(|path| relation(Says::Runs, path)));
-        said.extend(automations.iter().map(|name| relation(Says::Calls, name)));
-        said.extend(connections.iter().map(|name| relation(Says::Connects, name)));
+    let relation = |kind, name: &Arc<str>| Relation { kind, name: name.clone(), path: path.clone() };
+    let Some(id) = file.claimed_id() else { return Vec::new() };
+    let mut found = vec![relation(RelationKind::Defines, &id.as_str().into())];
+    if let Some(Dependencies { automations, connections, code, names }) = file.dependencies() {
+        found.extend(
+            names.iter().map(|(name_kind, name)| relation(name_relation(*name_kind), &fold(name).into())),
+        );
+        found.extend(code.iter().map(|path| relation(RelationKind::RunsCode, path)));
+        found.extend(automations.iter().map(|name| relation(RelationKind::Calls, name)));
+        found.extend(connections.iter().map(|name| relation(RelationKind::UsesConnection, name)));
     }
-    said
+    found
 }

@@ -1,4 +1,4 @@
-//! What is written in a file, apart from how: what two versions of it are compared by.
+//! Content of an automation file without its formatting, for semantic diffs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,36 +6,36 @@ use model::automation::{Automation, Code, Verb};
 use model::yaml::{Entry, Kind, Node, parse_text};
 use serde_json::Value;
 
-/// Keys of the file that are told of in words of their own.
-const TOLD: [&str; 6] = ["id", "enabled", "trigger", "steps", "onError", "finally"];
-/// Keys whose values are short and never secret.
-const SHOWN: [&str; 3] = ["name", "timeout", "retry"];
+/// Top-level keys that have their own change details.
+const DETAILED_KEYS: [&str; 6] = ["id", "enabled", "trigger", "steps", "onError", "finally"];
+/// Keys whose values are short and never secret, so that a diff shows them.
+const SHOWN_KEYS: [&str; 3] = ["name", "timeout", "retry"];
 
-/// The values of a file, without places, styles and comments.
-pub(super) struct Written {
-    /// The keys of the file itself.
+/// Values of a file, without positions, quoting styles and comments.
+pub(super) struct NormalizedFile {
+    /// Top-level keys.
     keys: BTreeMap<String, Value>,
-    /// The steps in reading order, those inside another left out of it.
+    /// Steps in reading order, each without its nested steps.
     steps: Vec<Step>,
 }
 
 struct Step {
     id: String,
-    /// The step and the key that it stands below.
+    /// Parent step and key, as `step.key`.
     place: String,
     value: Value,
 }
 
-impl Written {
-    /// What is written of an Automation; `None` where its text no longer reads as YAML.
-    pub(super) fn of(automation: &Automation) -> Option<Self> {
+impl NormalizedFile {
+    /// Parses the automation's source; `None` if it is no longer valid YAML.
+    pub(super) fn parse(automation: &Automation) -> Option<Self> {
         let root = parse_text(automation.source.path(), automation.source.text()).ok()?;
         let mut ids = HashMap::new();
-        // Of several uses of one alias the first has the place.
+        // If a YAML alias repeats a step, the first use counts.
         automation.walk(&mut |step| {
             ids.entry(step.span.start).or_insert_with(|| step.id.to_string());
         });
-        // A file of code counts as what is written where it is named.
+        // The text of a code file is compared as if it were inline.
         let mut files = HashMap::new();
         automation.walk(&mut |step| {
             if let Verb::Code(code @ Code::File(_)) = &step.verb {
@@ -49,7 +49,7 @@ impl Written {
         Some(Self { keys, steps: reader.steps })
     }
 
-    /// The steps that are in both and not the same.
+    /// Returns the steps present in both versions with different content.
     pub(super) fn changed_steps(&self, before: &Self) -> Vec<String> {
         let old: HashMap<&str, &Value> =
             before.steps.iter().map(|step| (step.id.as_str(), &step.value)).collect();
@@ -58,10 +58,10 @@ impl Written {
         changed.map(|step| step.id.clone()).collect()
     }
 
-    /// The steps that are in both and stand below another step or key. Without names where only the order is another.
+    /// Returns the steps that moved to another parent. `Some` with an empty list if only the order changed.
     pub(super) fn moved_steps(&self, before: &Self) -> Option<Vec<String>> {
-        let places = |written: &Self| -> BTreeMap<String, String> {
-            written.steps.iter().map(|step| (step.id.clone(), step.place.clone())).collect()
+        let places = |file: &Self| -> BTreeMap<String, String> {
+            file.steps.iter().map(|step| (step.id.clone(), step.place.clone())).collect()
         };
         let (old, new) = (places(before), places(self));
         let moved: Vec<String> = new
@@ -69,20 +69,20 @@ impl Written {
             .filter(|(id, place)| old.get(*id).is_some_and(|old| old != *place))
             .map(|(id, _)| id.clone())
             .collect();
-        let in_both = |written: &Self| -> Vec<String> {
-            let ids = written.steps.iter().map(|step| &step.id);
+        let in_both = |file: &Self| -> Vec<String> {
+            let ids = file.steps.iter().map(|step| &step.id);
             ids.filter(|id| old.contains_key(*id) && new.contains_key(*id)).cloned().collect()
         };
         (!moved.is_empty() || in_both(before) != in_both(self)).then_some(moved)
     }
 
-    /// The keys of the file, those that have words of their own left out, with what they were and are where that is short.
+    /// Returns the changed top-level keys without own details, each with its old and new value if these are short.
     pub(super) fn changed_keys(&self, before: &Self) -> Vec<(String, Option<String>, Option<String>)> {
         let changed = different(&before.keys, &self.keys).into_iter();
-        let other = changed.filter(|key| !TOLD.contains(&key.as_str()));
+        let other = changed.filter(|key| !DETAILED_KEYS.contains(&key.as_str()));
         let with_values = other.map(|key| {
             let shown = |keys: &BTreeMap<String, Value>| {
-                let value = keys.get(&key).filter(|_| SHOWN.contains(&key.as_str()));
+                let value = keys.get(&key).filter(|_| SHOWN_KEYS.contains(&key.as_str()));
                 match value {
                     Some(Value::String(text)) => Some(text.clone()),
                     Some(value @ (Value::Bool(_) | Value::Number(_))) => Some(value.to_string()),
@@ -95,11 +95,11 @@ impl Written {
         with_values.collect()
     }
 
-    /// The keys of the trigger and of its kind that are not the same.
+    /// Returns the changed keys of the trigger and of its kind.
     pub(super) fn changed_trigger_keys(&self, before: &Self) -> Vec<String> {
-        let inner = |written: &Self| -> BTreeMap<String, Value> {
+        let inner = |file: &Self| -> BTreeMap<String, Value> {
             let mut keys = BTreeMap::new();
-            for (key, value) in written.keys.get("trigger").and_then(Value::as_object).into_iter().flatten() {
+            for (key, value) in file.keys.get("trigger").and_then(Value::as_object).into_iter().flatten() {
                 match value {
                     Value::Object(inner) => keys.extend(inner.clone()),
                     value => {
@@ -125,16 +125,15 @@ fn different(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) 
 }
 
 struct Reader {
-    /// The steps by where their first key stands.
+    /// Step ids by the offset of the step's first key.
     ids: HashMap<u32, String>,
-    /// The texts of the files of code, by the step.
+    /// Text of the code file of each step.
     files: HashMap<String, String>,
     steps: Vec<Step>,
 }
 
 impl Reader {
-    /// A value, without the steps in it: these are taken out, and of a step nothing is left. `place` is what it stands
-    /// below.
+    /// Converts a node to JSON. Steps are collected separately and yield `None`. `place` names the parent.
     fn value(&mut self, node: &Node, place: &str) -> Option<Value> {
         let map = match &node.kind {
             Kind::List(items) => {
@@ -153,7 +152,7 @@ impl Reader {
             }
         }
         let Some(id) = step else { return Some(Value::Object(values)) };
-        // Whether the id is written or follows from the name is the same.
+        // An explicit id and one derived from the name are equivalent.
         values.remove("id");
         if let Some(text) = self.files.remove(&id) {
             values.insert("code".to_owned(), Value::String(text));

@@ -166,7 +166,7 @@ async fn banner(
             plain(&started_by)
         ))?;
     }
-    for broken in catalog.broken() {
+    for broken in catalog.invalid_files() {
         output::data(format_args!("  {} {}  does not load", paint(BAD, "✗"), plain(&broken.path)))?;
     }
     Ok(())
@@ -183,7 +183,7 @@ fn warn_of_secrets(config: &Config) {
 }
 
 /// The trigger of an Automation: its live address below `base` where there is one, its schedule or its kind.
-fn started_by(deployed: &engine::Deployed, base: Option<&str>, now: jiff::Timestamp) -> String {
+fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
     if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
         return url;
     }
@@ -199,7 +199,7 @@ fn started_by(deployed: &engine::Deployed, base: Option<&str>, now: jiff::Timest
 fn loaded(catalog: &Catalog) -> String {
     let automations = count(catalog.automations().len(), "automation");
     let connections = count(catalog.connections().len(), "connection");
-    let broken = match catalog.broken().len() {
+    let broken = match catalog.invalid_files().len() {
         0 => String::new(),
         number => format!(", {}", paint(BAD, format_args!("{} with errors", count(number, "file")))),
     };

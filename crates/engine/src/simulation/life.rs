@@ -50,7 +50,7 @@ pub(super) enum Happening {
     Moves(u32),
     /// Somebody sets the clock by so many hours.
     Set(i64),
-    Reload,
+    ReloadSummary,
     Settles,
 }
 
@@ -66,7 +66,7 @@ impl Happening {
             12 | 13 => Self::Emit,
             14 | 15 => Self::Moves(1 + chance.below(4)),
             16 => Self::Set(chance.pick(&[-3, -1, 1, 3])),
-            17 => Self::Reload,
+            17 => Self::ReloadSummary,
             _ => Self::Settles,
         }
     }
@@ -263,7 +263,7 @@ impl<'a> Life<'a> {
                 }
             }
             Happening::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
-            Happening::Reload => {
+            Happening::ReloadSummary => {
                 self.story.version = 1 - self.story.version;
                 let version = &self.story.program.versions[self.story.version];
                 self.engine.put_in_force(version.catalog.clone(), &version.reload);

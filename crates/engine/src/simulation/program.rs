@@ -10,7 +10,7 @@ use store::Address;
 use super::chance::Chance;
 use super::writing;
 use catalog::{Assembled, Loader};
-use catalog::{Catalog, Folder, Look, Reload};
+use catalog::{Catalog, Folder, ReloadSummary, ScanScope};
 
 /// How many seeds run the same program, each in its own way.
 const RUNS: u64 = 25;
@@ -48,7 +48,7 @@ pub(super) struct Limit {
 /// What is in force.
 pub(super) struct Version {
     pub(super) catalog: Arc<Catalog>,
-    pub(super) reload: Reload,
+    pub(super) reload: ReloadSummary,
 }
 
 /// The connectors that come with Cogwork, which take long to read.
@@ -115,10 +115,10 @@ impl Program {
                 std::fs::write(automations.join(format!("{name}.yaml")), file.to_string())
                     .expect("it is written");
             }
-            let assembled = loader.assemble(&previous, &mut read, &Look::Everywhere);
+            let assembled = loader.assemble(&previous, &mut read, &ScanScope::Full);
             let Assembled { catalog, reload, .. } = assembled.expect("something changed");
             let broken: Vec<String> =
-                catalog.broken().iter().map(|broken| broken.report.render(false)).collect();
+                catalog.invalid_files().iter().map(|broken| broken.report.render(false)).collect();
             assert!(broken.is_empty(), "a program that does not load: {texts:?}\n{}", broken.join("\n"));
             previous = Arc::new(catalog);
             Version { catalog: previous.clone(), reload }

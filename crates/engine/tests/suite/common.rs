@@ -76,7 +76,7 @@ impl Project {
     pub(crate) async fn start_on(&self, store: Arc<dyn Store>) -> Engine {
         let engine = Engine::start(self.settings.clone(), store, Arc::new(self.clock.clone())).await;
         let engine = engine.expect("the engine starts");
-        for broken in engine.catalog().broken() {
+        for broken in engine.catalog().invalid_files() {
             println!("{}", broken.report.render(false));
         }
         engine

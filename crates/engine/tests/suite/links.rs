@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::testing::{Stage, find};
+use engine::testing::{TestRunner, find_test_files};
 use pretty_assertions::assert_eq;
 
 use crate::common::{Project, stop};
@@ -150,9 +150,9 @@ fn a_file_that_a_test_sends_and_its_recording_are_no_links_out() {
     assert!(told.contains("the link `automations/cassettes/c.yaml` leads out"), "{told}");
     std::fs::remove_file(project.path("automations/cassettes/c.yaml")).expect("removed");
     project.write("automations/test.test.yaml", &test.replace(", cassette: c.yaml", ""));
-    let stage = Stage::new(Arc::new(checked.catalog), project.dir.path());
-    let files = find(project.dir.path(), stage.catalog(), &[]);
+    let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
-    let told = stage.play(suite, &suite.cases[0], None).report.render(false);
+    let told = runner.run(suite, &suite.cases[0], None).report.render(false);
     assert!(told.contains("the link `automations/body.bin` leads out"), "{told}");
 }

@@ -38,7 +38,7 @@ async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_runn
     project.write("automations/broken.yaml", "trigger: [\n");
     project.write("automations/unknown.yaml", "trigger: {manual: {}}\nsteps:\n  - action: nobody.knows\n");
     let engine = project.start().await;
-    assert_eq!(engine.catalog().broken().len(), 2);
+    assert_eq!(engine.catalog().invalid_files().len(), 2);
     let id = start_with(&engine, "{}").await;
     soon(engine.runtime().wait(id)).await.expect("it ends");
     stop(engine).await;
@@ -100,7 +100,7 @@ async fn of_two_files_with_one_id_the_first_stays_and_the_second_is_refused() {
     let engine = project.start().await;
     let catalog = engine.catalog();
     assert_eq!(catalog.find("test").expect("in force").automation.source.path(), "automations/test.yaml");
-    assert!(catalog.broken()[0].report.render(false).contains("taken by `automations/test.yaml`"));
+    assert!(catalog.invalid_files()[0].report.render(false).contains("taken by `automations/test.yaml`"));
     stop(engine).await;
 }
 
@@ -128,10 +128,16 @@ async fn a_connection_that_changes_has_every_automation_checked_again() {
         "trigger: {manual: {}}\nsteps:\n  - action: wiki.listSpaces\n    connection: main\n",
     );
     let engine = project.start().await;
-    assert!(engine.catalog().broken()[0].report.render(false).contains("there is no connection `main`"));
+    assert!(
+        engine.catalog().invalid_files()[0].report.render(false).contains("there is no connection `main`")
+    );
     project.write("connections/main.yaml", "type: wiki.basic\nwith: {email: a@example.com, apiToken: \"${{ secrets.t }}\", host: \"http://127.0.0.1:1\"}\n");
     engine.reload().await;
-    assert!(engine.catalog().broken().is_empty(), "{}", engine.catalog().broken()[0].report.render(false));
+    assert!(
+        engine.catalog().invalid_files().is_empty(),
+        "{}",
+        engine.catalog().invalid_files()[0].report.render(false)
+    );
     stop(engine).await;
 }
 

@@ -14,7 +14,7 @@ use trigger::verify::Key;
 use trigger::webhook::Request;
 
 use crate::ingress::Ingress;
-use catalog::{Deployed, Mounted};
+use catalog::{Deployment, Route};
 use runtime::Error;
 
 /// How long a pairing stays open (webhook security 2.5).
@@ -24,7 +24,7 @@ impl Ingress {
     /// Answers a sender's question, if it comes from whom it should.
     pub(super) async fn answer_challenge(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         challenge: &Challenge,
         asked: &Asked,
@@ -50,7 +50,7 @@ impl Ingress {
 
     fn challenge_keys(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         challenge: &Challenge,
     ) -> Result<Vec<Key>, Rejection> {
@@ -118,7 +118,7 @@ impl Ingress {
 }
 
 /// The name of the secret that a sender of an Automation brings.
-fn paired_secret(deployed: &Deployed) -> Option<String> {
+fn paired_secret(deployed: &Deployment) -> Option<String> {
     let Trigger::Webhook(webhook) = &deployed.automation.trigger else { return None };
     let pairs = webhook.challenge.as_ref().is_some_and(|it| it.rule.guard == ChallengeGuard::Pairing);
     webhook.verify.as_ref().filter(|_| pairs).and_then(Verify::secret_name)

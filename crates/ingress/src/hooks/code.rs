@@ -13,7 +13,7 @@ use script::{Call, Context, Kind, LogLine};
 use trigger::Rejection;
 
 use crate::ingress::Ingress;
-use catalog::Deployed;
+use catalog::Deployment;
 use catalog::Workers;
 use runtime::Error;
 use runtime::{level, to_action_error};
@@ -33,7 +33,7 @@ impl Ingress {
     /// The message of the code's error, for its author.
     pub async fn decide(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         id: ExecutionId,
         results: &Value,
     ) -> Result<Option<Decided>, String> {
@@ -86,7 +86,7 @@ impl Ingress {
     /// Lets the code of the trigger decide about a request.
     pub(super) async fn decide_on_request(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         id: ExecutionId,
         payload: &mut WebhookPayload,
         results: &mut Value,

@@ -11,7 +11,7 @@ use tokio::sync::OwnedMutexGuard;
 use trigger::Rejection;
 use trigger::sending::Sending;
 
-use catalog::Mounted;
+use catalog::Route;
 use runtime::KeyedLocks;
 
 /// How often an address answers challenges, each of which costs a stranger nothing.
@@ -49,12 +49,12 @@ impl Desk {
     }
 
     /// Refuses a start that comes too soon.
-    pub(super) fn pace(&self, mounted: &Mounted, rule: &RateLimit, now: Timestamp) -> Result<(), Rejection> {
+    pub(super) fn pace(&self, mounted: &Route, rule: &RateLimit, now: Timestamp) -> Result<(), Rejection> {
         take(&mut self.state().starts, mounted, *rule, now)
     }
 
     /// Refuses a challenge that comes too soon.
-    pub(super) fn pace_challenge(&self, mounted: &Mounted, now: Timestamp) -> Result<(), Rejection> {
+    pub(super) fn pace_challenge(&self, mounted: &Route, now: Timestamp) -> Result<(), Rejection> {
         take(&mut self.state().challenges, mounted, CHALLENGES, now)
     }
 
@@ -115,12 +115,12 @@ impl Desk {
 
 fn take(
     buckets: &mut HashMap<(AutomationId, bool), Bucket>,
-    mounted: &Mounted,
+    mounted: &Route,
     rule: RateLimit,
     now: Timestamp,
 ) -> Result<(), Rejection> {
     let full = || Bucket { rule, tokens: f64::from(rule.burst), at: now };
-    let key = (mounted.deployed.automation.id.clone(), mounted.test);
+    let key = (mounted.deployed.automation.id.clone(), mounted.is_test);
     let bucket = buckets.entry(key).or_insert_with(full);
     if bucket.rule != rule {
         *bucket = full();

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use model::AutomationId;
 use model::automation::{Automation, Trigger};
 
-use catalog::{Catalog, Mounted};
+use catalog::{Catalog, Route};
 
 /// The automation that the token of a request leads to, in the catalog that was in force when the request came.
 #[derive(Clone)]
 pub struct RouteMatch {
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) mounted: Option<Mounted>,
+    pub(crate) mounted: Option<Route>,
 }
 
 impl RouteMatch {
     pub(crate) fn new(catalog: Arc<Catalog>, token: &str) -> Self {
-        let mounted = catalog.mounted(token).cloned();
+        let mounted = catalog.route(token).cloned();
         Self { catalog, mounted }
     }
 
@@ -31,7 +31,7 @@ impl RouteMatch {
     pub fn body_limit(&self) -> Option<usize> {
         let mounted = self.mounted.as_ref()?;
         let automation = &mounted.deployed.automation;
-        let answers = mounted.test || automation.enabled;
+        let answers = mounted.is_test || automation.enabled;
         match &automation.trigger {
             Trigger::Webhook(webhook) if answers => Some(webhook.max_body),
             Trigger::Event(_) if answers => Some(Automation::DEFAULT_MAX_BODY),

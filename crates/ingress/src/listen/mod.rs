@@ -16,7 +16,7 @@ use trigger::webhook::Request;
 
 use crate::hooks::without_credentials;
 use crate::ingress::Ingress;
-use catalog::{Mounted, hooked};
+use catalog::{Route, trigger_hook};
 use runtime::Error;
 use runtime::{Clock, MonotonicTime};
 
@@ -254,7 +254,7 @@ impl Ingress {
     ) -> Result<ListenView, Error> {
         let catalog = self.runtime.catalog();
         let deployed = catalog.find(id.as_str())?;
-        let is_told = hooked(deployed, &catalog).is_some();
+        let is_told = trigger_hook(deployed, &catalog).is_some();
         if !is_told && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
@@ -299,9 +299,9 @@ impl Ingress {
     }
 
     /// Whether somebody listens at the address.
-    pub(crate) fn is_listening(&self, mounted: &Mounted) -> bool {
+    pub(crate) fn is_listening(&self, mounted: &Route) -> bool {
         let id = &mounted.deployed.automation.id;
-        mounted.test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
+        mounted.is_test && self.listeners.is_listening(id, self.runtime.clock.monotonic_now())
     }
 
     /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
@@ -309,7 +309,7 @@ impl Ingress {
     /// where nobody listens any more.
     pub(crate) async fn capture(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         request: &Request,
         judged: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
@@ -324,7 +324,7 @@ impl Ingress {
     /// Keeps a request that starts nothing in any case, where somebody listens.
     pub(crate) fn capture_aside(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         request: &Request,
         aside: Aside,
         refused: Option<&Rejection>,
@@ -336,7 +336,7 @@ impl Ingress {
 
     fn keep_capture(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         request: &Request,
         what: (Option<Aside>, Option<&'static str>),
     ) -> bool {

@@ -17,10 +17,10 @@ use model::automation::{AutomationId, Deliver, EventTrigger, PollStart, PollTrig
 use store::PollStanding;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::changes::Listener;
+use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
-use catalog::written;
-use catalog::{Catalog, Deployed};
+use catalog::canonical_text;
+use catalog::{Catalog, Deployment};
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
@@ -79,7 +79,7 @@ enum Question<'a> {
 
 impl<'a> Question<'a> {
     /// What the trigger of an Automation polls for, if it does.
-    fn of(deployed: &'a Deployed, registry: &Registry) -> Option<Self> {
+    fn of(deployed: &'a Deployment, registry: &Registry) -> Option<Self> {
         match &deployed.automation.trigger {
             Trigger::Poll(poll) => Some(Self::Any(poll)),
             Trigger::Event(event) => {
@@ -123,7 +123,7 @@ impl<'a> Question<'a> {
         };
         let mut words = asks.action.name.clone();
         for (name, template) in &asks.with {
-            words = format!("{words} {}={}", name.name, written(template));
+            words = format!("{words} {}={}", name.name, canonical_text(template));
         }
         let connection = asks.connection.as_ref().map_or("", |connection| &connection.name);
         let more = more.into_iter().flatten().map(|expression| expression.text().to_owned());
@@ -149,7 +149,7 @@ struct Round(Arc<Ingress>);
 impl Timed for Round {
     async fn adopt(&mut self) {
         let ingress = &self.0;
-        let decided = ingress.changes.take(Listener::Polls);
+        let decided = ingress.changes.take(CatalogListener::Polls);
         ingress.polls.adopt(&ingress.runtime.catalog.load(), decided, &*ingress.runtime.clock);
     }
 

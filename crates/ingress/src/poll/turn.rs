@@ -15,7 +15,7 @@ use super::Question;
 use super::ask::ask;
 use super::sift::{Sifted, sift};
 use crate::ingress::Ingress;
-use catalog::{Catalog, Deployed};
+use catalog::{Catalog, Deployment};
 use runtime::Start;
 use runtime::random;
 
@@ -50,7 +50,7 @@ impl Ingress {
     /// Takes note of a poll that failed. Where it stood it stands.
     async fn poll_failed(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         mut standing: PollStanding,
         error: String,
     ) -> Option<PollEntry> {
@@ -83,7 +83,7 @@ impl Ingress {
 struct Turn {
     ingress: Arc<Ingress>,
     catalog: Arc<Catalog>,
-    deployed: Arc<Deployed>,
+    deployed: Arc<Deployment>,
     standing: PollStanding,
 }
 
@@ -148,7 +148,7 @@ impl Ingress {
     /// evaluated.
     async fn starts(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         question: &Question<'_>,
         sifted: &Sifted,
         now: Timestamp,

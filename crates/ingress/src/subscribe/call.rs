@@ -9,7 +9,7 @@ use model::value::{Map, Value};
 use store::Subscription;
 
 use crate::ingress::Ingress;
-use catalog::{Catalog, Deployed, hooked};
+use catalog::{Catalog, Deployment, trigger_hook};
 
 /// The longest that the other application may take (semantics 3.8).
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ impl Ingress {
     async fn make_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.runtime.catalog.load_full();
         let deployed = catalog.get(&wanted.automation).ok_or("there is no such automation any more")?;
-        let (_, hook) = hooked(deployed, &catalog).ok_or("it starts by another event now")?;
+        let (_, hook) = trigger_hook(deployed, &catalog).ok_or("it starts by another event now")?;
         if self.runtime.settings.public_url.is_none() {
             return Err(
                 "nobody could reach this daemon: set `publicUrl` to the address under which others do"
@@ -109,7 +109,7 @@ impl Ingress {
         hex::encode(self.runtime.secret.derive(&[b"event", automation.as_str().as_bytes()]))
     }
 
-    fn event_inputs(&self, deployed: &Deployed) -> Result<Map, String> {
+    fn event_inputs(&self, deployed: &Deployment) -> Result<Map, String> {
         let automation = &deployed.automation;
         let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);

@@ -16,10 +16,10 @@ use model::value::{Map, Value};
 use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::changes::Listener;
+use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
-use catalog::written;
-use catalog::{Catalog, Deployed, hooked};
+use catalog::canonical_text;
+use catalog::{Catalog, Deployment, trigger_hook};
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
@@ -90,7 +90,7 @@ struct Comparison {
 
 impl Timed for Comparison {
     async fn adopt(&mut self) {
-        self.concerned.extend(self.ingress.changes.take(Listener::Subscriptions));
+        self.concerned.extend(self.ingress.changes.take(CatalogListener::Subscriptions));
         for id in std::mem::take(&mut self.concerned) {
             self.ingress.compare(&id).await;
         }
@@ -137,11 +137,12 @@ impl Ingress {
     }
 
     /// The subscription that an Automation wants, not yet made.
-    fn wanted(&self, catalog: &Catalog, deployed: &Deployed, test: bool) -> Option<Subscription> {
-        let (event, _) = hooked(deployed, catalog)?;
+    fn wanted(&self, catalog: &Catalog, deployed: &Deployment, test: bool) -> Option<Subscription> {
+        let (event, _) = trigger_hook(deployed, catalog)?;
         let asks = &event.asks;
         let url = self.event_url(deployed, test);
-        let with = asks.with.iter().map(|(name, template)| format!("{}={}", name.name, written(template)));
+        let with =
+            asks.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
         let connection = asks.connection.as_ref().map(|connection| connection.name.clone());
         let words = [asks.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
         let now = self.runtime.clock.now();
@@ -165,7 +166,7 @@ impl Ingress {
     }
 
     /// Subscribes for the test address of an Automation, where somebody listens from now on.
-    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployed) {
+    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployment) {
         let of_it = |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
         if self.subscriptions.all().iter().any(of_it) {
             return;
@@ -189,7 +190,7 @@ impl Ingress {
     }
 
     /// The address at which an Automation hears of its event.
-    fn event_url(&self, deployed: &Deployed, test: bool) -> String {
+    fn event_url(&self, deployed: &Deployment, test: bool) -> String {
         let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let token = deployed.address.as_ref().map(|address| if test { &address.test } else { &address.live });
         format!("{base}/trigger/{}", token.map_or("", String::as_str))

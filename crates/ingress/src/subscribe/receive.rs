@@ -12,7 +12,7 @@ use trigger::{Rejection, response};
 use crate::hooks::check_chain;
 use crate::ingress::Ingress;
 use crate::listen::Aside;
-use catalog::{Catalog, Mounted, hooked};
+use catalog::{Catalog, Route, trigger_hook};
 use runtime::Start;
 use runtime::{AcceptOptions, Acceptance};
 
@@ -21,14 +21,14 @@ impl Ingress {
     pub(crate) async fn receive_event(
         &self,
         catalog: &Catalog,
-        mounted: &Mounted,
+        mounted: &Route,
         request: Request,
     ) -> Result<HttpResponse, Rejection> {
         let automation = &mounted.deployed.automation;
-        let Some((_, hook)) = hooked(&mounted.deployed, catalog) else {
+        let Some((_, hook)) = trigger_hook(&mounted.deployed, catalog) else {
             return Err(Rejection::not_a_webhook());
         };
-        if !mounted.test && !automation.enabled {
+        if !mounted.is_test && !automation.enabled {
             return Err(Rejection::automation_disabled());
         }
         let secret = self.event_secret(&automation.id);
@@ -68,9 +68,9 @@ impl Ingress {
         let Some(fails) = self.condition_on(automation, &payload).await.start() else {
             return Ok(said("filtered"));
         };
-        let origin = if mounted.test { Origin::Test } else { Origin::Event };
+        let origin = if mounted.is_test { Origin::Test } else { Origin::Event };
         let options = AcceptOptions {
-            key: key.filter(|_| !mounted.test),
+            key: key.filter(|_| !mounted.is_test),
             results: Some(results),
             fails,
             ..AcceptOptions::default()
@@ -89,7 +89,7 @@ impl Ingress {
     /// Refuses a request that does not come from the application that was asked.
     fn verify_event(
         &self,
-        mounted: &Mounted,
+        mounted: &Route,
         webhook: &WebhookTrigger,
         secret: &str,
         request: &Request,
@@ -98,7 +98,7 @@ impl Ingress {
         let verify = webhook.verify.as_ref().ok_or_else(refused)?;
         let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
         let key = Key::read(secret, encoding, None, None).map_err(|_| refused())?;
-        let url = self.event_url(&mounted.deployed, mounted.test);
+        let url = self.event_url(&mounted.deployed, mounted.is_test);
         let proof = Proof::Keys(verify, vec![key]);
         trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
             let automation = &mounted.deployed.automation.id;

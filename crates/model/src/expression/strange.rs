@@ -125,14 +125,14 @@ const METHODS: &[(&str, &str)] = &[
 const VARIABLES: &[(&str, &str)] = &[
     (
         "json",
-        "what a step gave is `steps.<id>.results`, what started the execution `trigger.results.body.data`, an item of a loop `item`",
+        "a step's result is `steps.<id>.results`, what started the execution `trigger.results.body.data`, an item of a loop `item`",
     ),
-    ("node", "what a step gave is `steps.<id>.results`"),
-    ("items", "what a step gave is `steps.<id>.results`; an item of a `forEach` is `item`"),
+    ("node", "a step's result is `steps.<id>.results`"),
+    ("items", "a step's result is `steps.<id>.results`; an item of a `forEach` is `item`"),
     ("item", "an item of a `forEach` is `item`"),
     (
         "input",
-        "what a step gave is `steps.<id>.results`, what started the execution `trigger.results.body.data`",
+        "a step's result is `steps.<id>.results`, what started the execution `trigger.results.body.data`",
     ),
     ("binary", "a file that a step gave is `steps.<id>.results`, or a field of it"),
     ("env", "name it under `configVars` with `${{ env.NAME }}`, and read `configVars.<name>`"),
@@ -147,7 +147,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("workflow", "the automation is `automation`: `automation.id`, `automation.name`"),
     ("itemIndex", "the number of a turn, from 0, is `index`"),
     ("runIndex", "the number of a turn, from 0, is `index`"),
-    ("prevNode", "what a step gave is `steps.<id>.results`"),
+    ("prevNode", "a step's result is `steps.<id>.results`"),
     ("parameter", "what a step is given stands under its `with`"),
 ];
 
@@ -158,7 +158,7 @@ pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
     let word = &name[..end];
     if word.is_empty() {
         let is_call = name.starts_with('(');
-        return is_call.then_some((&text[..1], "what a step gave is `steps.<id>.results`"));
+        return is_call.then_some((&text[..1], "a step's result is `steps.<id>.results`"));
     }
     let known = VARIABLES.iter().find(|(known, _)| *known == word).map(|(_, help)| *help);
     Some((

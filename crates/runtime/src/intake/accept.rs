@@ -22,7 +22,7 @@ use crate::context::Runtime;
 use crate::lasting::spawn_on_drop;
 use crate::memory::Share;
 use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
-use catalog::Deployed;
+use catalog::Deployment;
 
 /// The `Retry-After` of a rejected start.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl Runtime {
     /// Accepts a start durably and runs it.
     pub async fn accept(
         self: &Arc<Self>,
-        deployed: &Arc<Deployed>,
+        deployed: &Arc<Deployment>,
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
@@ -127,7 +127,7 @@ impl Runtime {
     async fn accept_with(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
-        deployed: Arc<Deployed>,
+        deployed: Arc<Deployment>,
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
@@ -173,7 +173,7 @@ impl Runtime {
     async fn accept_running(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
-        deployed: Arc<Deployed>,
+        deployed: Arc<Deployment>,
         accept: Accept,
         new_run: NewRun,
         at_once: bool,
@@ -216,7 +216,7 @@ impl Runtime {
     /// Commits executions and their definition.
     async fn accept_durably(
         &self,
-        deployed: &Deployed,
+        deployed: &Deployment,
         accept: Accept,
     ) -> Result<Vec<Accepted>, store::Error> {
         let definitions = &self.intake.definitions;
@@ -234,7 +234,7 @@ impl Runtime {
     /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
     pub async fn accept_polled(
         self: &Arc<Self>,
-        deployed: &Arc<Deployed>,
+        deployed: &Arc<Deployment>,
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
@@ -247,7 +247,7 @@ impl Runtime {
 
     async fn accept_all(
         self: Arc<Self>,
-        deployed: Arc<Deployed>,
+        deployed: Arc<Deployment>,
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
@@ -360,7 +360,7 @@ impl Runtime {
         RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
-    fn begin(self: &Arc<Self>, deployed: Arc<Deployed>, journal: Journal, new_run: NewRun) -> RunGuard {
+    fn begin(self: &Arc<Self>, deployed: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
         let NewRun { accepted_at: (started_at, _), origin, payload, results, .. } = new_run;
         log_trigger_code(&journal, &payload);
         self.register(RunParts { deployed, journal, payload, started_at, origin, results })
@@ -400,7 +400,7 @@ impl Runtime {
 
 /// The parts of a run.
 pub(super) struct RunParts {
-    pub(super) deployed: Arc<Deployed>,
+    pub(super) deployed: Arc<Deployment>,
     pub(super) journal: Journal,
     pub(super) payload: Arc<Payload>,
     pub(super) started_at: Timestamp,

@@ -31,7 +31,7 @@ use crate::api::QueueStatus;
 use crate::chance::RandomPool;
 use crate::context::Runtime;
 use crate::run::Progress;
-use catalog::Deployed;
+use catalog::Deployment;
 
 /// The executions of this process that are accepted and have not ended, and the slots in which they run.
 pub struct Intake {
@@ -41,7 +41,7 @@ pub struct Intake {
     /// Which definitions the store has.
     pub(crate) definitions: Arc<StoredDefinitions>,
     /// Compiled definitions that are no longer in force and on which executions still run.
-    old: Mutex<HashMap<DefinitionHash, Arc<Deployed>>>,
+    old: Mutex<HashMap<DefinitionHash, Arc<Deployment>>>,
     /// Notified when the backlog may have an execution to dispatch.
     wake: Notify,
     /// Notified when the next instant at which a suspended execution wakes may have changed.
@@ -135,7 +135,7 @@ impl Intake {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn old(&self) -> MutexGuard<'_, HashMap<DefinitionHash, Arc<Deployed>>> {
+    fn old(&self) -> MutexGuard<'_, HashMap<DefinitionHash, Arc<Deployment>>> {
         self.old.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -14,7 +14,7 @@ use super::table::Queued;
 use crate::Error;
 use crate::context::Runtime;
 use crate::run::{Exit, Journal, ReplaySource};
-use catalog::Deployed;
+use catalog::Deployment;
 
 /// The maximum number of cached definitions that are no longer in force.
 const OLD_DEFINITIONS: usize = 256;
@@ -112,7 +112,7 @@ impl Runtime {
         &self,
         id: &AutomationId,
         hash: DefinitionHash,
-    ) -> Result<Arc<Deployed>, String> {
+    ) -> Result<Arc<Deployment>, String> {
         let catalog = self.catalog.load_full();
         if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
@@ -129,7 +129,7 @@ impl Runtime {
                 loaded.report.render(false)
             )
         })?;
-        let deployed = Arc::new(Deployed::old(Arc::new(automation), loaded.report));
+        let deployed = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
         let mut old = self.intake.old();
         if old.len() >= OLD_DEFINITIONS {
             old.clear();

@@ -16,7 +16,7 @@ use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::Error;
 use crate::api::Pending;
 use crate::context::Runtime;
-use crate::inputs::check_given;
+use crate::inputs::check_declared;
 use crate::run::{ReplaySource, Taken};
 
 /// The number of executions to which one event is delivered concurrently.
@@ -282,7 +282,7 @@ impl Runtime {
                 format!("`{}` is not an option; choose one of: {}", answer.option, options.join(", "));
             return Err(SignalError::Answer(message));
         }
-        check_given(&pending.form, &answer.form, "the form")
+        check_declared(&pending.form, &answer.form, "the form")
             .map_err(|error| SignalError::Answer(error.to_string()))?;
         let mut form = Map::new();
         for input in &pending.form {

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
 
-use catalog::{Assembled, Catalog, Folder, Loader, Look};
+use catalog::{Assembled, Catalog, Folder, Loader, ScanScope};
 use connector::{Http, HttpOptions, Transport};
 use jiff::Timestamp;
 use model::action::ActionError;
@@ -182,9 +182,10 @@ impl Stage {
         let builtin = Arc::new(catalog::builtin().expect("the connectors load"));
         let loader = Loader::new(&settings.dir, builtin.clone(), Vec::new());
         let empty = Arc::new(Catalog::empty(builtin));
-        let assembled = loader.assemble(&empty, &mut Folder::new(&settings.dir), &Look::Everywhere);
+        let assembled = loader.assemble(&empty, &mut Folder::new(&settings.dir), &ScanScope::Full);
         let Assembled { catalog, .. } = assembled.expect("something is there");
-        let broken: Vec<String> = catalog.broken().iter().map(|broken| broken.report.render(false)).collect();
+        let broken: Vec<String> =
+            catalog.invalid_files().iter().map(|broken| broken.report.render(false)).collect();
         assert!(broken.is_empty(), "{}", broken.join("\n"));
         let options = HttpOptions { transport: Transport::Nowhere, ..HttpOptions::default() };
         let runtime = Runtime::from_parts(RuntimeParts {

@@ -171,7 +171,7 @@ impl Run {
     fn known_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
         let plan = self.deployed.plan.code().step(id)?;
         let module = plan.module.as_ref()?;
-        Some((plan, module, Workers::shared().known(module)?))
+        Some((plan, module, Workers::shared().cached(module)?))
     }
 }
 

@@ -49,7 +49,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut waiting = graph.waiting_counts();
+        let mut waiting = graph.dependency_counts();
         let mut running = Side::new(self);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
@@ -65,7 +65,7 @@ impl Run {
             if index + 1 == block.steps.len() {
                 last = value;
             }
-            for next in graph.waited_by(index) {
+            for next in graph.dependents(index) {
                 waiting[next] -= 1;
                 if waiting[next] == 0 && !running.parked() {
                     running.push(start(next, scope.fork()));

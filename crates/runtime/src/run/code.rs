@@ -71,7 +71,7 @@ impl Run {
 
     /// What a module is made of.
     async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, Exit> {
-        let known = Workers::shared().facts(module).await;
+        let known = Workers::shared().analyze(module).await;
         known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }
 
@@ -99,7 +99,8 @@ impl Run {
         }
         let value = self.within_limit(outcome.value)?;
         self.write_code_state(state, &outcome.state)?;
-        let is_answer = plan.answers && outcome.shape == Shape::Response && self.journal.response().is_none();
+        let is_answer =
+            plan.may_respond && outcome.shape == Shape::Response && self.journal.response().is_none();
         if !is_answer {
             return Ok((value, None));
         }

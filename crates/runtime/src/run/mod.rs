@@ -46,7 +46,7 @@ use undo::Undo;
 use crate::context::Runtime;
 use crate::isolation::Observation;
 use crate::memory::Share;
-use catalog::Deployed;
+use catalog::Deployment;
 
 /// The timeout of the closing steps: of `onError`, and of `finally`.
 const CLOSING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
@@ -56,7 +56,7 @@ const RECHECK_DEADLINE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// An execution in memory.
 pub(crate) struct Run {
-    pub(crate) deployed: Arc<Deployed>,
+    pub(crate) deployed: Arc<Deployment>,
     pub(crate) services: Arc<Runtime>,
     pub(crate) journal: Journal,
     pub(crate) payload: Arc<Payload>,
@@ -340,7 +340,7 @@ impl Run {
         let Some(outputs) = &self.deployed.automation.outputs else {
             return Ok(Outcome::Succeeded { result });
         };
-        let reads = catalog::Reads::of(outputs);
+        let reads = catalog::ReadSet::from_template(outputs);
         self.prepare(Some(&reads), "outputs", self.started_at, scope).await?;
         match Box::pin(self.evaluate(outputs, scope, "outputs", &self.closing_context())).await {
             Ok(result) => Ok(Outcome::Succeeded { result }),

@@ -50,7 +50,7 @@ impl Scope {
             run.journal.reads_secrets();
         }
         root.insert("configVars", run.services.secrets.config_vars(automation)?);
-        if run.deployed.plan.is_about_itself() {
+        if run.deployed.plan.reads_execution() {
             root.insert("execution", execution(run));
             let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
             root.insert("automation", Map::from_iter(names));
@@ -210,7 +210,7 @@ fn execution(run: &Run) -> Map {
         ("startedAt", Value::from(run.started_at.to_string())),
         ("attempt", Value::from(run.journal.attempt())),
     ]);
-    if run.deployed.plan.resumes() {
+    if run.deployed.plan.reads_resume_url() {
         execution.insert("resumeUrl", run.services.resume_url(run.journal.id()));
     }
     execution

@@ -15,7 +15,7 @@ use super::moment::StepMoment;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
 use crate::clock::{Clock, MonotonicTime};
-use catalog::Reads;
+use catalog::ReadSet;
 
 /// Where in the execution a step stands.
 #[derive(Clone)]
@@ -112,7 +112,7 @@ impl Run {
     /// Puts in place what a step reads beside the results of others, and gives the moment that was there.
     pub(super) async fn prepare(
         &self,
-        reads: Option<&Reads>,
+        reads: Option<&ReadSet>,
         key: &str,
         began: Timestamp,
         scope: &mut Scope,
@@ -127,10 +127,10 @@ impl Run {
             self.journal.record_start(key, at, Some(&state));
             scope.bind("state", state);
         }
-        if !reads.moment {
+        if !reads.is_nondeterministic {
             return Ok(scope.set_moment(None));
         }
-        if reads.clock {
+        if reads.reads_clock {
             self.journal.record_start(key, at, None);
         }
         let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
@@ -427,7 +427,7 @@ impl Run {
         results: Value,
         error: Option<&ActionError>,
     ) {
-        if self.deployed.plan.is_read(&step.id) {
+        if self.deployed.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
             scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
         }

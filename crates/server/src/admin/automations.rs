@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use engine::{Catalog, Deployed, Start};
+use engine::{Catalog, Deployment, Start};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
@@ -111,7 +111,7 @@ pub(crate) struct AutomationDetail {
 }
 
 impl Api {
-    fn automation(&self, deployed: &Deployed, now: Timestamp) -> AutomationView {
+    fn automation(&self, deployed: &Deployment, now: Timestamp) -> AutomationView {
         let (automation, base) = (&deployed.automation, self.public_url());
         let stale = deployed.stale.as_ref();
         AutomationView {
@@ -149,7 +149,7 @@ impl Api {
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Automations> {
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
-    let broken = catalog.broken().into_iter();
+    let broken = catalog.invalid_files().into_iter();
     Answer::ok(Automations {
         automations: catalog.automations().map(|deployed| api.automation(deployed, now)).collect(),
         broken: broken
@@ -313,7 +313,7 @@ fn id_of(catalog: &Catalog, name: &str) -> Result<model::AutomationId, Problem> 
     Ok(catalog.find(name)?.automation.id.clone())
 }
 
-fn payload(body: RunBody, deployed: &Deployed, now: Timestamp) -> Result<Payload, Problem> {
+fn payload(body: RunBody, deployed: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
     let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
     match (body.inputs, body.payload) {
         (Some(_), Some(_)) => Err(bad("give `inputs` or `payload`, not both".to_owned())),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use engine::Deployed;
+use engine::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, WebhookTrigger};
@@ -25,7 +25,7 @@ const REQUEST: [&str; 7] = ["method", "headers", "query", "path", "body", "query
 ///
 /// # Errors
 /// 422 with all that is wrong with it.
-pub(super) fn read(given: Json, deployed: &Deployed, now: Timestamp) -> Result<Payload, Problem> {
+pub(super) fn read(given: Json, deployed: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
     let mut wrong = Vec::new();
     let payload = Reader { deployed, now, wrong: &mut wrong }.payload(given);
     match payload {
@@ -40,7 +40,7 @@ fn refused(wrong: &[String]) -> Problem {
 }
 
 struct Reader<'a> {
-    deployed: &'a Deployed,
+    deployed: &'a Deployment,
     now: Timestamp,
     wrong: &'a mut Vec<String>,
 }

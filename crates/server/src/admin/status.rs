@@ -90,7 +90,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
         queued: status.queued,
         generation: status.generation,
         automations: catalog.automations().len(),
-        broken: catalog.broken().len(),
+        broken: catalog.invalid_files().len(),
         refused: status.refused,
         hooks: api.public_url(),
         admin: format!("http://{}", api.addresses.admin),

@@ -106,7 +106,7 @@ pub(crate) async fn daemon_with(
     settings.own_addresses = vec![bound.addresses().hooks, bound.addresses().admin];
     let store = SqliteStore::open(&settings.data_dir, Options::default()).unwrap();
     let engine = Engine::start(settings, Arc::new(store), Arc::new(SystemClock)).await.unwrap();
-    if let Some(broken) = engine.catalog().broken().first() {
+    if let Some(broken) = engine.catalog().invalid_files().first() {
         panic!("{}", broken.report.render(false));
     }
     let server = bound.serve(engine.clone()).unwrap();

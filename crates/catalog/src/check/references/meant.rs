@@ -1,17 +1,17 @@
-//! What was probably meant by a path that leads nowhere: words of other tools, a forgotten `.data`, a dash in a name.
+//! Suggests corrections for unresolved paths: terms of other tools, a missing `.data`, a dash in a name.
 
 use model::ResultType;
 use model::automation::{Trigger, Verb};
 use model::diagnostic::Diagnostic;
 
-use super::{Checker, Read, Spot, names};
+use super::{Checker, NamePosition, PathRead, names};
 
 impl Checker<'_> {
-    /// What to write for a path that begins with a name of another tool: `outputs.x.body`, `body.orderId`.
-    pub(super) fn elsewhere(&self, read: Read<'_>) -> Option<String> {
+    /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.
+    pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<String> {
         let root = read.path.first()?.as_str();
         let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
-        let is_step = |id: &&str| self.places.chain(id).is_some();
+        let is_step = |id: &&str| self.order.path_of(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
             return match (root, &self.automation.trigger) {
@@ -40,12 +40,12 @@ impl Checker<'_> {
             };
         }
         let Some(id) = names.get(1).copied().filter(is_step) else {
-            return Some("what a step gave is `steps.<id>.results`".to_owned());
+            return Some("a step's result is `steps.<id>.results`".to_owned());
         };
         Some(format!("did you mean `{}`?", self.result_of(id, &names[2..])))
     }
 
-    /// The path to what a step gave, from what was written behind its id.
+    /// Builds the path to a step's result from the names that follow the step id.
     fn result_of(&self, id: &str, rest: &[&str]) -> String {
         let rest = match rest {
             [first, rest @ ..] if names::RESULT_WORDS.contains(first) => rest,
@@ -60,7 +60,7 @@ impl Checker<'_> {
         path
     }
 
-    /// The field of a step's result that was most likely meant by a name that it does not have.
+    /// Returns the field of a step's result that most resembles an unknown name.
     fn field_of(&self, id: &str, name: &str) -> Option<String> {
         let mut action = None;
         self.automation.walk(&mut |step| {
@@ -82,25 +82,25 @@ impl Checker<'_> {
         begins().or_else(|| model::diagnostic::nearest(name, fields.iter().copied())).map(str::to_owned)
     }
 
-    /// `steps.<id>.<member>`
-    pub(super) fn step_member(&self, read: Read<'_>) -> Option<Diagnostic> {
-        let id = read.path.get(1).filter(|id| self.places.chain(id).is_some())?;
+    /// Checks `steps.<id>.<member>`.
+    pub(super) fn step_member(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+        let id = read.path.get(1).filter(|id| self.order.path_of(id).is_some())?;
         let mut waits = false;
         self.automation
             .walk(&mut |step| waits |= step.id.as_ref() == id && matches!(step.verb, Verb::WaitFor(_)));
         let members: &[&str] = if waits { &names::WAITING_STEP } else { &names::STEP };
         let member = read.path.get(2).filter(|member| !members.contains(&member.as_str()))?;
         let message = match member.as_str() {
-            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is no `waitFor` step"),
+            "timedOut" => format!("`steps.{id}` has no `timedOut`: it is not a `waitFor` step"),
             _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
         };
-        let spot = read.spot(2);
-        let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
+        let position = read.position(2);
+        let diagnostic = Diagnostic::error("unknown-member", message, position.span);
         if member == "timedOut" {
             return Some(diagnostic.allowed(members.iter().copied()));
         }
         if model::diagnostic::nearest(member, members.iter().copied()).is_some() {
-            return Some(spot.nearest(diagnostic, member, members));
+            return Some(position.nearest(diagnostic, member, members));
         }
         let rest: Vec<&str> =
             read.path.get(2..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
@@ -108,8 +108,8 @@ impl Checker<'_> {
         Some(diagnostic.allowed(members.iter().copied()).help(format!("did you mean `{meant}`?")))
     }
 
-    /// `trigger.results.body.<name>`: what came stands below `data`.
-    fn body(&self, read: Read<'_>, optional: bool) -> Option<Diagnostic> {
+    /// Checks `trigger.results.body.<name>`; the received data is below `data`.
+    fn body(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let [_, _, body, member, rest @ ..] = read.path else { return None };
         let trigger = &self.automation.trigger;
         let has_code = matches!(trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
@@ -117,30 +117,30 @@ impl Checker<'_> {
             return None;
         }
         let members: &[&str] = match trigger {
-            // Whether an event is polled for or told of, its connector says.
+            // The connector decides whether an event is polled or pushed.
             Trigger::Webhook(_) | Trigger::Event(_) => &["data", "contentType"],
             Trigger::Schedule(_) | Trigger::Poll(_) | Trigger::Manual => &["data"],
         };
         let is_schedule = matches!(trigger, Trigger::Schedule(_));
         if is_schedule && (member != "data" || !rest.is_empty()) {
-            // One that is started by hand may bring data along.
+            // A manual start may supply data.
             if optional && member == "data" {
                 return None;
             }
-            let message = "a schedule has no body: nothing is sent when it starts";
+            let message = "a schedule has no body: it receives no data";
             return Some(
-                Diagnostic::error("unknown-member", message, read.spot(3).span)
+                Diagnostic::error("unknown-member", message, read.position(3).span)
                     .allowed(["scheduledAt", "startedAt", "timezone"])
-                    .help("it leaves `trigger.results.scheduledAt`, `startedAt` and `timezone`; values that stay the same stand under `configVars`"),
+                    .help("its results are `trigger.results.scheduledAt`, `startedAt` and `timezone`; put constant values in `configVars`"),
             );
         }
         if members.contains(&member.as_str()) {
             return None;
         }
-        let spot = read.spot(3);
-        let message = format!("`trigger.results.body` has no `{member}`: what was sent stands below `data`");
+        let position = read.position(3);
+        let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
         let diagnostic =
-            Diagnostic::error("unknown-member", message, spot.span).allowed(members.iter().copied());
+            Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
         let meant = if matches!(trigger, Trigger::Manual) {
             format!("did you mean `inputs.{}`?", read.path.get(3..).unwrap_or_default().join("."))
         } else {
@@ -150,14 +150,14 @@ impl Checker<'_> {
             )
         };
         let diagnostic = diagnostic.help(meant);
-        Some(match spot.exact {
-            true => diagnostic.replace(spot.span, format!("data.{member}")),
+        Some(match position.exact {
+            true => diagnostic.replace(position.span, format!("data.{member}")),
             false => diagnostic,
         })
     }
 
-    /// `trigger.results.<name>`
-    pub(super) fn trigger(&self, read: Read<'_>, optional: bool) -> Option<Diagnostic> {
+    /// Checks `trigger.results.<name>`.
+    pub(super) fn trigger(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let first = read.path.get(1)?;
         let known = names::trigger_results(&self.automation.trigger);
         if first != "results" {
@@ -173,38 +173,40 @@ impl Checker<'_> {
             return Some(diagnostic);
         }
         let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
-        // Which names there are hangs on the kind, and on the trigger's code, if it has some.
+        // Unknown if the trigger is unreadable or its code builds the results.
         let has_code =
             matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
         if self.gaps.has("trigger") || has_code {
             return None;
         }
         let word = self.automation.trigger.word();
-        let spot = read.spot(2);
+        let position = read.position(2);
         let Some(other) = names::trigger_with(name) else {
             let message = format!("the results of a `{word}` trigger have no `{name}`");
-            let diagnostic = Diagnostic::error("unknown-member", message, spot.span);
-            return Some(spot.nearest(diagnostic, name, known));
+            let diagnostic = Diagnostic::error("unknown-member", message, position.span);
+            return Some(position.nearest(diagnostic, name, known));
         };
-        let message = format!("`{name}` is left by a `{other}` trigger, but this one is `{word}`");
-        Some(Diagnostic::error("unknown-member", message, spot.span).allowed(known.iter().copied()))
+        let message =
+            format!("`{name}` is a result of a `{other}` trigger, but this one is a `{word}` trigger");
+        Some(Diagnostic::error("unknown-member", message, position.span).allowed(known.iter().copied()))
     }
 }
 
-/// A part of a name with dashes, which an expression reads as a subtraction.
+/// Part of a name with dashes, which an expression parses as a subtraction.
 pub(super) enum Dashed {
-    /// The part behind the first dash, with what to write.
+    /// Part after the first dash, with a suggestion.
     First(String),
-    /// One behind a later dash.
+    /// Part after a later dash.
     Later,
 }
 
-/// What to write for a name with dashes, which an expression reads as a subtraction: `headers.X-Request-Id`.
-pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<Dashed> {
+/// Suggests bracket notation for a name with dashes, which an expression parses as a subtraction:
+/// `headers.X-Request-Id`.
+pub(super) fn dashed(read: PathRead<'_>, position: &NamePosition) -> Option<Dashed> {
     let text = read.source.slice(read.expression.span());
-    let at = (spot.span.start as usize)
+    let at = (position.span.start as usize)
         .checked_sub(read.expression.span().start as usize)
-        .filter(|_| spot.exact)?;
+        .filter(|_| position.exact)?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let before = text.get(..at)?;
     let start = before.rfind(|c| !is_part(c)).map_or(0, |dot| dot + 1);
@@ -216,7 +218,7 @@ pub(super) fn dashed(read: Read<'_>, spot: &Spot) -> Option<Dashed> {
     }
     let path_start = parent.rfind(|c: char| !is_part(c) && c != '.').map_or(0, |at| at + 1);
     let parent = &parent[path_start..];
-    // Headers are read by their names in small letters.
+    // Header names are stored in lower case.
     let name = if parent.ends_with("headers") { name.to_ascii_lowercase() } else { name.to_owned() };
     if before.get(start..).is_some_and(|before| before.matches('-').count() > 1) {
         return Some(Dashed::Later);

@@ -1,35 +1,35 @@
-//! The names that expressions may read, and what is below each.
+//! Names that expressions may read, and their members.
 
 use model::automation::{Automation, Trigger};
 
-/// The names that exist wherever steps run.
+/// Names in scope of steps.
 pub(super) const ALWAYS: [&str; 8] =
     ["trigger", "steps", "inputs", "vars", "configVars", "state", "execution", "automation"];
-/// The names of a trigger's condition.
+/// Names in scope of the trigger's condition.
 pub(super) const IN_TRIGGER_IF: [&str; 3] = ["trigger", "configVars", "automation"];
-/// The names of `concurrency.key`, which is read before any step.
+/// Names in scope of `concurrency.key`, which is evaluated before any step.
 pub(super) const BEFORE_STEPS: [&str; 5] = ["trigger", "inputs", "configVars", "execution", "automation"];
-/// The names of what an event is asked for with.
+/// Names in scope of an event trigger's inputs.
 const EVENT_INPUTS: [&str; 2] = ["configVars", "automation"];
-/// The names of the inputs of a poll.
+/// Names in scope of a poll's inputs.
 const POLL_INPUTS: [&str; 3] = ["cursor", "configVars", "automation"];
-/// The names of what is read of the result of a poll.
+/// Names in scope of expressions on a poll's result.
 const POLL_RESULT: [&str; 4] = ["result", "cursor", "configVars", "automation"];
-/// The names of what is read of one item of it.
+/// Names in scope of expressions on an item of a poll.
 const POLL_ITEM: [&str; 5] = ["item", "result", "cursor", "configVars", "automation"];
-/// The names of configuration variables and connections.
+/// Names in scope of configuration variables and connections.
 pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
-/// What `execution` has.
+/// Members of `execution`.
 pub(super) const EXECUTION: [&str; 4] = ["id", "startedAt", "attempt", "resumeUrl"];
-/// What `event` has.
+/// Members of `event`.
 pub(super) const EVENT: [&str; 2] = ["name", "data"];
-/// What `automation` has.
+/// Members of `automation`.
 pub(super) const AUTOMATION: [&str; 2] = ["id", "name"];
-/// What `steps.<id>` has.
+/// Members of `steps.<id>`.
 pub(super) const STEP: [&str; 2] = ["results", "error"];
-/// The members of `steps.<id>` of a `waitFor` step.
+/// Members of `steps.<id>` for a `waitFor` step.
 pub(super) const WAITING_STEP: [&str; 3] = ["results", "error", "timedOut"];
-/// What an error has (`model::ActionError`).
+/// Members of an error (`model::ActionError`).
 pub(super) const ERROR: [&str; 11] = [
     "kind",
     "message",
@@ -44,70 +44,70 @@ pub(super) const ERROR: [&str; 11] = [
     "place",
 ];
 
-/// What the results of all steps are called elsewhere.
+/// Terms of other tools for the results of all steps.
 pub(super) const STEP_ROOTS: [&str; 10] =
     ["outputs", "output", "results", "result", "needs", "jobs", "tasks", "nodes", "actions", "step"];
-/// What the result of a step is called elsewhere, below its id.
+/// Terms of other tools for the result of a step.
 pub(super) const RESULT_WORDS: [&str; 6] = ["outputs", "output", "result", "results", "response", "value"];
 
 const WEBHOOK: [&str; 7] =
     ["body", "rawBody", "headers", "pathFragment", "queryParameters", "rawQuery", "method"];
 const SCHEDULE: [&str; 4] = ["scheduledAt", "startedAt", "timezone", "body"];
 const POLL: [&str; 2] = ["body", "polledAt"];
-/// Whether an event is polled for or told of, its connector says.
+/// All members: the connector decides whether an event is polled or pushed.
 const EVENT_RESULTS: [&str; 7] =
     ["body", "polledAt", "rawBody", "headers", "pathFragment", "queryParameters", "method"];
 const MANUAL: [&str; 2] = ["body", "inputs"];
 
-/// Where an expression stands, as far as names go.
+/// Kind of position of an expression, which determines the names in scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Where steps run, and at their end.
+pub(super) enum Scope {
+    /// Steps, and `outputs`.
     Steps,
-    /// The trigger's condition.
+    /// Condition of the trigger.
     TriggerIf,
-    /// The key that executions are counted by.
+    /// Concurrency key.
     ConcurrencyKey,
-    /// The inputs of a trigger's event.
+    /// Inputs of an event trigger.
     EventInputs,
-    /// The inputs of a poll.
+    /// Inputs of a poll.
     PollInputs,
-    /// What is read of the result of a poll.
+    /// Expression on the result of a poll.
     PollResult,
-    /// What is read of one item of it.
+    /// Expression on one item of a poll.
     PollItem,
-    /// A value named once; `secret` says whether it is never shown.
+    /// Configuration variable.
     ConfigVar {
-        /// Whether it is marked.
+        /// True if marked as secret, so that it is never shown.
         secret: bool,
     },
 }
 
-/// Whether there is an `error`.
+/// Availability of the name `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorName {
     No,
-    /// In `finally`: only where the execution failed.
+    /// Only if the execution failed, in `finally`.
     Maybe,
     Yes,
 }
 
-/// The names in force at a place.
+/// Names in scope at a position.
 #[derive(Clone, Debug)]
 pub(super) struct Names<'a> {
-    pub(super) place: Place,
-    /// What the items of the loops around are called.
+    pub(super) scope: Scope,
+    /// Loop variables of the enclosing loops.
     pub(super) items: Vec<&'a str>,
-    /// Whether there is a loop around.
+    /// True inside a loop.
     pub(super) loops: bool,
     pub(super) error: ErrorName,
-    /// Whether an event is looked at.
+    /// True in the condition of a `waitFor` event.
     pub(super) event: bool,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn at(place: Place) -> Self {
-        Self { place, items: Vec::new(), loops: false, error: ErrorName::No, event: false }
+    pub(super) fn at(scope: Scope) -> Self {
+        Self { scope, items: Vec::new(), loops: false, error: ErrorName::No, event: false }
     }
 
     pub(super) fn with_error(mut self, error: ErrorName) -> Self {
@@ -115,7 +115,7 @@ impl<'a> Names<'a> {
         self
     }
 
-    /// In a turn of a loop, with its item where it has one.
+    /// Returns the scope inside a loop, with its loop variable if any.
     pub(super) fn in_loop(mut self, item: Option<&'a str>) -> Self {
         self.items.extend(item);
         self.loops = true;
@@ -127,17 +127,17 @@ impl<'a> Names<'a> {
         self
     }
 
-    /// Everything that can be read here.
+    /// Returns all names in scope.
     pub(super) fn allowed(&self) -> Vec<&'a str> {
-        let mut allowed: Vec<&'a str> = match self.place {
-            Place::Steps => ALWAYS.to_vec(),
-            Place::TriggerIf => IN_TRIGGER_IF.to_vec(),
-            Place::ConcurrencyKey => BEFORE_STEPS.to_vec(),
-            Place::EventInputs => EVENT_INPUTS.to_vec(),
-            Place::PollInputs => POLL_INPUTS.to_vec(),
-            Place::PollResult => POLL_RESULT.to_vec(),
-            Place::PollItem => POLL_ITEM.to_vec(),
-            Place::ConfigVar { .. } => OUTSIDE.to_vec(),
+        let mut allowed: Vec<&'a str> = match self.scope {
+            Scope::Steps => ALWAYS.to_vec(),
+            Scope::TriggerIf => IN_TRIGGER_IF.to_vec(),
+            Scope::ConcurrencyKey => BEFORE_STEPS.to_vec(),
+            Scope::EventInputs => EVENT_INPUTS.to_vec(),
+            Scope::PollInputs => POLL_INPUTS.to_vec(),
+            Scope::PollResult => POLL_RESULT.to_vec(),
+            Scope::PollItem => POLL_ITEM.to_vec(),
+            Scope::ConfigVar { .. } => OUTSIDE.to_vec(),
         };
         if self.loops {
             allowed.push("index");
@@ -155,35 +155,35 @@ impl<'a> Names<'a> {
         allowed
     }
 
-    /// Why a name that means something elsewhere means nothing here; nothing for a stranger.
+    /// Explains why a name that exists elsewhere does not exist here; `None` for an unknown name.
     pub(super) fn elsewhere(&self, name: &str) -> Option<&'static str> {
-        Some(match (name, self.place) {
-            ("result" | "item", Place::PollInputs) => {
-                "nothing has been asked yet where this is read; `cursor` is what the last poll left"
+        Some(match (name, self.scope) {
+            ("result" | "item", Scope::PollInputs) => {
+                "it does not exist before the poll's request; `cursor` has the value of the last poll"
             }
             (
                 "trigger" | "steps" | "vars" | "inputs" | "execution" | "state",
-                Place::EventInputs | Place::PollInputs | Place::PollResult | Place::PollItem,
-            ) => "there is no execution yet where this is read",
-            ("item", Place::Steps) => "it exists only inside the `steps` of a `forEach`",
-            ("index", Place::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
-            ("event", Place::Steps) => {
+                Scope::EventInputs | Scope::PollInputs | Scope::PollResult | Scope::PollItem,
+            ) => "there is no execution yet when this is evaluated",
+            ("item", Scope::Steps) => "it exists only inside the `steps` of a `forEach`",
+            ("index", Scope::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
+            ("event", Scope::Steps) => {
                 "it exists only in the `if` of a `waitFor`; after the step it is `steps.<id>.results`"
             }
-            ("error", Place::Steps) => {
+            ("error", Scope::Steps) => {
                 "it exists only in `onError`, `undo` and `finally`; `steps.<id>.error` is that of a step with `onError: continue`"
             }
             ("secrets" | "env", _) => {
                 "it exists only in connections and `configVars`: name the value there and read `configVars.<name>`"
             }
-            ("state", Place::TriggerIf | Place::ConcurrencyKey) => {
-                "nothing is kept of what is read here; read the state in a step"
+            ("state", Scope::TriggerIf | Scope::ConcurrencyKey) => {
+                "state read here would not be recorded; read it in a step"
             }
-            ("steps" | "vars", Place::TriggerIf | Place::ConcurrencyKey) => {
-                "no step has run yet where this is read"
+            ("steps" | "vars", Scope::TriggerIf | Scope::ConcurrencyKey) => {
+                "no step has run yet when this is evaluated"
             }
-            ("inputs" | "execution", Place::TriggerIf) => "there is no execution yet where this is read",
-            (name, Place::ConfigVar { .. }) if ALWAYS.contains(&name) => {
+            ("inputs" | "execution", Scope::TriggerIf) => "there is no execution yet when this is evaluated",
+            (name, Scope::ConfigVar { .. }) if ALWAYS.contains(&name) => {
                 "configuration variables are read before there is an execution; name the value with `set` instead"
             }
             _ => return None,
@@ -191,7 +191,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What `trigger.results` has for this trigger.
+/// Returns the members of `trigger.results` for this trigger.
 pub(super) fn trigger_results(trigger: &Trigger) -> &'static [&'static str] {
     match trigger {
         Trigger::Webhook(_) => &WEBHOOK,
@@ -202,7 +202,7 @@ pub(super) fn trigger_results(trigger: &Trigger) -> &'static [&'static str] {
     }
 }
 
-/// What follows `trigger.results.body.data` for a path below the body that was written without one of these names.
+/// Strips a term of other tools from a path below the body, leaving the part below `trigger.results.body.data`.
 pub(super) fn behind_body<'a, 'p>(path: &'a [&'p str]) -> &'a [&'p str] {
     match path {
         ["data" | "body" | "json", rest @ ..] => rest,
@@ -210,7 +210,7 @@ pub(super) fn behind_body<'a, 'p>(path: &'a [&'p str]) -> &'a [&'p str] {
     }
 }
 
-/// What follows `trigger.results` for a path that was written without it, or with another word in its place.
+/// Converts a path without `trigger.results`, or with a term of other tools, to the part below `trigger.results`.
 pub(super) fn behind_trigger<'p>(path: &[&'p str], known: &[&str]) -> Vec<&'p str> {
     fn body<'p>(rest: &[&'p str]) -> Vec<&'p str> {
         ["body", "data"].into_iter().chain(behind_body(rest).iter().copied()).collect()
@@ -232,14 +232,14 @@ pub(super) fn behind_trigger<'p>(path: &[&'p str], known: &[&str]) -> Vec<&'p st
     }
 }
 
-/// The kind of trigger whose results have this name.
+/// Returns the trigger kind whose results have this member.
 pub(super) fn trigger_with(name: &str) -> Option<&'static str> {
     let kinds: [(&str, &[&str]); 4] =
         [("webhook", &WEBHOOK), ("schedule", &SCHEDULE), ("poll", &POLL), ("manual", &MANUAL)];
     kinds.into_iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| kind)
 }
 
-/// What was probably meant by a name that is none: a step, a variable, an input or a part of the trigger's results.
+/// Suggests a step, variable, input or trigger result with this name.
 pub(super) fn meant(automation: &Automation, name: &str) -> Option<String> {
     let mut meant = None;
     automation.walk(&mut |step| {

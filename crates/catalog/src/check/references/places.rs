@@ -1,4 +1,4 @@
-//! Where steps stand to each other: which have ended for certain when another one begins.
+//! Happens-before relation between steps: determines which steps have finished when another one starts.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -10,397 +10,431 @@ use model::load::Gaps;
 
 use crate::plan::{BlockGraph, Plan};
 
-/// The way from a list of the file down to a step: a list, a place in it, a list inside that step, and so on.
-pub(super) type Chain<'a> = Vec<Hop<'a>>;
+/// Path from a top-level list down to a step.
+pub(super) type StepPath<'a> = Vec<Hop<'a>>;
 
-/// A step of a list, and how the list hangs in the step around it.
+/// Step of a list, and how the list is attached to its parent.
 #[derive(Clone, Copy)]
 pub(super) struct Hop<'a> {
     block: &'a Block,
     index: usize,
-    way: Way<'a>,
+    attachment: Attachment<'a>,
 }
 
-/// How a list of steps hangs in what is around it.
+/// How a list of steps is attached to its parent.
 #[derive(Clone, Copy)]
-pub(super) enum Way<'a> {
-    /// A list of the file itself: `steps`, `onError` or `finally`.
+pub(super) enum Attachment<'a> {
+    /// Top-level list: `steps`, `onError` or `finally`.
     Root(&'static str),
-    /// One of several cases, of which one runs: when this holds (or does not), where it is a plain condition.
+    /// One of several alternative cases. Holds the condition and the value it must have, for a plain condition.
     Case(Option<(&'a Expression, bool)>),
-    /// The turns of a loop.
+    /// Iterations of a loop.
     Turn {
-        /// What the item is called, where there is one.
+        /// Name of the loop variable, if any.
         item: Option<&'a str>,
-        /// Whether the turns follow each other.
+        /// True if iterations run sequentially.
         in_order: bool,
-        /// Whether there is at least one.
+        /// True if there is at least one iteration.
         certain: bool,
     },
-    /// One of several lists side by side.
+    /// One of several concurrent lists.
     Branch(&'a str),
-    /// A list that always runs, once.
+    /// List that always runs once.
     Within,
-    /// What follows a failure of the step.
+    /// List that runs after the step failed.
     OnError,
-    /// What takes back what the step did.
+    /// List that compensates the step.
     Undo,
 }
 
-/// What can be said of a step's results where they are read.
-pub(super) enum Seen<'a> {
-    /// They are there.
+/// Availability of a step's results at the reading position.
+pub(super) enum Availability<'a> {
+    /// Available.
     Always,
-    /// They are there unless one of these keeps the step from running.
-    Maybe(Vec<Doubt<'a>>),
-    /// They are not there.
-    Never(Why<'a>),
-    /// Nobody knows while what decides it cannot be read.
+    /// Available unless one of these reasons kept the step from running.
+    Maybe(Vec<Uncertainty<'a>>),
+    /// Not available.
+    Never(Absence<'a>),
+    /// Unknown, because relevant parts of the file are unreadable.
     Unsure,
 }
 
-/// Why a step may not have run.
+/// Reason why a step may not have run.
 #[derive(Clone, Copy)]
-pub(super) enum Doubt<'a> {
-    /// A condition decides: the step's own guard, or one further out. A step skipped by its own guard has `null`.
+pub(super) enum Uncertainty<'a> {
+    /// A condition: the step's own guard or an outer one. A step skipped by its own guard has `null` as result.
     Condition { expression: &'a Expression, holds: bool, own: bool },
-    /// Another case of this step may be the one.
+    /// Another case of this step may be taken.
     Case(&'a Step),
-    /// A loop may have no turns.
+    /// The loop may have no iterations.
     Loop(&'a Step),
-    /// It runs only when another step fails.
+    /// The step runs only after another step fails.
     OnlyOnError,
-    /// Something before it may have failed.
+    /// An earlier step may have failed.
     Failure,
 }
 
-/// Why a step has no results where they are read.
+/// Reason why a step has no results at the reading position.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why<'a> {
-    /// It is the reading step itself.
+pub(super) enum Absence<'a> {
+    /// It is the reading step.
     Itself,
-    /// It is around the reading step.
+    /// It contains the reading step.
     Around,
     /// It is inside the reading step.
     Inside,
-    /// It comes later.
+    /// It runs later.
     Later,
-    /// It is in the other of two branches, of which one runs.
+    /// It is in another, mutually exclusive case.
     OtherCase,
-    /// It runs side by side with the reading step, in the list of this name.
+    /// It runs concurrently, in the list of this name.
     SideBySide(&'a str),
-    /// `needs` does not make the reading step, or this one around it, wait for it.
+    /// `needs` does not make the reading step, or this parent of it, wait for it.
     NotWaited(&'a str),
-    /// It is in a list of the file that the reading one does not see.
+    /// It is in a top-level list that is not visible to the reading step.
     OtherList(&'static str),
 }
 
-/// Whether a step has ended when another begins.
+/// Order of two steps of one list.
 enum Order<'a> {
     Before,
-    Not(Why<'a>),
+    Not(Absence<'a>),
     Unsure,
 }
 
-/// By a list and a place in it, the places of the steps that have ended before.
+/// Indices of the steps that finish earlier, by list and index.
 type Ancestors = HashMap<(*const Block, usize), Rc<HashSet<usize>>>;
 
-/// All steps of a file by id.
-pub(super) struct Places<'a> {
+/// All steps of a file, with their positions.
+pub(super) struct StepOrder<'a> {
     plan: &'a Plan,
     gaps: &'a Gaps,
-    chains: HashMap<&'a str, Chain<'a>>,
-    /// Worked out as far as they were asked for.
+    paths: HashMap<&'a str, StepPath<'a>>,
+    /// Cache of computed ancestors.
     ancestors: RefCell<Ancestors>,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn of(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
-        let mut places = Self { plan, gaps, chains: HashMap::new(), ancestors: RefCell::default() };
+impl<'a> StepOrder<'a> {
+    pub(super) fn new(automation: &'a Automation, gaps: &'a Gaps, plan: &'a Plan) -> Self {
+        let mut order = Self { plan, gaps, paths: HashMap::new(), ancestors: RefCell::default() };
         let lists = [("steps", Some(&automation.steps)), ("onError", automation.on_error.as_ref())];
         for (name, block) in lists.into_iter().chain([("finally", automation.finally.as_ref())]) {
             if let Some(block) = block {
-                places.block(block, Way::Root(name), &Vec::new());
+                order.block(block, Attachment::Root(name), &Vec::new());
             }
         }
-        places
+        order
     }
 
-    fn block(&mut self, block: &'a Block, way: Way<'a>, above: &Chain<'a>) {
+    fn block(&mut self, block: &'a Block, attachment: Attachment<'a>, above: &StepPath<'a>) {
         for (index, step) in block.steps.iter().enumerate() {
-            let mut chain = above.clone();
-            chain.push(Hop { block, index, way });
-            for (way, inner) in inner_blocks(step) {
-                self.block(inner, way, &chain);
+            let mut path = above.clone();
+            path.push(Hop { block, index, attachment });
+            for (attachment, inner) in inner_blocks(step) {
+                self.block(inner, attachment, &path);
             }
-            self.chains.insert(&step.id, chain);
+            self.paths.insert(&step.id, path);
         }
     }
 
-    /// The ids of all steps, in no order.
+    /// Iterates over the ids of all steps, unordered.
     pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> + '_ {
-        self.chains.keys().copied()
+        self.paths.keys().copied()
     }
 
-    pub(super) fn chain(&self, id: &str) -> Option<&Chain<'a>> {
-        self.chains.get(id)
+    pub(super) fn path_of(&self, id: &str) -> Option<&StepPath<'a>> {
+        self.paths.get(id)
     }
 
-    /// What a reader at the end of the file's steps sees of a step.
-    pub(super) fn at_the_end(&self, target: &Chain<'a>) -> Seen<'a> {
-        match target.first().map(|hop| hop.way) {
-            Some(Way::Root("steps")) | None => self.seen(doubts(target, 0), &[], target, &Vec::new()),
-            Some(_) => Seen::Never(Why::Later),
+    /// Returns the availability of a step at the end of the file's steps.
+    pub(super) fn availability_at_end(&self, target: &StepPath<'a>) -> Availability<'a> {
+        match target.first().map(|hop| hop.attachment) {
+            Some(Attachment::Root("steps")) | None => {
+                self.availability(uncertainties(target, 0), &[], target, &Vec::new())
+            }
+            Some(_) => Availability::Never(Absence::Later),
         }
     }
 
-    /// What one step sees of another. `in_guard` says that the reader is the step's own guard.
-    pub(super) fn seen_by(&self, reader: &Chain<'a>, in_guard: bool, target: &Chain<'a>) -> Seen<'a> {
-        let depth = shared(reader, target);
-        let assured = assurances(reader, in_guard);
-        let undoes = reader.iter().skip(depth).any(|hop| matches!(hop.way, Way::Undo));
+    /// Returns the availability of `target` to `reader`. `in_guard` is true if the reader is a step's own guard.
+    pub(super) fn availability_to(
+        &self,
+        reader: &StepPath<'a>,
+        in_guard: bool,
+        target: &StepPath<'a>,
+    ) -> Availability<'a> {
+        let depth = common_prefix(reader, target);
+        let known_conditions = known_conditions_at(reader, in_guard);
+        let undoes = reader.iter().skip(depth).any(|hop| matches!(hop.attachment, Attachment::Undo));
         match (target.get(depth), reader.get(depth)) {
-            (None, None) => Seen::Never(Why::Itself),
-            (None, Some(here)) if matches!(here.way, Way::Undo) => Seen::Always,
-            (None, Some(_)) => Seen::Never(Why::Around),
-            (Some(_), None) => Seen::Never(Why::Inside),
+            (None, None) => Availability::Never(Absence::Itself),
+            (None, Some(here)) if matches!(here.attachment, Attachment::Undo) => Availability::Always,
+            (None, Some(_)) => Availability::Never(Absence::Around),
+            (Some(_), None) => Availability::Never(Absence::Inside),
             (Some(there), Some(here)) if std::ptr::eq(there.block, here.block) => {
                 match self.before(there, here) {
-                    Order::Before => self.seen(doubts(target, depth), &assured, target, reader),
-                    Order::Unsure => Seen::Unsure,
-                    // Undoing comes after everything that has run at all.
-                    Order::Not(_) if undoes => self.after_failure(target, depth, &assured, reader),
-                    Order::Not(why) => Seen::Never(why),
+                    Order::Before => {
+                        self.availability(uncertainties(target, depth), &known_conditions, target, reader)
+                    }
+                    Order::Unsure => Availability::Unsure,
+                    // Compensation runs after all steps that ran at all.
+                    Order::Not(_) if undoes => self.after_failure(target, depth, &known_conditions, reader),
+                    Order::Not(why) => Availability::Never(why),
                 }
             }
-            (Some(there), Some(here)) => match (there.way, here.way) {
-                (Way::Root("steps"), Way::Root(_)) | (_, Way::OnError) => {
-                    self.after_failure(target, depth, &assured, reader)
+            (Some(there), Some(here)) => match (there.attachment, here.attachment) {
+                (Attachment::Root("steps"), Attachment::Root(_)) | (_, Attachment::OnError) => {
+                    self.after_failure(target, depth, &known_conditions, reader)
                 }
-                (_, Way::Undo) => self.seen(doubts(target, depth), &assured, target, reader),
-                _ if undoes => self.after_failure(target, depth, &assured, reader),
-                (Way::Root(list @ "onError"), Way::Root("finally")) => Seen::Never(Why::OtherList(list)),
-                (Way::Case(..), Way::Case(..)) => Seen::Never(Why::OtherCase),
-                (Way::Branch(name), Way::Branch(_)) => Seen::Never(Why::SideBySide(name)),
-                _ => Seen::Never(Why::Later),
+                (_, Attachment::Undo) => {
+                    self.availability(uncertainties(target, depth), &known_conditions, target, reader)
+                }
+                _ if undoes => self.after_failure(target, depth, &known_conditions, reader),
+                (Attachment::Root(list @ "onError"), Attachment::Root("finally")) => {
+                    Availability::Never(Absence::OtherList(list))
+                }
+                (Attachment::Case(..), Attachment::Case(..)) => Availability::Never(Absence::OtherCase),
+                (Attachment::Branch(name), Attachment::Branch(_)) => {
+                    Availability::Never(Absence::SideBySide(name))
+                }
+                _ => Availability::Never(Absence::Later),
             },
         }
     }
 
-    /// What is seen of a step from where something has failed.
+    /// Returns the availability of a step after a failure.
     fn after_failure(
         &self,
-        target: &Chain<'a>,
+        target: &StepPath<'a>,
         depth: usize,
-        assured: &[(&Expression, bool)],
-        reader: &Chain<'a>,
-    ) -> Seen<'a> {
-        let mut doubts = doubts(target, depth);
-        doubts.push(Doubt::Failure);
-        self.seen(doubts, assured, target, reader)
+        known_conditions: &[(&Expression, bool)],
+        reader: &StepPath<'a>,
+    ) -> Availability<'a> {
+        let mut uncertainties = uncertainties(target, depth);
+        uncertainties.push(Uncertainty::Failure);
+        self.availability(uncertainties, known_conditions, target, reader)
     }
 
-    /// The chain of a reader at the end of a list inside a step, such as the `until` of a loop.
-    pub(super) fn at_the_end_of(&self, step: &Step, block: &'a Block, way: Way<'a>) -> Option<Chain<'a>> {
-        let mut chain = self.chain(&step.id)?.clone();
-        chain.push(Hop { block, index: block.steps.len(), way });
-        Some(chain)
+    /// Returns the path of a reader at the end of a list inside a step, such as the `until` of a loop.
+    pub(super) fn end_of_list(
+        &self,
+        step: &Step,
+        block: &'a Block,
+        attachment: Attachment<'a>,
+    ) -> Option<StepPath<'a>> {
+        let mut path = self.path_of(&step.id)?.clone();
+        path.push(Hop { block, index: block.steps.len(), attachment });
+        Some(path)
     }
 
-    /// Whether one step of a list has ended when another of the same list begins.
+    /// Determines the order of two steps of one list.
     fn before(&self, there: &Hop<'a>, here: &Hop<'a>) -> Order<'a> {
         let Some(graph) = self.plan.block(there.block) else { return Order::Before };
         if here.step().is_none() {
             return Order::Before;
         }
         if graph.is_chain() {
-            return if there.index < here.index { Order::Before } else { Order::Not(Why::Later) };
+            return if there.index < here.index { Order::Before } else { Order::Not(Absence::Later) };
         }
-        if graph.is_unsettled(here.index) {
+        if graph.has_unknown_order(here.index) {
             return Order::Unsure;
         }
         if self.ancestors(graph, here).contains(&there.index) {
             return Order::Before;
         }
         if self.ancestors(graph, there).contains(&here.index) {
-            return Order::Not(Why::Later);
+            return Order::Not(Absence::Later);
         }
-        Order::Not(here.step().map_or(Why::Later, |step| Why::NotWaited(&step.id)))
+        Order::Not(here.step().map_or(Absence::Later, |step| Absence::NotWaited(&step.id)))
     }
 
-    /// Every step that has ended before this one begins, worked out once: it is asked for again and again.
+    /// Returns the steps that finish before this one starts; cached because it is queried often.
     fn ancestors(&self, graph: &BlockGraph, hop: &Hop<'a>) -> Rc<HashSet<usize>> {
         let key = (std::ptr::from_ref(hop.block), hop.index);
         self.ancestors.borrow_mut().entry(key).or_insert_with(|| Rc::new(graph.ancestors(hop.index))).clone()
     }
 
-    /// What remains of the doubts about a step where it is read. Those that hang on something unread are none.
-    fn seen(
+    /// Determines the availability from the remaining uncertainties; *unsure* if a relevant step is partly unreadable.
+    fn availability(
         &self,
-        doubts: Vec<Doubt<'a>>,
-        assured: &[(&Expression, bool)],
-        target: &Chain<'a>,
-        reader: &Chain<'a>,
-    ) -> Seen<'a> {
+        uncertainties: Vec<Uncertainty<'a>>,
+        known_conditions: &[(&Expression, bool)],
+        target: &StepPath<'a>,
+        reader: &StepPath<'a>,
+    ) -> Availability<'a> {
         let steps = target.iter().chain(reader).filter_map(Hop::step);
         if steps.into_iter().any(|step| self.gaps.is_unsure(&step.id)) {
-            return Seen::Unsure;
+            return Availability::Unsure;
         }
-        remaining(doubts, assured, target.last().and_then(Hop::step).map(|step| step.id.as_ref()))
+        remaining(
+            uncertainties,
+            known_conditions,
+            target.last().and_then(Hop::step).map(|step| step.id.as_ref()),
+        )
     }
 
-    /// Whether a loop whose turns follow each other is around both, so that one sees what the other left in the turn
-    /// before.
-    pub(super) fn share_turns(reader: &Chain<'a>, target: &Chain<'a>) -> bool {
-        let depth = shared(reader, target);
+    /// Returns true if both are inside a sequential loop, so that one can read the other's result of the previous
+    /// iteration.
+    pub(super) fn share_sequential_loop(reader: &StepPath<'a>, target: &StepPath<'a>) -> bool {
+        let depth = common_prefix(reader, target);
         let same_list = |(there, here): (&Hop<'a>, &Hop<'a>)| std::ptr::eq(there.block, here.block);
         let more = usize::from(target.get(depth).zip(reader.get(depth)).is_some_and(same_list));
-        target.iter().take(depth + more).any(|hop| matches!(hop.way, Way::Turn { in_order: true, .. }))
+        target
+            .iter()
+            .take(depth + more)
+            .any(|hop| matches!(hop.attachment, Attachment::Turn { in_order: true, .. }))
     }
 }
 
-/// What runs beside what.
-impl<'a> Places<'a> {
-    /// Whether a step runs beside others anywhere on its way: in a branch, in an unordered list, in turns side by side.
-    pub(super) fn in_strand(&self, chain: &Chain<'a>) -> bool {
-        chain.iter().any(|hop| match hop.way {
-            Way::Branch(_) | Way::Turn { in_order: false, .. } => true,
+/// Concurrency queries.
+impl<'a> StepOrder<'a> {
+    /// Returns true if the step may run concurrently with others: in a branch, an unordered list or parallel
+    /// iterations.
+    pub(super) fn is_concurrent(&self, path: &StepPath<'a>) -> bool {
+        path.iter().any(|hop| match hop.attachment {
+            Attachment::Branch(_) | Attachment::Turn { in_order: false, .. } => true,
             _ => self.plan.block(hop.block).is_some_and(|graph| !graph.is_chain()),
         })
     }
 
-    /// Whether two steps run side by side, and the depth at which their ways part.
-    pub(super) fn beside(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
-        let depth = shared(first, second);
+    /// Returns the depth at which the paths of two concurrent steps part; `None` if they are not concurrent.
+    pub(super) fn concurrent_at(&self, first: &StepPath<'a>, second: &StepPath<'a>) -> Option<usize> {
+        let depth = common_prefix(first, second);
         let apart = matches!(
-            (first.get(depth)?.way, second.get(depth)?.way),
-            (Way::Branch(_), Way::Branch(_)) if !std::ptr::eq(first[depth].block, second[depth].block)
+            (first.get(depth)?.attachment, second.get(depth)?.attachment),
+            (Attachment::Branch(_), Attachment::Branch(_)) if !std::ptr::eq(first[depth].block, second[depth].block)
         );
-        if apart { Some(depth) } else { self.unordered(first, second) }
+        if apart { Some(depth) } else { self.unordered_at(first, second) }
     }
 
-    /// Whether two steps, or those around them in one list, run in no order, and the depth of that list.
-    pub(super) fn unordered(&self, first: &Chain<'a>, second: &Chain<'a>) -> Option<usize> {
-        let depth = shared(first, second);
+    /// Returns the depth of the list in which two steps, or their parents, are unordered; `None` if ordered.
+    pub(super) fn unordered_at(&self, first: &StepPath<'a>, second: &StepPath<'a>) -> Option<usize> {
+        let depth = common_prefix(first, second);
         let (here, there) = (first.get(depth)?, second.get(depth)?);
         let same_list = std::ptr::eq(here.block, there.block);
-        let unordered = same_list && matches!(self.before(there, here), Order::Not(Why::NotWaited(_)));
+        let unordered = same_list && matches!(self.before(there, here), Order::Not(Absence::NotWaited(_)));
         unordered.then_some(depth)
     }
 
-    /// The innermost loop around a step whose turns run side by side, and the depth of its list.
-    pub(super) fn turn_beside(&self, chain: &Chain<'a>) -> Option<(usize, &'a Step)> {
-        let depth = chain.iter().rposition(|hop| matches!(hop.way, Way::Turn { in_order: false, .. }))?;
-        Some((depth, chain.get(depth.checked_sub(1)?)?.step()?))
+    /// Returns the innermost loop with parallel iterations around a step, and the depth of its list.
+    pub(super) fn parallel_loop(&self, path: &StepPath<'a>) -> Option<(usize, &'a Step)> {
+        let depth = path
+            .iter()
+            .rposition(|hop| matches!(hop.attachment, Attachment::Turn { in_order: false, .. }))?;
+        Some((depth, path.get(depth.checked_sub(1)?)?.step()?))
     }
 
-    /// Whether two steps are in the same list at a depth, by the same way.
-    pub(super) fn shares(&self, first: &Chain<'a>, second: &Chain<'a>, depth: usize) -> bool {
+    /// Returns true if two steps are in the same list at this depth.
+    pub(super) fn same_list_at(&self, first: &StepPath<'a>, second: &StepPath<'a>, depth: usize) -> bool {
         let same_list = |first: &Hop<'a>, second: &Hop<'a>| std::ptr::eq(first.block, second.block);
-        shared(first, second) >= depth
+        common_prefix(first, second) >= depth
             && first.get(depth).zip(second.get(depth)).is_some_and(|(first, second)| same_list(first, second))
     }
 }
 
 impl<'a> Hop<'a> {
-    /// The step; nothing at the end of a list.
+    /// Returns the step; `None` at the end of a list.
     fn step(&self) -> Option<&'a Step> {
         self.block.steps.get(self.index)
     }
 }
 
-/// The lists of steps inside a step.
-pub(super) fn inner_blocks(step: &Step) -> Vec<(Way<'_>, &Block)> {
+/// Returns the lists of steps inside a step.
+pub(super) fn inner_blocks(step: &Step) -> Vec<(Attachment<'_>, &Block)> {
     let lists = step.verb.lists().into_iter().map(|inner| {
-        let way = match inner.runs {
-            Runs::Case { condition } => Way::Case(condition),
-            Runs::Turns { item, in_order, certain } => Way::Turn { item, in_order, certain },
-            Runs::Beside => Way::Branch(inner.name.unwrap_or_default()),
-            Runs::Once => Way::Within,
+        let attachment = match inner.runs {
+            Runs::Case { condition } => Attachment::Case(condition),
+            Runs::Turns { item, in_order, certain } => Attachment::Turn { item, in_order, certain },
+            Runs::Beside => Attachment::Branch(inner.name.unwrap_or_default()),
+            Runs::Once => Attachment::Within,
         };
-        (way, inner.block)
+        (attachment, inner.block)
     });
-    let mut blocks: Vec<(Way<'_>, &Block)> = lists.collect();
+    let mut blocks: Vec<(Attachment<'_>, &Block)> = lists.collect();
     if let OnError::Steps(block) = &step.on_error {
-        blocks.push((Way::OnError, block));
+        blocks.push((Attachment::OnError, block));
     }
-    blocks.extend(step.undo.as_ref().map(|block| (Way::Undo, block)));
+    blocks.extend(step.undo.as_ref().map(|block| (Attachment::Undo, block)));
     blocks
 }
 
-/// How many hops two chains have in common: the same step of the same list.
-pub(super) fn shared(first: &Chain<'_>, second: &Chain<'_>) -> usize {
+/// Returns the length of the common prefix of two paths.
+pub(super) fn common_prefix(first: &StepPath<'_>, second: &StepPath<'_>) -> usize {
     let same = |(first, second): &(&Hop<'_>, &Hop<'_>)| {
         std::ptr::eq(first.block, second.block) && first.index == second.index
     };
     first.iter().zip(second).take_while(same).count()
 }
 
-/// What may keep a step from having run, from a depth of its chain on.
-fn doubts<'a>(target: &Chain<'a>, from: usize) -> Vec<Doubt<'a>> {
-    let mut doubts = Vec::new();
+/// Collects the reasons why a step may not have run, from a depth of its path on.
+fn uncertainties<'a>(target: &StepPath<'a>, from: usize) -> Vec<Uncertainty<'a>> {
+    let mut uncertainties = Vec::new();
     for (depth, hop) in target.iter().enumerate().skip(from) {
         if depth > from {
-            match hop.way {
-                Way::Case(Some((expression, holds))) => {
-                    doubts.push(Doubt::Condition { expression, holds, own: false });
+            match hop.attachment {
+                Attachment::Case(Some((expression, holds))) => {
+                    uncertainties.push(Uncertainty::Condition { expression, holds, own: false });
                 }
-                Way::Case(None) => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Case)),
-                // A list written out with items has turns for certain.
-                Way::Turn { certain: true, .. } => {}
-                Way::Turn { .. } => doubts.extend(target.get(depth - 1).and_then(Hop::step).map(Doubt::Loop)),
-                Way::OnError | Way::Undo => doubts.push(Doubt::OnlyOnError),
-                Way::Branch(_) | Way::Root(_) | Way::Within => {}
+                Attachment::Case(None) => {
+                    uncertainties.extend(target.get(depth - 1).and_then(Hop::step).map(Uncertainty::Case))
+                }
+                // A literal list with items has iterations for certain.
+                Attachment::Turn { certain: true, .. } => {}
+                Attachment::Turn { .. } => {
+                    uncertainties.extend(target.get(depth - 1).and_then(Hop::step).map(Uncertainty::Loop))
+                }
+                Attachment::OnError | Attachment::Undo => uncertainties.push(Uncertainty::OnlyOnError),
+                Attachment::Branch(_) | Attachment::Root(_) | Attachment::Within => {}
             }
         }
         let own = depth + 1 == target.len();
         let Some(step) = hop.step() else { continue };
         if let Some(expression) = &step.guard {
-            doubts.push(Doubt::Condition { expression, holds: true, own });
+            uncertainties.push(Uncertainty::Condition { expression, holds: true, own });
         }
         if !own && !matches!(step.on_error, OnError::Fail) {
-            doubts.push(Doubt::Failure);
+            uncertainties.push(Uncertainty::Failure);
         }
     }
-    doubts
+    uncertainties
 }
 
-/// The conditions that hold (or do not) wherever a reader is evaluated.
-fn assurances<'a>(reader: &Chain<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
-    let mut assured = Vec::new();
+/// Collects the conditions whose values are known where the reader is evaluated.
+fn known_conditions_at<'a>(reader: &StepPath<'a>, in_guard: bool) -> Vec<(&'a Expression, bool)> {
+    let mut known_conditions = Vec::new();
     for (depth, hop) in reader.iter().enumerate() {
-        if let Way::Case(Some((expression, holds))) = hop.way {
-            assured.push((expression, holds));
+        if let Attachment::Case(Some((expression, holds))) = hop.attachment {
+            known_conditions.push((expression, holds));
         }
         let guard = hop.step().and_then(|step| step.guard.as_ref());
         if let Some(guard) = guard.filter(|_| !(in_guard && depth + 1 == reader.len())) {
-            assured.push((guard, true));
+            known_conditions.push((guard, true));
         }
     }
-    assured
+    known_conditions
 }
 
-/// What remains of the doubts where some conditions are known to hold. A condition that asks for the step itself
-/// (`steps.a is defined`) takes all of them.
+/// Removes uncertainties settled by conditions with known values. A condition on the step itself (`steps.a is defined`)
+/// settles all.
 fn remaining<'a>(
-    mut doubts: Vec<Doubt<'a>>,
-    assured: &[(&Expression, bool)],
+    mut uncertainties: Vec<Uncertainty<'a>>,
+    known_conditions: &[(&Expression, bool)],
     target: Option<&str>,
-) -> Seen<'a> {
+) -> Availability<'a> {
     let asks = |expression: &Expression| {
         expression.references().iter().any(|reference| match &*reference.path {
             [root, id, ..] => root == "steps" && Some(id.as_str()) == target,
             _ => false,
         })
     };
-    if assured.iter().any(|(expression, _)| asks(expression)) {
-        return Seen::Always;
+    if known_conditions.iter().any(|(expression, _)| asks(expression)) {
+        return Availability::Always;
     }
-    doubts.retain(|doubt| match doubt {
-        Doubt::Condition { expression, holds, .. } => {
-            !assured.iter().any(|(known, value)| value == holds && known.text() == expression.text())
+    uncertainties.retain(|uncertainty| match uncertainty {
+        Uncertainty::Condition { expression, holds, .. } => {
+            !known_conditions.iter().any(|(known, value)| value == holds && known.text() == expression.text())
         }
         _ => true,
     });
-    if doubts.is_empty() { Seen::Always } else { Seen::Maybe(doubts) }
+    if uncertainties.is_empty() { Availability::Always } else { Availability::Maybe(uncertainties) }
 }

@@ -1,36 +1,35 @@
-//! Variables that are set in several places at once: in lists side by side, in steps that `needs` does not put in an
-//! order, in turns that run beside each other. Each such strand goes on with the variables as they were where it began
-//! and with what it sets itself; the others' come in where the strands meet. What is read there must not hang on which of
-//! them was the last.
+//! Finds data races on variables that concurrent steps set: parallel lists, steps unordered by `needs`, parallel
+//! iterations. Each concurrent strand starts with a copy of the variables and sees its own writes; the strands'
+//! writes merge where they join. A value must not depend on which strand finishes last.
 
 use model::automation::{Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::template::Template;
 
 use super::Checker;
-use super::places::{Chain, Seen};
+use super::places::{Availability, StepPath};
 
-/// How many steps that set one variable are compared with each other.
+/// Maximum number of steps compared per variable.
 const MOST_SETTERS: usize = 32;
 
-/// A step that sets a variable, from where the variable is read.
+/// Step that sets a variable, with its availability to the reader.
 struct Setter<'c, 'a> {
     step: &'a Step,
-    chain: &'c Chain<'a>,
-    seen: Seen<'a>,
+    path: &'c StepPath<'a>,
+    availability: Availability<'a>,
 }
 
-/// Where a variable is read.
+/// Read of a variable.
 pub(super) struct Reading<'r, 'a> {
     pub(super) name: &'r str,
     pub(super) span: Span,
-    /// From where: the reading step; absent at the end of the file's steps.
-    pub(super) reader: Option<&'r Chain<'a>>,
+    /// Reading step; `None` at the end of the file's steps.
+    pub(super) reader: Option<&'r StepPath<'a>>,
     pub(super) in_guard: bool,
 }
 
 impl<'a> Checker<'a> {
-    /// What is uncertain of the value of a variable that at least one step has set where it is read.
+    /// Reports an uncertain value of a variable that at least one earlier step sets.
     pub(super) fn race(&self, reading: &Reading<'_, 'a>, setters: &[&'a Step]) -> Option<Diagnostic> {
         if !self.may_race(setters) {
             return None;
@@ -39,39 +38,39 @@ impl<'a> Checker<'a> {
             .iter()
             .take(MOST_SETTERS)
             .filter_map(|step| {
-                let chain = self.places.chain(&step.id)?;
-                let seen = match reading.reader {
-                    Some(reader) => self.places.seen_by(reader, reading.in_guard, chain),
-                    None => self.places.at_the_end(chain),
+                let path = self.order.path_of(&step.id)?;
+                let availability = match reading.reader {
+                    Some(reader) => self.order.availability_to(reader, reading.in_guard, path),
+                    None => self.order.availability_at_end(path),
                 };
-                Some(Setter { step, chain, seen })
+                Some(Setter { step, path, availability })
             })
             .collect();
-        if setters.iter().any(|setter| matches!(setter.seen, Seen::Unsure)) {
+        if setters.iter().any(|setter| matches!(setter.availability, Availability::Unsure)) {
             return None;
         }
-        self.lost(reading, &setters)
-            .or_else(|| self.two(reading, &setters))
-            .or_else(|| self.meanwhile(reading, &setters))
+        self.lost_update(reading, &setters)
+            .or_else(|| self.concurrent_setters(reading, &setters))
+            .or_else(|| self.unordered_setter(reading, &setters))
             .or_else(|| self.last_turn(reading, &setters))
     }
 
-    /// Whether anything that sets the variable runs beside something else; of most variables nothing does.
+    /// Returns true if any setter runs concurrently with other steps. Excludes most variables quickly.
     fn may_race(&self, setters: &[&Step]) -> bool {
-        let chains = || setters.iter().filter_map(|step| self.places.chain(&step.id));
-        chains().any(|chain| self.places.in_strand(chain))
+        let paths = || setters.iter().filter_map(|step| self.order.path_of(&step.id));
+        paths().any(|path| self.order.is_concurrent(path))
     }
 
-    /// A turn that adds to what the turns beside it add to as well: `set: {total: ${{ vars.total + item.price }}}`.
-    fn lost(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
+    /// Reports a lost update between parallel iterations: `set: {total: ${{ vars.total + item.price }}}`.
+    fn lost_update(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let own = setters
             .iter()
-            .find(|setter| std::ptr::eq(setter.chain, reader) || is_same(setter.chain, reader))?;
-        let (depth, each) = self.places.turn_beside(reader)?;
+            .find(|setter| std::ptr::eq(setter.path, reader) || is_same(setter.path, reader))?;
+        let (depth, each) = self.order.parallel_loop(reader)?;
         let in_turn = |other: &&Setter<'_, 'a>| {
-            matches!(other.seen, Seen::Always | Seen::Maybe(_))
-                && self.places.shares(other.chain, reader, depth)
+            matches!(other.availability, Availability::Always | Availability::Maybe(_))
+                && self.order.same_list_at(other.path, reader, depth)
         };
         if setters.iter().any(|other| in_turn(&other)) {
             return None;
@@ -85,26 +84,30 @@ impl<'a> Checker<'a> {
                 .related(each.span, "the iterations of this loop run in parallel")
                 .related(own.step.span, "each iteration would set it again")
                 .help(format!(
-                    "take `concurrency` away, or work it out behind the loop from the list `steps.{}.results`",
+                    "remove `concurrency`, or compute it after the loop from the list `steps.{}.results`",
                     each.id
                 )),
         )
     }
 
-    /// Two steps side by side, both of which have ended where the variable is read.
-    fn two(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
+    /// Reports two concurrent setters that both finished before the read.
+    fn concurrent_setters(
+        &self,
+        reading: &Reading<'_, 'a>,
+        setters: &[Setter<'_, 'a>],
+    ) -> Option<Diagnostic> {
         let lasting: Vec<&Setter<'_, 'a>> = setters
             .iter()
             .filter(|setter| is_visible(setter) && !self.is_overwritten(setter, setters))
             .collect();
         for (at, first) in lasting.iter().enumerate() {
             let beside = |other: &&&Setter<'_, 'a>| {
-                self.places.beside(first.chain, other.chain).is_some()
+                self.order.concurrent_at(first.path, other.path).is_some()
                     && !sets_the_same(first.step, other.step, reading.name)
             };
             if let Some(second) = lasting[at + 1..].iter().find(beside) {
                 let message = format!(
-                    "`{}` is set in two places that run side by side: which value stays is not certain",
+                    "`{}` is set in two places that run side by side: the final value is not certain",
                     reading.name
                 );
                 return Some(racing(message, reading, first.step, second.step));
@@ -113,21 +116,21 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// A step that `needs` does not make the reading one wait for, so that it may have set the variable by then or not.
-    fn meanwhile(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
+    /// Reports a setter that is unordered with the reader because `needs` does not make the reader wait for it.
+    fn unordered_setter(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let reader = reading.reader?;
         let before = setters.iter().find(|setter| is_visible(setter))?;
-        let beside = setters.iter().filter(|setter| matches!(setter.seen, Seen::Never(_)));
+        let beside = setters.iter().filter(|setter| matches!(setter.availability, Availability::Never(_)));
         for other in beside {
-            let Some(depth) = self.places.unordered(reader, other.chain) else { continue };
+            let Some(depth) = self.order.unordered_at(reader, other.path) else { continue };
             let own = |setter: &Setter<'_, 'a>| {
-                is_visible(setter) && self.places.shares(setter.chain, reader, depth + 1)
+                is_visible(setter) && self.order.same_list_at(setter.path, reader, depth + 1)
             };
             if setters.iter().any(own) || sets_the_same(before.step, other.step, reading.name) {
                 continue;
             }
             let message = format!(
-                "step `{}` may have set `{}` by now or not: `needs` does not make this one wait for it",
+                "step `{}` may or may not have set `{}` by now: `needs` does not make this step wait for it",
                 other.step.id, reading.name
             );
             return Some(racing(message, reading, before.step, other.step));
@@ -135,13 +138,14 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// A variable that each of several turns side by side has set, read behind the loop.
+    /// Reports a variable set by parallel iterations and read after the loop.
     fn last_turn(&self, reading: &Reading<'_, 'a>, setters: &[Setter<'_, 'a>]) -> Option<Diagnostic> {
         let of_turns =
             setters.iter().filter(|setter| is_visible(setter) && !self.is_overwritten(setter, setters));
         for setter in of_turns {
-            let Some((depth, each)) = self.places.turn_beside(setter.chain) else { continue };
-            let inside = reading.reader.is_some_and(|reader| self.places.shares(setter.chain, reader, depth));
+            let Some((depth, each)) = self.order.parallel_loop(setter.path) else { continue };
+            let inside =
+                reading.reader.is_some_and(|reader| self.order.same_list_at(setter.path, reader, depth));
             if inside || literal(setter.step, reading.name).is_some() {
                 continue;
             }
@@ -158,12 +162,15 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// Whether another step sets the variable for certain after this one and before it is read.
+    /// Returns true if another step certainly sets the variable after this one and before the read.
     fn is_overwritten(&self, setter: &Setter<'_, 'a>, setters: &[Setter<'_, 'a>]) -> bool {
         setters.iter().any(|later| {
-            matches!(later.seen, Seen::Always)
+            matches!(later.availability, Availability::Always)
                 && !std::ptr::eq(later.step, setter.step)
-                && !matches!(self.places.seen_by(later.chain, false, setter.chain), Seen::Never(_))
+                && !matches!(
+                    self.order.availability_to(later.path, false, setter.path),
+                    Availability::Never(_)
+                )
         })
     }
 }
@@ -172,23 +179,23 @@ fn racing(message: String, reading: &Reading<'_, '_>, first: &Step, second: &Ste
     Diagnostic::error("racing-variable", message, reading.span)
         .related(first.span, format!("`{}` is set here", reading.name))
         .related(second.span, "and here")
-        .help("give the two names of their own, or put them in an order")
+        .help("use two different names, or order the steps")
 }
 
 fn is_visible(setter: &Setter<'_, '_>) -> bool {
-    matches!(setter.seen, Seen::Always | Seen::Maybe(_))
+    matches!(setter.availability, Availability::Always | Availability::Maybe(_))
 }
 
-fn is_same(first: &Chain<'_>, second: &Chain<'_>) -> bool {
-    first.len() == second.len() && super::places::shared(first, second) == first.len()
+fn is_same(first: &StepPath<'_>, second: &StepPath<'_>) -> bool {
+    first.len() == second.len() && super::places::common_prefix(first, second) == first.len()
 }
 
-/// Whether two steps set a variable to the same value, whichever comes last: a mark such as `found: true`.
+/// Returns true if both steps set the variable to the same literal, such as `found: true`.
 fn sets_the_same(first: &Step, second: &Step, name: &str) -> bool {
     literal(first, name).is_some_and(|value| literal(second, name) == Some(value))
 }
 
-/// The value that a step sets a variable to, where it is written out.
+/// Returns the literal value that a step assigns to a variable; `None` if it is computed.
 fn literal<'s>(step: &'s Step, name: &str) -> Option<&'s model::Value> {
     let Verb::Set(values) = &step.verb else { return None };
     let (_, template) = values.iter().find(|(other, _)| other.as_ref() == name)?;

@@ -1,4 +1,4 @@
-//! What expressions may read, by subject.
+//! Tests of names in expressions, by subject.
 
 mod races;
 
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
-/// What is said of a file that loads.
+/// Checks a file that loads.
 fn report(text: &str) -> Report {
     let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
@@ -21,8 +21,8 @@ fn report(text: &str) -> Report {
     Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &plan, &REGISTRY))
 }
 
-/// `code text` of each problem, where the text is what its place covers.
-fn said(report: &Report) -> Vec<String> {
+/// Formats each problem as `code text`; the text is the marked source.
+fn codes(report: &Report) -> Vec<String> {
     let text = |span| report.source().slice(span).to_owned();
     report.diagnostics().iter().map(|found| format!("{} {}", found.code, text(found.span))).collect()
 }
@@ -30,16 +30,16 @@ fn said(report: &Report) -> Vec<String> {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = report(text);
-    assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+    assert_eq!(codes(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
-/// Steps under a manual trigger. A line `name: value` is a step that sets `value` aside, called `name`.
+/// Checks steps under a manual trigger. A line `name: value` stands for a step `name` that sets `value`.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"), expected);
 }
 
-/// What is said of one expression in a step behind the step `a`, which sets `total`.
+/// Checks one expression in a step after the step `a`, which sets `total`.
 #[track_caller]
 fn check_expression(expression: &str, expected: &[&str]) {
     check(
@@ -52,7 +52,7 @@ fn check_expression(expression: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_exists_can_be_read() {
+fn existing_names_are_accepted() {
     for fine in [
         "steps.a.results.total == 1",
         "steps.a.error is none",
@@ -84,7 +84,7 @@ fn a_step_that_does_not_exist_is_an_error_even_with_a_default() {
 }
 
 #[test]
-fn the_nearest_step_is_offered_as_a_correction() {
+fn the_nearest_step_is_suggested() {
     let report = report(
         "trigger: {manual: {}}\nsteps:\n  - {id: createPage, action: log.info}\n  - action: log.info\n    with: {message: \"${{ steps.creatPage.results.id }}\"}\n",
     );
@@ -139,7 +139,7 @@ fn a_step_cannot_read_itself_or_what_comes_later() {
 }
 
 #[test]
-fn only_one_of_two_branches_runs() {
+fn a_step_of_another_branch_is_unavailable() {
     check_steps(
         "  - if: true\n    then: [{id: a, action: log.info}]\n    else: [{if: steps.a.results, action: log.info}]\n",
         &["other-branch a"],
@@ -151,7 +151,7 @@ fn only_one_of_two_branches_runs() {
 }
 
 #[test]
-fn with_needs_only_what_is_waited_for_can_be_read() {
+fn needs_limits_reads_to_dependencies() {
     let graph = "  - {id: a, needs: [], action: log.info}\n  - {id: b, needs: [], action: log.info}\n  \
                  - {id: c, needs: [a], if: steps.a.results, action: log.info}\n  \
                  - {id: d, needs: [c], if: steps.a.results and steps.b.results, action: log.info}\n  \
@@ -159,12 +159,12 @@ fn with_needs_only_what_is_waited_for_can_be_read() {
     check_steps(graph, &["unwaited-step b"]);
     let inside = "  - {id: a, needs: [], action: log.info}\n  - id: b\n    needs: []\n    parallel:\n      x: [{if: steps.a.results, action: log.info}]\n";
     let report = report(&format!("trigger: {{manual: {{}}}}\nsteps:\n{inside}"));
-    assert_eq!(said(&report), ["unwaited-step a"]);
+    assert_eq!(codes(&report), ["unwaited-step a"]);
     assert!(report.render(false).contains("add `a` to the `needs` of step `b`"), "{}", report.render(false));
 }
 
 #[test]
-fn what_may_not_have_run_is_warned_of_unless_a_default_is_given() {
+fn a_possibly_skipped_step_needs_a_default() {
     let branch =
         "  - if: vars.x\n    then: [{id: a, action: log.info}, {if: steps.a.results.id, set: {x: 1}}]\n";
     let after = |expression: &str| {
@@ -198,7 +198,7 @@ fn a_step_skipped_by_its_guard_has_null() {
 }
 
 #[test]
-fn a_doubt_that_the_author_has_dealt_with_is_none() {
+fn a_matching_condition_settles_the_uncertainty() {
     let guarded = "  - {id: a, if: execution.attempt > 1, action: log.info}\n";
     // The same condition, the step itself, a condition around both.
     for fine in [
@@ -222,7 +222,7 @@ fn a_doubt_that_the_author_has_dealt_with_is_none() {
 }
 
 #[test]
-fn the_turn_before_can_be_carried_over_with_a_default() {
+fn a_default_allows_reading_the_previous_iteration() {
     let turns = |concurrency: u8| {
         format!(
             "  - forEach: [1, 2]\n    concurrency: {concurrency}\n    steps:\n      - {{id: a, set: {{sum: \"${{{{ (steps.a.results.sum | default(0)) + item }}}}\"}}}}\n      - {{id: b, set: {{all: \"${{{{ vars.late | default(0) }}}}\"}}}}\n      - {{set: {{late: 1}}}}\n"
@@ -295,7 +295,7 @@ fn after_a_failure_any_step_may_be_missing() {
 }
 
 #[test]
-fn the_result_is_read_at_the_end() {
+fn outputs_are_evaluated_at_the_end() {
     let file = |outputs: &str| {
         format!(
             "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: a, set: {{x: 1}}}}\n  - {{id: b, action: log.info}}\noutputs: {{r: \"${{{{ {outputs} }}}}\"}}\nfinally: [{{id: f, action: log.info}}]\n"
@@ -335,7 +335,7 @@ fn variables_inputs_and_configuration_are_declared() {
     check_expression("execution.number", &["unknown-member number"]);
     check_expression("automation.title", &["unknown-member title"]);
     check_steps("  - {if: vars.x, action: log.info}\n  - {set: {x: 1}}\n", &["later-variable x"]);
-    // Set on either way, so that it is there on both.
+    // Set on either branch, so that it is there on both.
     check_steps(
         "  - if: true\n    then: [{set: {x: 1}}]\n    else: [{set: {x: 2}}]\n  - {if: vars.x, action: log.info}\n",
         &[],
@@ -347,7 +347,7 @@ fn variables_inputs_and_configuration_are_declared() {
 }
 
 #[test]
-fn the_trigger_has_what_its_kind_leaves() {
+fn trigger_results_depend_on_the_trigger_kind() {
     let file = |trigger: &str, expression: &str| {
         format!("trigger: {{{trigger}}}\nsteps: [{{if: \"{expression}\", action: log.info}}]\n")
     };
@@ -363,7 +363,7 @@ fn the_trigger_has_what_its_kind_leaves() {
 }
 
 #[test]
-fn what_is_read_before_the_steps_sees_no_steps() {
+fn expressions_before_the_steps_see_no_steps() {
     let file = |line: &str| {
         format!(
             "trigger: {{manual: {{}}, {line}}}\nconfigVars: {{x: 1}}\nsteps: [{{id: a, action: log.info}}]\n"
@@ -382,7 +382,7 @@ fn what_is_read_before_the_steps_sees_no_steps() {
 }
 
 #[test]
-fn secrets_stay_in_what_is_marked() {
+fn secrets_are_limited_to_secret_variables() {
     let file = |vars: &str| {
         format!("trigger: {{manual: {{}}}}\nconfigVars: {{{vars}}}\nsteps: [{{action: log.info}}]\n")
     };
@@ -395,16 +395,16 @@ fn secrets_stay_in_what_is_marked() {
 }
 
 #[test]
-fn a_path_that_is_read_twice_is_told_once() {
+fn a_repeated_path_is_reported_once() {
     check_expression("steps.aa.results or steps.aa.results", &["unknown-step aa"]);
 }
 
 #[test]
 fn every_expression_of_a_step_is_visited() {
     let text = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {if: q1, action: log.info, with: {a: {b: ['${{ q2 }}']}}}\n  - {set: {a: '${{ q3 }}'}}\n  - {if: q4, then: [{fail: '${{ q5 }}'}], else: [{stop: {result: '${{ q6 }}'}}]}\n  - forEach: ['${{ q7 }}']\n    steps: [{action: log.info, onError: [{fail: '${{ q8 }}'}]}]\n  - parallel: {x: [{fail: '${{ q9 }}'}]}\n    if: automation.id\n  - respond: {status: '${{ r1 }}', contentType: '${{ r2 }}', headers: {a: '${{ r3 }}'}, body: '${{ r4 }}'}\noutputs: ${{ r5 }}\nonError: [{fail: '${{ r6 }}'}]\nfinally: [{fail: '${{ r7 }}'}]\n";
-    let names: Vec<String> = said(&report(text))
+    let names: Vec<String> = codes(&report(text))
         .iter()
-        .filter_map(|said| said.split(' ').next_back().map(str::to_owned))
+        .filter_map(|codes| codes.split(' ').next_back().map(str::to_owned))
         .collect();
     assert_eq!(
         names,
@@ -418,6 +418,6 @@ fn a_connection_reads_secrets_and_the_environment() {
     let loaded = model::load::connection(Arc::new(Source::new("c.yaml", text)), "c");
     let connection = loaded.value.expect("it loads");
     let report = Report::new(connection.source.clone(), super::connection(&connection));
-    assert_eq!(said(&report), ["name-not-here secret", "name-not-here trigger"]);
+    assert_eq!(codes(&report), ["name-not-here secret", "name-not-here trigger"]);
     assert!(report.render(false).contains("did you mean `secrets`?"), "{}", report.render(false));
 }

@@ -1,13 +1,13 @@
-//! Comparisons that never hold, whatever the values are: a boolean with `'true'`, a number with `'200'`, a choice with what
-//! is none of its options. Code: `never-equal`.
+//! Finds comparisons that can never hold because of the types: a boolean with `'true'`, a number with `'200'`, a
+//! choice with a text that is not an option. Code: `never-equal`.
 
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Compared, Expression, Reference, Side};
 use model::{ResultType, Value};
 
-use super::{a, written};
+use super::{describe, path_text};
 
-/// The warning about a comparison of something of this type, where it can never hold.
+/// Warns if a comparison with a value of this type can never hold.
 pub(super) fn never(
     expression: &Expression,
     compared: &Compared,
@@ -22,7 +22,7 @@ pub(super) fn never(
         }
         _ => return None,
     };
-    // A text that is searched for a text is no list.
+    // Searching a text for a text is not a list test.
     let is_list = compared.within
         && matches!(right.literals.as_deref(), Some([_]) if !text_of(expression, right).starts_with('['));
     let kind = kind(path);
@@ -30,9 +30,9 @@ pub(super) fn never(
         return None;
     }
     let links: Vec<_> = path.links().collect();
-    let (name, values) = (written(&links), shown(literals));
+    let (name, values) = (path_text(&links), shown(literals));
     let holds = if compared.negated { "always holds" } else { "never holds" };
-    let message = format!("this comparison {holds}: {name} is {}, never {values}", a(&kind));
+    let message = format!("this comparison {holds}: {name} is {}, never {values}", describe(&kind));
     let diagnostic = Diagnostic::warning("never-equal", message, span);
     Some(match way_out(&kind, literals, name.trim_matches('`'), compared.negated) {
         Some(help) => diagnostic.help(help),
@@ -44,7 +44,7 @@ fn text_of<'e>(expression: &'e Expression, side: &Side) -> &'e str {
     expression.text().get(side.at.clone()).unwrap_or_default().trim_start()
 }
 
-/// Whether something of a type can be equal to a literal. Of what is not known anything can.
+/// Returns true if a value of the type can equal the literal. Unknown types can equal anything.
 fn may_equal(kind: &ResultType, literal: &Value) -> bool {
     kind.alternatives().iter().any(|kind| match (kind, literal) {
         (ResultType::Any | ResultType::File, _) | (_, Value::Null) => true,

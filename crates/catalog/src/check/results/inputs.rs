@@ -1,16 +1,16 @@
-//! What is given to an action against what it takes.
+//! Compares result types with input types.
 
 use model::{InputType, ResultType};
 
-/// Whether nothing of the one type can be given where the other is wanted, whatever the values are. It knows what is
-/// bent when a step runs (`connector::input`): digits become numbers, numbers texts, one value a list of it.
-pub(super) fn clash(wanted: &InputType, given: &ResultType) -> bool {
-    // Null counts as not given.
+/// Returns true if no value of the result type is accepted as input. Allows the conversions made at run time
+/// (`connector::input`): digits to numbers, numbers to text, a value to a one-item list.
+pub(super) fn never_fits(wanted: &InputType, given: &ResultType) -> bool {
+    // Null counts as absent.
     let mut values = given.alternatives().iter().filter(|kind| **kind != ResultType::Null).peekable();
-    values.peek().is_some() && values.all(|kind| clashes(wanted, kind))
+    values.peek().is_some() && values.all(|kind| never_fits_one(wanted, kind))
 }
 
-fn clashes(wanted: &InputType, given: &ResultType) -> bool {
+fn never_fits_one(wanted: &InputType, given: &ResultType) -> bool {
     let is_text = matches!(given, ResultType::Text | ResultType::Choice { .. });
     let is_number = matches!(given, ResultType::Integer | ResultType::Number);
     let is_map = matches!(given, ResultType::Map { .. } | ResultType::Object(_));
@@ -31,8 +31,8 @@ fn clashes(wanted: &InputType, given: &ResultType) -> bool {
             ResultType::Choice { options: given } => !given.iter().any(|one| options.contains(one)),
             _ => !is_text && !is_number,
         },
-        // A text may be `a,b`.
-        InputType::List { items } => !is_list && !is_text && clash(items, given),
+        // A text may be a comma-separated list.
+        InputType::List { items } => !is_list && !is_text && never_fits(items, given),
         InputType::Object { .. } | InputType::Map { .. } => !is_map,
         InputType::File => !is_text && !is_file,
     }

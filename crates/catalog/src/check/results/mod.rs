@@ -1,7 +1,7 @@
-//! The types of results: what expressions read of them, and where they are given.
+//! Checks the types of step results: the fields that expressions read, and the inputs that receive them.
 //!
-//! Whatever is said here is certain: of what is not known (an answer without a declared type, a value that is computed,
-//! a file that could be read only in part) nothing is said. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
+//! Reports only certain errors: undeclared results, computed values and partially parsed files have an unknown type,
+//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
 
 mod compared;
 mod inputs;
@@ -23,17 +23,17 @@ use model::{Expression, InputType, ResultType, Severity, Template};
 
 pub(crate) use self::saved::body as saved_body;
 use self::types::Types;
-use self::walk::Miss;
+use self::walk::Unresolved;
 
-/// Checks what the file does with the results of its steps. `saved` is what saved payloads say of the body.
+/// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
 pub(super) fn check(
     automation: &Automation,
     gaps: &Gaps,
     registry: &Registry,
     saved: Option<ResultType>,
 ) -> Vec<Diagnostic> {
-    let types = Types::of(automation, gaps, registry, saved);
-    let mut checker = Checker { automation, registry, types, said: HashSet::new(), found: Vec::new() };
+    let types = Types::new(automation, gaps, registry, saved);
+    let mut checker = Checker { automation, registry, types, reported: HashSet::new(), found: Vec::new() };
     checker.all();
     checker.found
 }
@@ -42,8 +42,8 @@ struct Checker<'a> {
     automation: &'a Automation,
     registry: &'a Registry,
     types: Types<'a>,
-    /// What was said already: an expression may read a path twice.
-    said: HashSet<(Span, &'static str)>,
+    /// Diagnostics already reported; an expression may read a path twice.
+    reported: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
 }
 
@@ -78,31 +78,32 @@ impl<'a> Checker<'a> {
             let kind = |path: &Reference| self.types.reference(path, at);
             let span = part(&self.automation.source, expression, compared.sides[0].at.start..compared.end);
             if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {
-                self.say(diagnostic, at);
+                self.report(diagnostic, at);
             }
         }
         for reference in expression.references() {
             let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
             let links: Vec<Link> = reference.links().collect();
-            match walk::walk(&kind, &links[depth..]) {
-                Ok(_) => self.strange(expression, &links, depth, &kind, at),
-                Err(_) if self.provides(expression, reference, at) => {}
-                Err(miss) => {
-                    let diagnostic = self.unknown_field(expression, &links, depth + miss.at, &miss);
-                    self.say(diagnostic, at);
+            match walk::resolve(&kind, &links[depth..]) {
+                Ok(_) => self.undeclared_field(expression, &links, depth, &kind, at),
+                Err(_) if self.handles_absence(expression, reference, at) => {}
+                Err(unresolved) => {
+                    let diagnostic =
+                        self.unknown_field(expression, &links, depth + unresolved.at, &unresolved);
+                    self.report(diagnostic, at);
                 }
             }
         }
     }
 
-    /// Whether the author provides for the absence of what the file itself may or may not put there.
-    fn provides(&self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) -> bool {
+    /// Returns true if the expression handles the absence of a field that the file itself may or may not set.
+    fn handles_absence(&self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) -> bool {
         let is_query = expression.text().starts_with('$');
         reference.optional && !is_query && self.types.is_own(&reference.path, at)
     }
 
-    /// Warns of a name that nothing is said of and that is almost one of those known. It may be there all the same.
-    fn strange(
+    /// Warns of an undeclared field that resembles a declared one. It may exist nevertheless.
+    fn undeclared_field(
         &mut self,
         expression: &Expression,
         links: &[Link],
@@ -110,16 +111,16 @@ impl<'a> Checker<'a> {
         kind: &ResultType,
         at: Option<&'a Step>,
     ) {
-        let Some(miss) = walk::stranger(kind, &links[depth..]) else { return };
-        let Some(Link::Name(name)) = links.get(depth + miss.at) else { return };
-        if model::diagnostic::nearest(name, walk::names(&miss.parent)).is_none() {
+        let Some(unresolved) = walk::first_undeclared(kind, &links[depth..]) else { return };
+        let Some(Link::Name(name)) = links.get(depth + unresolved.at) else { return };
+        if model::diagnostic::nearest(name, walk::names(&unresolved.parent)).is_none() {
             return;
         }
-        let mut diagnostic = self.unknown_field(expression, links, depth + miss.at, &miss);
+        let mut diagnostic = self.unknown_field(expression, links, depth + unresolved.at, &unresolved);
         diagnostic.severity = Severity::Warning;
         diagnostic.message =
-            format!("{} is not said to have a field `{name}`", written(&links[..depth + miss.at]));
-        self.say(diagnostic, at);
+            format!("{} declares no field `{name}`", path_text(&links[..depth + unresolved.at]));
+        self.report(diagnostic, at);
     }
 
     fn unknown_field(
@@ -127,12 +128,12 @@ impl<'a> Checker<'a> {
         expression: &Expression,
         links: &[Link],
         depth: usize,
-        miss: &Miss,
+        unresolved: &Unresolved,
     ) -> Diagnostic {
-        let (span, exact) = place::of(&self.automation.source, expression, links, depth);
-        let parent = written(&links[..depth]);
+        let (span, exact) = place::locate(&self.automation.source, expression, links, depth);
+        let parent = path_text(&links[..depth]);
         let error = |message: String| Diagnostic::error("unknown-field", message, span);
-        let names = walk::names(&miss.parent);
+        let names = walk::names(&unresolved.parent);
         match &links[depth] {
             Link::Name(name) if !names.is_empty() => {
                 let diagnostic = error(format!("{parent} has no field `{name}`"));
@@ -144,16 +145,16 @@ impl<'a> Checker<'a> {
                 near.into_iter()
                     .fold(diagnostic, |diagnostic, near| diagnostic.help(format!("did you mean `{near}`?")))
             }
-            Link::Name(name) if is_list(&miss.parent) => error(format!(
+            Link::Name(name) if is_list(&unresolved.parent) => error(format!(
                 "{parent} is a list, which has no field `{name}`"
             ))
             .help(format!("take one item with `[0]`, or this of all with `| map(attribute='{name}')`")),
             Link::Name(name) => {
-                error(format!("{parent} is {}, which has no field `{name}`", a(&miss.parent)))
+                error(format!("{parent} is {}, which has no field `{name}`", describe(&unresolved.parent)))
             }
             Link::Item | Link::Every => {
-                let diagnostic = error(format!("{parent} is {}, not a list", a(&miss.parent)));
-                match lists_in(&miss.parent).as_slice() {
+                let diagnostic = error(format!("{parent} is {}, not a list", describe(&unresolved.parent)));
+                match lists_in(&unresolved.parent).as_slice() {
                     [] => diagnostic,
                     lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
                 }
@@ -161,7 +162,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a loop goes over has to be a list.
+    /// Reports a `forEach` over a value that is not a list.
     fn items(&mut self, items: &'a Template, step: &'a Step) {
         let Template::Expression(expression) = items else { return };
         let kind = self.types.expression(expression, Some(step));
@@ -169,17 +170,17 @@ impl<'a> Checker<'a> {
         if kind.alternatives().iter().any(may_be) || kind == ResultType::Null {
             return;
         }
-        let message = format!("`forEach` goes over a list, but `{}` is {}", expression.text(), a(&kind));
+        let message = format!("`forEach` needs a list, but `{}` is {}", expression.text(), describe(&kind));
         let diagnostic = Diagnostic::error("no-list", message, expression.span());
         let diagnostic = match lists_in(&kind).as_slice() {
             [] => diagnostic,
             [list] => diagnostic.help(format!("did you mean `{}.{list}`?", expression.text())),
             lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
         };
-        self.say(diagnostic, Some(step));
+        self.report(diagnostic, Some(step));
     }
 
-    /// What is given to an action has to be of the type that it takes.
+    /// Reports action inputs of the wrong type.
     fn inputs(&mut self, call: &'a ActionStep, step: &'a Step) {
         let Some(action) = self.registry.action(&call.action.name) else { return };
         for (name, template) in &call.with {
@@ -193,14 +194,14 @@ impl<'a> Checker<'a> {
         match (wanted, given) {
             (_, Template::Expression(expression)) => {
                 let kind = self.types.expression(expression, Some(step));
-                if inputs::clash(wanted, &kind) {
+                if inputs::never_fits(wanted, &kind) {
                     let message = format!(
                         "input `{name}` takes {}, but `{}` is {}",
                         wanted.words(),
                         expression.text(),
-                        a(&kind)
+                        describe(&kind)
                     );
-                    self.say(Diagnostic::error("wrong-input", message, expression.span()), Some(step));
+                    self.report(Diagnostic::error("wrong-input", message, expression.span()), Some(step));
                 }
             }
             (InputType::Object { fields }, Template::Map(entries)) => {
@@ -222,8 +223,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn say(&mut self, diagnostic: Diagnostic, at: Option<&Step>) {
-        if self.said.insert((diagnostic.span, diagnostic.code)) {
+    fn report(&mut self, diagnostic: Diagnostic, at: Option<&Step>) {
+        if self.reported.insert((diagnostic.span, diagnostic.code)) {
             self.found.push(match at {
                 Some(step) => diagnostic.step(step.id.as_ref()),
                 None => diagnostic,
@@ -232,7 +233,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Where a part of an expression stands, if the file has it as it is.
+/// Returns the position of a part of an expression, or of the whole if the file has it in escaped form.
 fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::ops::Range<usize>) -> Span {
     let whole = expression.span();
     if source.slice(whole) != expression.text() {
@@ -242,8 +243,8 @@ fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::op
     Span::new(start + at.start, start + at.end)
 }
 
-/// A path as messages call it.
-fn written(links: &[Link]) -> String {
+/// Formats a path for messages.
+fn path_text(links: &[Link]) -> String {
     let mut text = String::new();
     for link in links {
         match link {
@@ -255,8 +256,8 @@ fn written(links: &[Link]) -> String {
     format!("`{text}`")
 }
 
-/// A type as it stands behind "is".
-fn a(kind: &ResultType) -> String {
+/// Formats a type so that it can follow "is".
+fn describe(kind: &ResultType) -> String {
     let one = |kind: &ResultType| match kind {
         ResultType::Null => "null".to_owned(),
         ResultType::Text => "text".to_owned(),
@@ -272,7 +273,7 @@ fn is_list(kind: &ResultType) -> bool {
     kind.alternatives().iter().any(|kind| matches!(kind, ResultType::List { .. }))
 }
 
-/// The fields of a map that are lists.
+/// Returns the fields of a map that are lists.
 fn lists_in(kind: &ResultType) -> Vec<&str> {
     let objects = kind.alternatives().iter().filter_map(|kind| match kind {
         ResultType::Object(object) => Some(object),

@@ -1,13 +1,14 @@
-//! Where a link of a path stands in the text of an expression.
+//! Locates a link of a path in the text of an expression.
 
 use model::diagnostic::{Source, Span};
 use model::expression::{Expression, Link};
 
-/// Where the link at `depth` of a path stands, and whether that is exactly its name; else the whole expression.
-pub(super) fn of(source: &Source, expression: &Expression, links: &[Link], depth: usize) -> (Span, bool) {
+/// Returns the position of the link at `depth` and true if it covers exactly the name; otherwise the position of the
+/// whole expression and false.
+pub(super) fn locate(source: &Source, expression: &Expression, links: &[Link], depth: usize) -> (Span, bool) {
     let whole = (expression.span(), false);
     let text = source.slice(expression.span());
-    // A text with escapes or line breaks does not stand in the file as it is.
+    // A text with escapes or line breaks differs from the file.
     if text != expression.text() {
         return whole;
     }
@@ -23,7 +24,7 @@ pub(super) fn of(source: &Source, expression: &Expression, links: &[Link], depth
     }
 }
 
-/// Whether a root may stand behind this text: no part of a longer name or path.
+/// Returns true if a root name may follow this text, as it does not continue a longer name or path.
 fn begins(before: &str) -> bool {
     !before.ends_with(is_word) && (!before.ends_with('.') || before.ends_with("$."))
 }
@@ -32,7 +33,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Where the last of these links stands if the text from `at` on is written as they are.
+/// Returns the position of the last link if the text at `at` matches the links.
 fn follow(text: &str, at: usize, links: &[Link]) -> Option<(usize, usize)> {
     let mut rest = at;
     let mut place = (at, at);
@@ -48,7 +49,7 @@ fn follow(text: &str, at: usize, links: &[Link]) -> Option<(usize, usize)> {
             if text[rest..].starts_with(is_word) {
                 return None;
             }
-            // The quote and bracket behind `['name`.
+            // Skip the closing quote and bracket of `['name']`.
             let close = text[rest..].strip_prefix(['\'', '"']).and_then(|rest| rest.strip_prefix(']'));
             rest = close.map_or(rest, |rest| text.len() - rest.len());
         }
@@ -56,13 +57,13 @@ fn follow(text: &str, at: usize, links: &[Link]) -> Option<(usize, usize)> {
     Some(place)
 }
 
-/// Where a name stands at the start of a text: `.name`, `['name']` or `["name"]`.
+/// Returns the range of a name at the start of a text: `.name`, `['name']` or `["name"]`.
 fn named(text: &str, name: &str) -> Option<(usize, usize)> {
     let lead = [".", "['", "[\""].into_iter().find(|lead| text.starts_with(*lead))?;
     text[lead.len()..].starts_with(name).then(|| (lead.len(), lead.len() + name.len()))
 }
 
-/// The length of the bracket at the start of a text, or of a `.0` or `.*`.
+/// Returns the length of an index at the start of a text: a bracket, `.0` or `.*`.
 fn bracket(text: &str) -> Option<usize> {
     if let Some(after) = text.strip_prefix('.') {
         let end = after.find(|c: char| !c.is_ascii_digit() && c != '*').unwrap_or(after.len());
@@ -84,7 +85,7 @@ fn bracket(text: &str) -> Option<usize> {
     None
 }
 
-/// The only place where a name stands by itself, for those that a filter reads: `@.name`, `attribute='name'`.
+/// Returns the only occurrence of a name as a whole word, for names used in filters: `@.name`, `attribute='name'`.
 fn last_name(text: &str, span: Span, link: Option<&Link>) -> Option<(Span, bool)> {
     let Some(Link::Name(name)) = link else { return None };
     let alone = |at: &usize| !text[..*at].ends_with(is_word) && !text[at + name.len()..].starts_with(is_word);

@@ -1,4 +1,4 @@
-//! What the payloads that were saved for an Automation say of a webhook's body.
+//! Infers the type of a webhook's body from saved payloads.
 
 use std::path::Path;
 
@@ -9,15 +9,16 @@ use serde_json::{Map, json};
 
 use crate::project_dir::{self, EntryKind, read_project_file};
 
-/// The most payloads that are looked at.
+/// Maximum number of payloads read.
 const MOST: usize = 20;
-/// The most bytes of one of them.
+/// Maximum size of a payload in bytes.
 const MOST_BYTES: u64 = 1 << 20;
-/// How deep a body is looked into.
+/// Maximum nesting depth examined.
 const MOST_DEPTH: usize = 16;
 
-/// What the bodies in the `*.json` files of a folder have in common: every field that one of them has, nothing of which
-/// another says otherwise, and room for more. `None` where none is saved. The folder is relative to the project's `root`.
+/// Merges the types of the bodies in the `*.json` files of a folder: an open map of the fields of all bodies, with
+/// conflicting fields of unknown type. Returns `None` without saved payloads. The folder is relative to `root`, the
+/// project folder.
 pub(crate) fn body(root: &Path, folder: &Path) -> Option<ResultType> {
     let mut files: Vec<_> = project_dir::list(root, folder)
         .ok()?
@@ -32,14 +33,14 @@ pub(crate) fn body(root: &Path, folder: &Path) -> Option<ResultType> {
     Some(JsonSchema::compile(schema).ok()?.result_type())
 }
 
-/// The body of a payload that was saved.
+/// Reads the body of a saved payload.
 fn data(root: &Path, path: &Path) -> Option<Value> {
     let payload: Payload = serde_json::from_slice(&read_project_file(root, path, MOST_BYTES).ok()?).ok()?;
     let is_request = matches!(payload, Payload::Webhook(_));
     trigger::results(&payload).ok().filter(|_| is_request)?.get("body")?.get("data")
 }
 
-/// A JSON Schema of values like this one.
+/// Derives a JSON Schema from a value.
 fn schema(value: &Value, depth: usize) -> serde_json::Value {
     if depth == 0 {
         return json!({});
@@ -61,7 +62,7 @@ fn schema(value: &Value, depth: usize) -> serde_json::Value {
     }
 }
 
-/// A schema of both; of what they say otherwise nothing is known.
+/// Merges two schemas; where they conflict, the result is unrestricted.
 fn merged(one: serde_json::Value, other: serde_json::Value) -> serde_json::Value {
     if one["type"] != other["type"] {
         return json!({});
@@ -80,7 +81,7 @@ fn merged(one: serde_json::Value, other: serde_json::Value) -> serde_json::Value
         }
         both["properties"] = properties.into();
     }
-    // A list without items says nothing of them.
+    // An empty list says nothing about its items.
     match other.get("items") {
         Some(items) if both["items"] == json!({}) => both["items"] = items.clone(),
         Some(items) if *items != json!({}) => both["items"] = merged(both["items"].clone(), items.clone()),
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_several_payloads_say_is_put_together_and_what_they_disagree_about_is_left_open() {
+    fn payload_schemas_merge_and_conflicts_become_unrestricted() {
         let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let one = read(r#"{"id": 1, "who": {"name": "a"}, "rows": [{"x": 1}, {"y": "b"}]}"#);
         let other = read(r#"{"id": "1", "who": {"mail": "b"}, "rows": [], "extra": null}"#);

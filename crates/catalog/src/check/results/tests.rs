@@ -1,4 +1,4 @@
-//! What is known of results, by subject.
+//! Tests of result types, by subject.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,11 +16,11 @@ fn report(text: &str) -> Report {
     Report::new(automation.source.clone(), super::check(&automation, Gaps::NONE, &REGISTRY, None))
 }
 
-/// `code text` of each problem, where the text is what its place covers, with the nearest name where there is one.
+/// Formats each problem as `code text`, with the suggested name if any; the text is the marked source.
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = report(text);
-    let said: Vec<String> = report
+    let codes: Vec<String> = report
         .diagnostics()
         .iter()
         .map(|found| {
@@ -28,11 +28,11 @@ fn check(text: &str, expected: &[&str]) {
             format!("{} {}{near}", found.code, report.source().slice(found.span))
         })
         .collect();
-    assert_eq!(said, expected, "\n{text}\n{}", report.render(false));
+    assert_eq!(codes, expected, "\n{text}\n{}", report.render(false));
 }
 
-/// What is said of one expression behind these steps: `page`, which gets a page; `pages`, which lists some; `gone`, which
-/// deletes one; `call`, an HTTP request; and `own`, which names values.
+/// Checks one expression after these steps: `page` (gets a page), `pages` (lists pages), `gone` (deletes a page),
+/// `call` (an HTTP request) and `own` (sets values).
 #[track_caller]
 fn check_expression(expression: &str, expected: &[&str]) {
     check(
@@ -54,7 +54,7 @@ steps:
     );
 }
 
-/// What is said of these steps behind `pages`, which lists pages.
+/// Checks these steps after `pages`, which lists pages.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check(
@@ -66,7 +66,7 @@ fn check_steps(steps: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_is_declared_can_be_read() {
+fn declared_fields_are_accepted() {
     for fine in [
         "steps.page.results.id",
         "steps.page.results.body.storage.value",
@@ -98,7 +98,7 @@ fn what_is_declared_can_be_read() {
 }
 
 #[test]
-fn a_misspelt_field_is_found_at_its_place_with_the_nearest_name() {
+fn a_misspelt_field_is_reported_at_its_position_with_a_suggestion() {
     check_expression("steps.page.results.titel", &["unknown-field titel (title)"]);
     check_expression("steps.page.results.version.nr", &["unknown-field nr"]);
     check_expression("steps.page.results['titel']", &["unknown-field titel (title)"]);
@@ -126,7 +126,7 @@ fn a_misspelt_field_is_found_at_its_place_with_the_nearest_name() {
 }
 
 #[test]
-fn what_is_no_map_has_no_fields_and_what_is_no_list_no_items() {
+fn only_maps_have_fields_and_only_lists_have_items() {
     check_expression("steps.page.results.id.value", &["unknown-field value"]);
     check_expression("steps.pages.results.results.title", &["unknown-field title"]);
     check_expression("steps.pages.results[0].title", &["unknown-field [0]"]);
@@ -137,7 +137,7 @@ fn what_is_no_map_has_no_fields_and_what_is_no_list_no_items() {
 }
 
 #[test]
-fn the_message_says_what_there_is_instead() {
+fn messages_name_the_actual_type() {
     let shown = report(
         "trigger: {manual: {}}\nsteps:\n  - id: pages\n    action: wiki.listPages\n    connection: w\n  - set: {a: \"${{ steps.pages.results[0].id }}\", b: \"${{ steps.pages.results.results.id }}\"}\n",
     )
@@ -167,11 +167,11 @@ error[unknown-field]: `steps.pages.results.results` is a list, which has no fiel
 }
 
 #[test]
-fn names_and_loops_hand_their_types_on() {
+fn types_pass_through_variables_and_loops() {
     check_expression("vars.first.titel", &["unknown-field titel (title)"]);
     check_expression("steps.own.results.first.titel", &["unknown-field titel (title)"]);
     check_expression("steps.own.results.totl", &["unknown-field totl (total)"]);
-    // Of what the file itself puts together an entry may be absent, where the expression says so.
+    // A field that the file itself may set can be absent if the expression allows it.
     check_expression("steps.own.results.rest.b | default(1)", &[]);
     let loop_over = |items: &str, item: &str| {
         format!(
@@ -192,7 +192,7 @@ fn names_and_loops_hand_their_types_on() {
 }
 
 #[test]
-fn verbs_have_the_results_of_what_is_in_them() {
+fn block_results_follow_from_inner_steps() {
     let behind = |step: &str, expression: &str, expected: &[&str]| {
         check_steps(&format!("  - {step}\n  - {{set: {{x: '${{{{ {expression} }}}}'}}}}\n"), expected);
     };
@@ -225,7 +225,7 @@ fn verbs_have_the_results_of_what_is_in_them() {
 }
 
 #[test]
-fn a_variable_is_one_of_all_that_it_is_set_to() {
+fn a_variable_has_the_union_of_its_assigned_types() {
     let twice = "  - {set: {v: {a: 1}}}\n  - {set: {v: {b: 1}}}\n";
     check_steps(&format!("{twice}  - {{set: {{x: '${{{{ vars.v.a }}}}'}}}}\n"), &[]);
     check_steps(&format!("{twice}  - {{set: {{x: '${{{{ vars.v.c }}}}'}}}}\n"), &["unknown-field c"]);
@@ -240,7 +240,7 @@ fn a_variable_is_one_of_all_that_it_is_set_to() {
 }
 
 #[test]
-fn a_loop_over_what_is_no_list_is_an_error() {
+fn a_loop_over_a_non_list_is_an_error() {
     let loop_over = |items: &str| format!("  - forEach: {items}\n    steps: [{{set: {{x: 1}}}}]\n");
     check_steps(&loop_over("steps.pages.results"), &["no-list steps.pages.results"]);
     check_steps(&loop_over("steps.pages.results.nextCursor"), &["no-list steps.pages.results.nextCursor"]);
@@ -296,7 +296,7 @@ fn an_input_that_can_never_fit_is_an_error() {
 }
 
 #[test]
-fn a_body_has_what_its_schema_says() {
+fn a_body_has_the_type_of_its_schema() {
     let behind = |schema: &str, expression: &str, expected: &[&str]| {
         check(
             &format!(
@@ -315,18 +315,18 @@ fn a_body_has_what_its_schema_says() {
     behind(&closed, "trigger.results.body.data.total | default(0)", &["unknown-field total"]);
     behind(&closed, "$.trigger.results.body.data.items[*].sku.code", &["unknown-field code"]);
     behind(&closed, "trigger.results.headers.orderid", &[]);
-    // What a schema leaves open may be there; only a name that is almost one of its own is told.
+    // What a schema leaves open may be there; only a name that is almost one of its own is report_of_open_schema.
     behind(&closed, "trigger.results.body.data.items[0].price", &[]);
     behind(&closed, "trigger.results.body.data.items[0].skuu", &["unknown-field skuu (sku)"]);
     behind("{type: object}", "trigger.results.body.data.orderid", &[]);
-    let told = report(&format!(
+    let report_of_open_schema = report(&format!(
         "trigger: {{webhook: {{verify: none, schema: {closed}}}}}\nsteps:\n  - set: {{x: \"${{{{ trigger.results.body.data.items[0].skuu }}}}\"}}\n"
     ));
-    assert!(!told.has_errors(), "{}", told.render(false));
+    assert!(!report_of_open_schema.has_errors(), "{}", report_of_open_schema.render(false));
 }
 
 #[test]
-fn a_file_that_doubles_what_it_names_step_by_step_is_checked_at_once() {
+fn exponentially_growing_types_are_checked_quickly() {
     let mut steps = String::from("trigger: {manual: {}}\nsteps:\n  - {set: {v0: {a: 1}, w0: {a: 1}}}\n");
     for n in 1..300 {
         let before = n - 1;
@@ -341,7 +341,7 @@ fn a_file_that_doubles_what_it_names_step_by_step_is_checked_at_once() {
 
 proptest! {
     #[test]
-    fn whatever_is_written_the_checker_ends_and_its_places_are_in_the_file(
+    fn the_checker_terminates_with_valid_positions_for_any_file(
         parts in proptest::collection::vec("(steps|vars|item|page|pages|results|\\.|\\[0\\]|\\['|'\\]|\\[\\*\\]|titel| \\| first|\\$|ü| )", 1..12),
     ) {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - {{id: pages, action: wiki.listPages, connection: w}}\n  - set:\n      x: ${{{{ {} }}}}\n", parts.concat());

@@ -1,4 +1,4 @@
-//! The types of what expressions can read: results of steps, variables, inputs, items of loops.
+//! Infers the types of values that expressions read: step results, variables, inputs, loop items.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,47 +10,46 @@ use model::load::Gaps;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
 
-use super::walk::walk;
+use super::walk::resolve;
 
-/// How many types may be worked out inside each other. Steps come in the order of the file, so what one reads is mostly
-/// known before it.
+/// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
 const MAX_DEPTH: usize = 48;
 
-/// What is known of everything that expressions can read.
+/// Inferred types of one automation.
 pub(super) struct Types<'a> {
     automation: &'a Automation,
     gaps: &'a Gaps,
     registry: &'a Registry,
-    /// What saved payloads say of the body, where nothing else does.
+    /// Type of the body inferred from saved payloads, for webhooks without a schema.
     saved: Option<ResultType>,
-    steps: HashMap<&'a str, Placed<'a>>,
-    /// The values that each variable is set to, each with its step.
+    steps: HashMap<&'a str, NestedStep<'a>>,
+    /// Values assigned to each variable, each with its step.
     setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
-    /// What was worked out before.
-    known: RefCell<HashMap<Name<'a>, ResultType>>,
-    /// What is being worked out: what comes to itself is of no known type.
-    open: RefCell<Vec<Name<'a>>>,
+    /// Cache of inferred types.
+    cache: RefCell<HashMap<TypeKey<'a>, ResultType>>,
+    /// Names whose type is being inferred; a cycle yields *unknown*.
+    in_progress: RefCell<Vec<TypeKey<'a>>>,
 }
 
-/// Something that has one type wherever it is read.
+/// Key of a cached type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Name<'a> {
+enum TypeKey<'a> {
     Step(&'a str),
     Variable(&'a str),
     Item(&'a str),
     Body,
 }
 
-/// A step and the one around it.
-struct Placed<'a> {
+/// Step with its parent.
+struct NestedStep<'a> {
     step: &'a Step,
-    around: Option<&'a Step>,
-    /// Whether it runs in the turns of the one around it.
-    in_turns: bool,
+    parent: Option<&'a Step>,
+    /// True if the step runs in iterations of its parent.
+    in_loop: bool,
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         automation: &'a Automation,
         gaps: &'a Gaps,
         registry: &'a Registry,
@@ -63,37 +62,40 @@ impl<'a> Types<'a> {
             saved,
             steps: HashMap::new(),
             setters: HashMap::new(),
-            known: RefCell::default(),
-            open: RefCell::default(),
+            cache: RefCell::default(),
+            in_progress: RefCell::default(),
         };
         let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
-        lists.into_iter().flatten().for_each(|block| types.place(block, None, false));
+        lists.into_iter().flatten().for_each(|block| types.collect_steps(block, None, false));
         automation.walk(&mut |step| {
             types.step(&step.id);
         });
         types
     }
 
-    fn place(&mut self, block: &'a Block, around: Option<&'a Step>, in_turns: bool) {
+    fn collect_steps(&mut self, block: &'a Block, parent: Option<&'a Step>, in_loop: bool) {
         for step in &block.steps {
-            self.steps.insert(&step.id, Placed { step, around, in_turns });
+            self.steps.insert(&step.id, NestedStep { step, parent, in_loop });
             if let Verb::Set(values) = &step.verb {
                 for (name, value) in values {
                     self.setters.entry(name).or_default().push((value, step));
                 }
             }
             for inner in step.verb.lists() {
-                self.place(inner.block, Some(step), matches!(inner.runs, Runs::Turns { .. }));
+                self.collect_steps(inner.block, Some(step), matches!(inner.runs, Runs::Turns { .. }));
             }
             let after = match &step.on_error {
                 OnError::Steps(block) => Some(block),
                 OnError::Fail | OnError::Continue => None,
             };
-            after.into_iter().chain(&step.undo).for_each(|block| self.place(block, Some(step), false));
+            after
+                .into_iter()
+                .chain(&step.undo)
+                .for_each(|block| self.collect_steps(block, Some(step), false));
         }
     }
 
-    /// What is known of what a path reads: the type of its first links, and how many of them that is.
+    /// Returns the type of the first links of a path, and the number of these links; `None` if unknown.
     pub(super) fn base(&self, path: &[Key], at: Option<&'a Step>) -> Option<(ResultType, usize)> {
         let root = path.first()?;
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
@@ -105,9 +107,9 @@ impl<'a> Types<'a> {
         let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
             ("steps", id) => {
-                let placed =
+                let nested =
                     self.steps.get(id).filter(|_| path.get(2).is_some_and(|key| key == "results"))?;
-                return Some((self.step(&placed.step.id), 3));
+                return Some((self.step(&nested.step.id), 3));
             }
             ("vars", name) => {
                 let (name, _) = self.setters.get_key_value(name)?;
@@ -124,14 +126,14 @@ impl<'a> Types<'a> {
         Some((kind, 2))
     }
 
-    /// Whether what a path reads was put together by the file itself, by a step that names values.
+    /// Returns true if the file itself builds the value of the path, in a step other than an action.
     pub(super) fn is_own(&self, path: &[Key], at: Option<&'a Step>) -> bool {
         let Some(root) = path.first() else { return false };
         match at.and_then(|step| self.loop_of(root, step)) {
-            Some(around) => match &around.verb {
+            Some(parent) => match &parent.verb {
                 Verb::ForEach(each) => match &each.items {
                     Template::Expression(items) => match items.whole() {
-                        Some(Whole::One(read) | Whole::Every(read)) => self.is_own(&read.path, Some(around)),
+                        Some(Whole::One(read) | Whole::Every(read)) => self.is_own(&read.path, Some(parent)),
                         None => true,
                     },
                     _ => true,
@@ -140,17 +142,17 @@ impl<'a> Types<'a> {
             },
             None if root == "steps" => {
                 let step = path.get(1).and_then(|id| self.steps.get(id.as_str()));
-                step.is_some_and(|placed| !matches!(placed.step.verb, Verb::Action(_)))
+                step.is_some_and(|nested| !matches!(nested.step.verb, Verb::Action(_)))
             }
             None => root != "trigger",
         }
     }
 
-    /// The type at the end of a path; of one that leads nowhere nothing is known.
+    /// Returns the type at the end of a path; *unknown* if the path cannot be resolved.
     pub(super) fn reference(&self, reference: &Reference, at: Option<&'a Step>) -> ResultType {
         let Some((kind, depth)) = self.base(&reference.path, at) else { return ResultType::Any };
         let links: Vec<Link> = reference.links().skip(depth).collect();
-        walk(&kind, &links).unwrap_or_default()
+        resolve(&kind, &links).unwrap_or_default()
     }
 
     pub(super) fn expression(&self, expression: &Expression, at: Option<&'a Step>) -> ResultType {
@@ -175,25 +177,25 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What is worked out once for a name. It stays within bounds however the file is written.
-    fn once(&self, name: Name<'a>, work: impl FnOnce() -> ResultType) -> ResultType {
-        if let Some(known) = self.known.borrow().get(&name) {
+    /// Infers a type once and caches it. Bounds the size of types and the depth of inference.
+    fn cached(&self, name: TypeKey<'a>, work: impl FnOnce() -> ResultType) -> ResultType {
+        if let Some(known) = self.cache.borrow().get(&name) {
             return known.clone();
         }
-        if self.open.borrow().len() >= MAX_DEPTH || self.open.borrow().contains(&name) {
+        if self.in_progress.borrow().len() >= MAX_DEPTH || self.in_progress.borrow().contains(&name) {
             return ResultType::Any;
         }
-        self.open.borrow_mut().push(name);
+        self.in_progress.borrow_mut().push(name);
         let kind = Some(work()).filter(ResultType::is_bounded).unwrap_or_default();
-        self.open.borrow_mut().pop();
-        self.known.borrow_mut().insert(name, kind.clone());
+        self.in_progress.borrow_mut().pop();
+        self.cache.borrow_mut().insert(name, kind.clone());
         kind
     }
 
-    /// The type of `steps.<id>.results`.
+    /// Infers the type of `steps.<id>.results`.
     fn step(&self, id: &'a str) -> ResultType {
-        let Some(step) = self.steps.get(id).map(|placed| placed.step) else { return ResultType::Any };
-        self.once(Name::Step(id), || {
+        let Some(step) = self.steps.get(id).map(|nested| nested.step) else { return ResultType::Any };
+        self.cached(TypeKey::Step(id), || {
             if self.gaps.touches(id) {
                 return ResultType::Any;
             }
@@ -224,7 +226,7 @@ impl<'a> Types<'a> {
             }
             Verb::ForEach(each) => {
                 let turn = self.turn(&each.steps);
-                // A turn that fails leaves its error in its place.
+                // A failed iteration yields its error.
                 let failed = ResultType::object([("error", ResultType::Any)]);
                 ResultType::list(if each.fail_fast { turn } else { ResultType::one_of([turn, failed]) })
             }
@@ -240,7 +242,7 @@ impl<'a> Types<'a> {
             Verb::Group(block) => self.block(block),
             Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
-            // What another automation gives, code, or whoever answers, is not known here; what ends gives nothing.
+            // Results of calls, code and approvals have no static type; `stop` and `fail` produce none.
             Verb::Call(_)
             | Verb::Code(_)
             | Verb::WaitFor(_)
@@ -251,16 +253,16 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What a list of steps gives: the result of its last step.
+    /// Infers the result of a list of steps: that of its last step.
     fn block(&self, block: &'a Block) -> ResultType {
-        // Which one is the last is unknown where a step could not be read.
+        // An unparsed step may be the last one.
         if !self.gaps.is_empty() {
             return ResultType::Any;
         }
         block.steps.last().map_or(ResultType::Null, |step| self.step(&step.id))
     }
 
-    /// What a turn of a loop gives: null where it may be cut short.
+    /// Infers the result of an iteration; it may be null if `continue` ends the iteration early.
     fn turn(&self, block: &'a Block) -> ResultType {
         let mut cut = false;
         block.walk(&mut |step| cut |= matches!(step.verb, Verb::Continue));
@@ -269,7 +271,7 @@ impl<'a> Types<'a> {
     }
 
     fn variable(&self, name: &'a str) -> ResultType {
-        self.once(Name::Variable(name), || {
+        self.cached(TypeKey::Variable(name), || {
             let unsure = self.gaps.may_set(name) || !self.gaps.is_empty();
             let setters = self.setters.get(name).filter(|_| !unsure);
             ResultType::one_of(
@@ -278,7 +280,7 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// What a webhook's schema says of `trigger.results.body.data`; without one what saved payloads say.
+    /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
     fn body(&self, path: &[Key]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
@@ -286,12 +288,12 @@ impl<'a> Types<'a> {
             return None;
         }
         match &webhook.schema {
-            Some(schema) => Some(self.once(Name::Body, || schema.result_type())),
+            Some(schema) => Some(self.cached(TypeKey::Body, || schema.result_type())),
             None => self.saved.clone(),
         }
     }
 
-    /// What a manual start was given; other starts give nothing.
+    /// Returns the type of an input. It may be null unless it has a default or a manual start must supply it.
     fn input(&self, name: &str) -> Option<ResultType> {
         let spec = self.automation.inputs.iter().find(|input| input.name == name)?;
         let given = ResultType::from(&spec.kind);
@@ -300,29 +302,29 @@ impl<'a> Types<'a> {
         Some(if certain { given } else { given.or_null() })
     }
 
-    /// The innermost loop around a step that calls its items so.
+    /// Returns the innermost `forEach` parent a step whose loop variable has this name.
     fn loop_of(&self, name: &str, step: &'a Step) -> Option<&'a Step> {
-        let mut placed = self.steps.get(step.id.as_ref())?;
-        while let Some(around) = placed.around {
-            if let Verb::ForEach(each) = &around.verb
-                && placed.in_turns
+        let mut nested = self.steps.get(step.id.as_ref())?;
+        while let Some(parent) = nested.parent {
+            if let Verb::ForEach(each) = &parent.verb
+                && nested.in_loop
                 && (name == "item" || *each.item == *name)
             {
-                return Some(around);
+                return Some(parent);
             }
-            placed = self.steps.get(around.id.as_ref())?;
+            nested = self.steps.get(parent.id.as_ref())?;
         }
         None
     }
 
-    /// What the items of a loop are.
-    fn item(&self, around: &'a Step) -> ResultType {
-        self.once(Name::Item(&around.id), || {
-            let Verb::ForEach(each) = &around.verb else { return ResultType::Any };
-            if self.gaps.touches(&around.id) {
+    /// Infers the type of a loop's items.
+    fn item(&self, parent: &'a Step) -> ResultType {
+        self.cached(TypeKey::Item(&parent.id), || {
+            let Verb::ForEach(each) = &parent.verb else { return ResultType::Any };
+            if self.gaps.touches(&parent.id) {
                 return ResultType::Any;
             }
-            walk(&self.template(&each.items, Some(around)), &[Link::Every]).unwrap_or_default()
+            resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
         })
     }
 }

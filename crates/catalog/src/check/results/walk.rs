@@ -1,30 +1,30 @@
-//! From a type along a path to what stands at its end.
+//! Resolves a path within a type.
 
 use model::ResultType;
 use model::expression::Link;
 
-/// A path that leads nowhere.
-pub(super) struct Miss {
-    /// Which of its links it is that leads nowhere.
+/// Failed resolution of a path.
+pub(super) struct Unresolved {
+    /// Index of the link that cannot be followed.
     pub(super) at: usize,
-    /// What stands before that link.
+    /// Type before that link.
     pub(super) parent: ResultType,
 }
 
-/// What is at the end of `links` behind something of this type.
-pub(super) fn walk(start: &ResultType, links: &[Link]) -> Result<ResultType, Miss> {
+/// Returns the type at the end of `links`, starting from a type.
+pub(super) fn resolve(start: &ResultType, links: &[Link]) -> Result<ResultType, Unresolved> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
         match follow(&kind, link) {
             Some(next) => kind = next,
-            None => return Err(Miss { at, parent: kind }),
+            None => return Err(Unresolved { at, parent: kind }),
         }
     }
     Ok(kind)
 }
 
-/// The first of the links that leads to an entry of which nothing is said, in a map of which other entries are known.
-pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
+/// Returns the first link to an undeclared entry of an open map that declares other entries.
+pub(super) fn first_undeclared(start: &ResultType, links: &[Link]) -> Option<Unresolved> {
     let mut kind = start.clone();
     for (at, link) in links.iter().enumerate() {
         let known = |kind: &ResultType| match (kind, link) {
@@ -32,15 +32,15 @@ pub(super) fn stranger(start: &ResultType, links: &[Link]) -> Option<Miss> {
             (kind, link) => follow_one(kind, link).is_some(),
         };
         if !kind.alternatives().iter().any(known) {
-            return Some(Miss { at, parent: kind });
+            return Some(Unresolved { at, parent: kind });
         }
         kind = follow(&kind, link)?;
     }
     None
 }
 
-/// What a link leads to; nothing where it leads nowhere whatever the value is. Of something that may be null it is what
-/// it leads to otherwise: whether null is there, only a run can tell.
+/// Returns the type a link leads to; `None` if it leads nowhere for any value. Ignores null alternatives, since only
+/// a run shows whether the value is null.
 fn follow(kind: &ResultType, link: &Link) -> Option<ResultType> {
     let leads: Vec<ResultType> =
         kind.alternatives().iter().filter_map(|kind| follow_one(kind, link)).collect();
@@ -52,7 +52,7 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
         (ResultType::Any, _) => Some(ResultType::Any),
         (ResultType::List { items }, Link::Item | Link::Every) => Some((**items).clone()),
         (ResultType::Map { values }, Link::Name(_) | Link::Every) => Some((**values).clone()),
-        // By a number: a map has text keys, but those that look like one are found too.
+        // A numeric index: map keys are text, but keys of digits are found too.
         (ResultType::Map { .. }, Link::Item) => Some(ResultType::Any),
         (ResultType::Object(object), Link::Name(name)) => match object.field(name) {
             Some(field) => Some(field.kind.clone()),
@@ -74,18 +74,18 @@ fn follow_one(kind: &ResultType, link: &Link) -> Option<ResultType> {
     }
 }
 
-/// The names that could stand behind something of this type; nothing if any could, or none.
+/// Returns the names declared for a type; empty if all or none are possible.
 pub(super) fn names(kind: &ResultType) -> Vec<&str> {
     let mut names = Vec::new();
     for kind in kind.alternatives() {
-        let of_it: Vec<&str> = match kind {
+        let declared: Vec<&str> = match kind {
             ResultType::Object(object) => object.names().collect(),
             ResultType::File => vec!["contentType", "filename", "size", "sha256", "data"],
             _ => continue,
         };
-        names.extend(of_it);
+        names.extend(declared);
     }
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(*name));
+    let mut known = std::collections::HashSet::new();
+    names.retain(|name| known.insert(*name));
     names
 }

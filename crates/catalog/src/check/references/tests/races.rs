@@ -1,11 +1,11 @@
-//! Variables that are set in several places at once.
+//! Tests of data races on variables.
 
 use super::check_steps;
 
 const READ: &str = "- {if: vars.x, action: log.info}\n";
 
 #[test]
-fn two_branches_that_set_one_variable_leave_one_of_two_values() {
+fn concurrent_branches_that_set_one_variable_race() {
     let both = |right: &str| {
         format!("- parallel:\n    left: [{{set: {{x: '${{{{ execution.id }}}}'}}}}]\n    right: [{right}]\n")
     };
@@ -15,9 +15,9 @@ fn two_branches_that_set_one_variable_leave_one_of_two_values() {
         &["racing-variable x"],
     );
     check_steps(&format!("{}{READ}", both("{set: {y: 2}}")), &[]);
-    // Each reads its own, and nobody what is left.
+    // Each strand reads its own value, and no step reads the merged one.
     check_steps(&both("{set: {x: 2}}, {if: vars.x == 2, action: log.info}"), &[]);
-    // What comes after has the last word.
+    // A later step overwrites the value.
     check_steps(&format!("{}- set: {{x: 3}}\n{READ}", both("{set: {x: 2}}")), &[]);
     check_steps(
         &format!("{}- {{if: execution.id, set: {{x: 3}}}}\n{READ}", both("{set: {x: 2}}")),
@@ -26,7 +26,7 @@ fn two_branches_that_set_one_variable_leave_one_of_two_values() {
 }
 
 #[test]
-fn one_mark_that_several_set_is_the_same_whoever_is_last() {
+fn setting_the_same_literal_concurrently_is_no_race() {
     let both = "- set: {x: false}\n- parallel:\n    left: [{if: execution.id, set: {x: true}}]\n    right: [{set: {x: true}}]\n";
     check_steps(&format!("{both}{READ}"), &[]);
     check_steps(
@@ -36,20 +36,20 @@ fn one_mark_that_several_set_is_the_same_whoever_is_last() {
 }
 
 #[test]
-fn steps_that_needs_leaves_unordered_race() {
+fn unordered_setters_race() {
     let graph = |read: &str| {
         format!(
             "- {{id: a, needs: [], set: {{x: 1}}}}\n- {{id: b, needs: [], set: {{x: 2}}}}\n- {{id: c, needs: {read}, if: vars.x, action: log.info}}\n"
         )
     };
     check_steps(&graph("[a, b]"), &["racing-variable x"]);
-    // It waits for one of the two, and the other may have come before.
+    // The reader waits for one of the two setters; the other may have run earlier.
     check_steps(&graph("[a]"), &["racing-variable x"]);
     check_steps(
         "- {id: a, needs: [], set: {x: 1}}\n- {id: b, needs: [a], set: {x: 2}}\n- {id: c, needs: [b], if: vars.x, action: log.info}\n",
         &[],
     );
-    // Where the reading step has set it itself, the other does not come in between.
+    // The reader's own value is not affected by the other strand.
     check_steps(
         "- {id: a, needs: [], set: {x: 1}}\n- id: b\n  needs: []\n  steps: [{set: {x: 2}}, {if: vars.x, action: log.info}]\n",
         &[],
@@ -57,7 +57,7 @@ fn steps_that_needs_leaves_unordered_race() {
 }
 
 #[test]
-fn a_sum_over_turns_side_by_side_loses_what_the_others_add() {
+fn a_sum_over_parallel_iterations_loses_updates() {
     let sum = |concurrency: u8, turn: &str| {
         format!(
             "- set: {{x: 0}}\n- id: each\n  forEach: [1, 2]\n  concurrency: {concurrency}\n  steps:\n    {turn}- set: {{x: '${{{{ vars.x + item }}}}'}}\n"
@@ -65,17 +65,17 @@ fn a_sum_over_turns_side_by_side_loses_what_the_others_add() {
     };
     check_steps(&sum(2, ""), &["racing-variable x"]);
     check_steps(&sum(1, ""), &[]);
-    // A sum of the turn's own.
+    // A sum within the iteration.
     check_steps(&sum(2, "- set: {x: 0}\n    "), &[]);
 }
 
 #[test]
-fn what_a_turn_sets_for_itself_is_its_own() {
+fn an_iteration_reads_its_own_value() {
     check_steps(
         "- forEach: [1, 2]\n  concurrency: 2\n  steps:\n    - set: {x: '${{ item }}'}\n    - {if: vars.x, action: log.info}\n",
         &[],
     );
-    // An outer value is read, and another put in its place for the rest of the turn.
+    // An outer value is read and then replaced for the rest of the iteration.
     check_steps(
         "- set: {x: 0}\n- forEach: [1, 2]\n  concurrency: 2\n  steps:\n    - {if: vars.x, action: log.info}\n    - set: {x: '${{ item }}'}\n",
         &[],
@@ -83,7 +83,7 @@ fn what_a_turn_sets_for_itself_is_its_own() {
 }
 
 #[test]
-fn what_turns_side_by_side_have_set_is_doubtful_behind_them() {
+fn a_variable_of_parallel_iterations_is_uncertain_after_the_loop() {
     let each = "- id: each\n  forEach: [1, 2]\n  concurrency: 2\n  steps: [{set: {x: '${{ item }}'}}]\n";
     check_steps(&format!("{each}{READ}"), &["racing-variable x"]);
     check_steps(&format!("{each}- set: {{x: 1}}\n{READ}"), &[]);
@@ -91,7 +91,7 @@ fn what_turns_side_by_side_have_set_is_doubtful_behind_them() {
 }
 
 #[test]
-fn many_steps_that_set_one_variable_are_compared_within_bounds() {
+fn the_number_of_compared_setters_is_bounded() {
     use std::fmt::Write as _;
     let mut steps = String::new();
     for number in 0..300 {
