@@ -1,4 +1,5 @@
-//! What happens to a request on a webhook's address: found, checked, made durable, answered.
+//! Handles requests to webhook addresses: looks up the Automation, verifies and reads the request, accepts an execution
+//! and builds the response.
 
 mod answer;
 mod chain;
@@ -41,7 +42,7 @@ use crate::services::Services;
 use crate::told::Start;
 
 impl Engine {
-    /// The most bytes of a body that the address takes; `None` where no Automation answers there.
+    /// Maximum size of a request body at this address, in bytes; `None` if no enabled Automation is mounted there.
     #[must_use]
     pub fn body_limit(&self, token: &str) -> Option<usize> {
         let catalog = self.services().catalog.load();
@@ -57,34 +58,35 @@ impl Engine {
         }
     }
 
-    /// Where the bodies of large requests are put while they arrive.
+    /// Returns the temporary storage for large request bodies while they arrive.
     #[must_use]
     pub fn files(&self) -> Arc<dyn Files> {
         self.services().store.files()
     }
 
-    /// Whether a large body that was sent to the address has to be in memory to be read, by its headers and how it begins.
+    /// Returns true if a large body sent to this address must be read into memory before it can be parsed. Decides by
+    /// the headers and the first bytes of the body.
     #[must_use]
     pub fn reads_whole(&self, token: &str, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
         let catalog = self.services().catalog.load();
         let Some(mounted) = catalog.mounted(token) else { return false };
         match &mounted.deployed.automation.trigger {
             Trigger::Webhook(_) => trigger::webhook::is_read_whole(headers, start),
-            // What a connector takes of an event is a document.
+            // Connectors read an event as one document.
             _ => true,
         }
     }
 
-    /// The Automation that answers at the address, for logs: the token itself is a secret.
+    /// Id of the Automation mounted at this address, for logs: the token itself is a secret.
     #[must_use]
     pub fn mounted_at(&self, token: &str) -> Option<AutomationId> {
         let catalog = self.services().catalog.load();
         catalog.mounted(token).map(|mounted| mounted.deployed.automation.id.clone())
     }
 
-    /// Answers a request on the address with this token, in the order: token, enabled, challenge, probe, chain, rate,
-    /// signature, size, parsing, condition, what was sent before, durable acceptance, answer. An answer that names an
-    /// execution is given only once that execution is committed.
+    /// Responds to a request at the address with this token. Steps, in this order: token, enabled, challenge, probe,
+    /// chain length, rate limit, signature, size, parsing, condition, duplicates, durable acceptance, response. A
+    /// response that names an execution is sent only after that execution is committed.
     pub async fn receive(&self, token: &str, request: Request) -> HttpResponse {
         let mounted = self.services().catalog.load().mounted(token).cloned();
         let result = match &mounted {
@@ -150,7 +152,7 @@ impl Engine {
         self.begin(mounted, webhook, received, names).await
     }
 
-    /// What a request would be answered that starts nothing; `None` where its answer would be that of an execution.
+    /// Returns the response of a request that would start no execution; `None` if the response depends on an execution.
     async fn judge(
         &self,
         mounted: &Mounted,
@@ -168,20 +170,20 @@ impl Engine {
         Ok(decided.and_then(|decided| code::answer_of_code(webhook, decided, &id)))
     }
 
-    /// Verifies a request and reads it, in this order; gives a hash of what is signed, as [`Engine::verify`] does.
+    /// Verifies a request, then reads it. Returns the hash of the signed bytes as [`Engine::verify`] does.
     async fn read(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
         request: Request,
     ) -> Result<(Option<[u8; 32]>, Received), Rejection> {
-        // Of those that inflate their body, few are at work at one time.
+        // A semaphore limits how many requests inflate their bodies at the same time.
         let is_compressed = trigger::webhook::is_compressed(&request.headers);
         let _permit = match is_compressed {
             true => self.services().inflating.acquire().await.ok(),
             false => None,
         };
-        // What is on disk is read where nobody waits for it.
+        // Bodies on disk and compressed bodies are read on a blocking thread.
         if request.body.is_kept() || is_compressed {
             let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
             return aside(move || {
@@ -199,7 +201,7 @@ impl Engine {
         Ok((signed, received))
     }
 
-    /// Reads a verified request whole; one whose body was sent compressed on a thread that may block.
+    /// Parses a verified request. Inflates a compressed body on a blocking thread.
     pub(crate) async fn receive_inflated(
         &self,
         webhook: &WebhookTrigger,
@@ -213,7 +215,7 @@ impl Engine {
         aside(move || trigger::webhook::receive(&webhook, request)).await
     }
 
-    /// Starts an execution, unless the same was sent before: then its sender gets the first one's answer.
+    /// Accepts an execution; a duplicate request gets the response of the first one.
     async fn begin(
         &self,
         mounted: &Mounted,
@@ -223,13 +225,13 @@ impl Engine {
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
         let at_once = webhook.mode == WebhookMode::Sync;
-        // A caller that waits is accepted at once or not at all. Of two that send the same, the second must not be refused
-        // for want of the slot that the first one takes.
+        // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
+        // duplicate is not rejected because the first request took the last concurrency slot.
         let turn = match names.first().filter(|_| at_once) {
             Some(name) => Some(services.hooks.turn(&mounted.deployed.automation.id, name).await),
             None => None,
         };
-        // Before a slot is asked for: one that sends again needs none.
+        // Duplicates are looked up before a slot is requested, because they need none.
         if let Some(sent) =
             self.sent_before(mounted, &names).await.map_err(|error| refused(&error, at_once))?
         {
@@ -266,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// What was sent before under one of these names.
+    /// Returns the execution that one of these deduplication keys already started, if any.
     async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
         let services = self.services();
         let automation = &mounted.deployed.automation.id;
@@ -300,19 +302,20 @@ impl Engine {
         }
     }
 
-    /// Counts a request that was refused before it came to [`Engine::receive`].
+    /// Counts a request that the HTTP layer rejected before it reached [`Engine::receive`].
     pub fn note_refused(&self, token: Option<&str>, reason: &'static str) {
         let catalog = self.services().catalog.load();
         self.count_refused(token.and_then(|token| catalog.mounted(token)), reason);
     }
 
-    /// The starts of an Automation that were refused or passed over since the daemon began, by reason.
+    /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
     #[must_use]
     pub fn refused_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
         self.services().refusals.of(automation)
     }
 
-    /// When each of the keys of an Automation's `verify` last proved a request since the daemon began, by its place from 0.
+    /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
+    /// identified by their index, from 0.
     #[must_use]
     pub fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
         self.services().hooks.keys_used(automation)
@@ -323,8 +326,8 @@ impl Engine {
         self.services().refusals.count(automation, reason);
     }
 
-    /// Refuses a request that does not come from whom it should, before anything of it is read; and gives a hash of what is
-    /// signed, where that tells it from others.
+    /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
+    /// Automation deduplicates by it.
     fn verify(
         &self,
         mounted: &Mounted,
@@ -338,7 +341,7 @@ impl Engine {
         }
         let automation = &mounted.deployed.automation.id;
         let proof = services.secrets.proof(verify).map_err(|error| {
-            // Without its secret nobody can be verified, and nobody is let in.
+            // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
             Rejection::unverified()
         })?;
@@ -370,16 +373,16 @@ impl Engine {
             },
             Err(error) => error,
         };
-        // What is wrong with the file is for its author, not for the sender of the request.
+        // The cause is an error in the file: it is logged for the author and hidden from the sender.
         tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
         Err(condition_failed())
     }
 }
 
-/// A start that was not accepted: nothing was stored, so the caller may try again.
+/// Maps an acceptance error to a response. Nothing was stored, so the caller may retry.
 pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
     match error {
-        // A synchronous caller is told to slow down, since waiting would time out anyway (semantics 3.5).
+        // A synchronous caller gets 429, since waiting would time out anyway (semantics 3.5).
         Error::Busy { retry_after } if at_once => Rejection::rate_limited(*retry_after),
         Error::Busy { retry_after } => {
             Rejection::unavailable("too many executions are waiting", *retry_after)
@@ -393,13 +396,13 @@ pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
     }
 }
 
-/// The most time that the condition of a trigger takes.
+/// Time limit for the evaluation of a trigger's condition.
 const CONDITION_TIME: Duration = Duration::from_secs(1);
 
-/// When a caller may try again whose request could not be stored.
+/// `Retry-After` of a request that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Runs `work` on a thread that may block.
+/// Runs `work` on a blocking thread.
 async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
 ) -> Result<T, Rejection> {
@@ -409,12 +412,12 @@ async fn aside<T: Send + 'static>(
     })
 }
 
-/// What a sender is told where the trigger's condition does not hold.
+/// Response if the trigger's condition is false.
 fn filtered() -> HttpResponse {
     HttpResponse::json(200, &Value::from(Map::from_iter([("filtered", true)])))
 }
 
-/// The answer to a request over which the trigger's condition costs more than its budget.
+/// Rejection of a request for which the trigger's condition exceeds its evaluation budget.
 fn condition_too_costly() -> Rejection {
     Rejection {
         status: 400,
@@ -435,17 +438,17 @@ fn condition_failed() -> Rejection {
     }
 }
 
-/// The value of a trigger's condition.
+/// Result of evaluating a trigger's condition.
 #[derive(Debug)]
 pub(crate) enum Condition {
     Holds,
     DoesNotHold,
-    /// It cannot be evaluated: the execution starts, and fails with this error.
+    /// The condition cannot be evaluated: the execution starts and fails with this error.
     Fails(ActionError),
 }
 
 impl Condition {
-    /// The error with which the execution begins, if any; `None` where none starts.
+    /// Returns `None` if no execution starts, else the error that the execution starts with, if any.
     pub(crate) fn start(self) -> Option<Option<ActionError>> {
         match self {
             Self::Holds => Some(None),
@@ -456,7 +459,8 @@ impl Condition {
 }
 
 impl Services {
-    /// The address that a request was sent to, as its sender was given it: never what the request itself says of it.
+    /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
+    /// which the sender could forge.
     fn address_of(&self, mounted: &Mounted, request: &Request) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = mounted.deployed.address.as_ref();
@@ -466,8 +470,8 @@ impl Services {
         format!("{base}/trigger/{token}{}{query}", request.fragment)
     }
 
-    /// Evaluates the trigger's condition over something that has no caller: an instant, an item of a poll, an event. Where
-    /// it does not hold, that is counted.
+    /// Evaluates the trigger's condition for a start without a caller (schedule, poll or event). Counts a false
+    /// condition as `filtered`.
     pub(crate) async fn condition_on(&self, automation: &Automation, payload: &Payload) -> Condition {
         let Some(condition) = &automation.trigger_if else { return Condition::Holds };
         let scope = trigger::results(payload)
@@ -488,7 +492,7 @@ impl Services {
         Condition::Fails(self.settings.redactor.error(error))
     }
 
-    /// The truth of a trigger's condition, which has a second at the most.
+    /// Evaluates a trigger's condition within [`CONDITION_TIME`].
     async fn trigger_condition(
         &self,
         condition: &Expression,
@@ -501,7 +505,7 @@ impl Services {
         }
     }
 
-    /// The names that a trigger's condition reads.
+    /// Builds the variables that a trigger's condition can read.
     fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
         let config_vars = self.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);

@@ -1,4 +1,5 @@
-//! What a caller of a synchronous webhook hears: a `respond` step, the end, or that its time is up.
+//! Builds the response to the caller of a webhook. A synchronous caller waits for a `respond` step, the end of the
+//! execution or the timeout.
 
 use model::automation::{WebhookMode, WebhookTrigger};
 use model::execution::{ExecutionId, Outcome};
@@ -11,8 +12,8 @@ use crate::engine::Engine;
 use crate::run::Progress;
 
 impl Engine {
-    /// The answer to a start that was accepted, or to what was sent before and is not started again, where the code of the
-    /// trigger decided none. `progress` is how far it has come, where that is known.
+    /// Builds the response for an accepted or duplicate request about which the trigger's code did not decide.
+    /// `progress` is `None` if the execution was not started by this request.
     pub(super) async fn answer_of(
         &self,
         webhook: &WebhookTrigger,
@@ -25,7 +26,8 @@ impl Engine {
         }
     }
 
-    /// Waits for the end of an execution, or for its `respond`, up to the limit. It may have ended long ago.
+    /// Waits for a `respond` step or the end of an execution, up to the webhook's timeout. The execution may have ended
+    /// long ago.
     async fn decided(
         &self,
         webhook: &WebhookTrigger,
@@ -59,7 +61,7 @@ impl Engine {
                     && !services.intake.is_live(id)
                     && let Ok((Some(response), _)) = self.left(id).await
                 {
-                    // It has answered and gone to rest before anybody waited.
+                    // The execution has responded and was suspended before this call began to wait.
                     return response;
                 }
                 let there = progress.wait_for(|progress| {
@@ -69,30 +71,31 @@ impl Engine {
                     return decided;
                 }
             }
-            // It was quicker than whoever waits for it: what it left is in the store.
+            // The execution is not in memory: read the stored events.
             match self.left(id).await {
                 Ok((Some(response), _)) => return response,
                 Ok((None, Some(outcome))) => return of_outcome(outcome, &id),
-                // What was sent is remembered for longer than what became of it.
+                // Deduplication keys outlive deleted executions.
                 Err(Error::NoSuchExecution(_)) => return response::started(&id),
                 Err(_) => return response::timed_out(&id),
                 Ok((None, None)) if services.closing.is_cancelled() => return response::timed_out(&id),
-                // It is on its way into memory.
+                // The execution is being loaded into memory.
                 Ok((None, None)) => services.after_a_move(moved).await,
             }
         }
     }
 
-    /// The answer that the caller of a synchronous webhook gets from this execution; none before that is decided.
+    /// Returns the response that the caller of a synchronous webhook gets; `None` if the execution has not produced one
+    /// yet.
     ///
     /// # Errors
-    /// There is no such execution, or the store failed.
+    /// Returns an error if there is no such execution, or the store fails.
     pub async fn answer_to_caller(&self, id: ExecutionId) -> Result<Option<HttpResponse>, Error> {
         let (response, outcome) = self.left(id).await?;
         Ok(response.or_else(|| outcome.map(|outcome| of_outcome(outcome, &id))))
     }
 
-    /// The answer and the outcome of an execution that this process no longer has, as far as it came.
+    /// Reads the response and the outcome of an execution from its stored events.
     async fn left(&self, id: ExecutionId) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
         let events = self.services().store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         let (mut response, mut outcome) = (None, None);
@@ -107,7 +110,7 @@ impl Engine {
     }
 }
 
-/// The answer of an execution that has come so far.
+/// Returns the response if the execution has responded or ended.
 fn in_progress(progress: &Progress, id: &ExecutionId) -> Option<HttpResponse> {
     let response = progress.response.clone();
     response.or_else(|| progress.outcome.clone().map(|outcome| of_outcome(outcome, id)))

@@ -1,4 +1,5 @@
-//! The chain of executions that start one another over HTTP: each of its calls says how long it is, so that a circle ends.
+//! Limits chains of executions that start one another over HTTP. Each call carries the depth of its chain in a header,
+//! so that a loop ends.
 
 use connector::{TRACE_HEADER, Trace};
 use model::execution::{ExecutionId, Origin};
@@ -6,21 +7,21 @@ use model::payload::Payload;
 use trigger::Rejection;
 use trigger::webhook::Request;
 
-/// How many executions may start one another in a row.
+/// Maximum number of executions in one chain.
 pub(crate) const LONGEST: u32 = 10;
 
-/// Refuses a request that would make its chain too long.
+/// Rejects a request that would exceed the maximum chain length.
 pub(crate) fn check(request: &Request) -> Result<(), Rejection> {
     let sent = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACE_HEADER));
     let trace = sent.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse::<Trace>().ok());
     match trace {
-        // The execution that it would start is one more.
+        // The new execution would increase the depth by one.
         Some(trace) if trace.depth.saturating_add(1) >= LONGEST => Err(Rejection::loop_detected(LONGEST)),
         _ => Ok(()),
     }
 }
 
-/// The chain that an execution belongs to: that of the request or the call that started it, else one that begins with it.
+/// Returns the trace of an execution: the one of the request or call that started it, or a new one.
 pub(crate) fn of(id: ExecutionId, payload: &Payload, origin: &Origin) -> Trace {
     if let Origin::Call { trace: Some(trace), .. } = origin
         && let Ok(trace) = trace.parse()

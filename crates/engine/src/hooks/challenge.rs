@@ -1,5 +1,5 @@
-//! What senders ask before they send anything, answered without an execution; and the pairing with those that bring
-//! the secret along.
+//! Responds to the challenges that senders issue before their first event, and pairs with senders that supply the
+//! secret themselves. Neither starts an execution.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::Error;
 use crate::catalog::{Deployed, Mounted};
 use crate::engine::Engine;
 
-/// How long a pairing stays open (webhook security 2.5).
+/// Time that a pairing stays open (webhook security 2.5).
 const PAIRING: Duration = Duration::from_secs(600);
 
 impl Engine {
-    /// Answers a sender's question, if it comes from whom it should.
+    /// Responds to a challenge after checking that its sender is authorised.
     pub(super) async fn answer_challenge(
         &self,
         mounted: &Mounted,
@@ -69,8 +69,8 @@ impl Engine {
         })
     }
 
-    /// Keeps the secret that a sender brought, if a person waits for it and there is none yet. Only once it is durable
-    /// may the sender be told that it is known.
+    /// Stores the secret that a sender supplied, if a pairing is open and no secret is set yet. The challenge is
+    /// confirmed only after the secret is durable.
     async fn take_secret(
         &self,
         automation: &AutomationId,
@@ -92,11 +92,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits from now on, for ten minutes, for a sender that brings its secret along, and gives the instant at which that
-    /// ends. The first one to come is trusted.
+    /// Opens a pairing for ten minutes and returns the time at which it expires. The first sender that supplies a
+    /// secret is trusted.
     ///
     /// # Errors
-    /// There is no such Automation, no sender of it brings a secret, or there is one already.
+    /// Returns an error if there is no such Automation, none of its senders supplies a secret, or the secret is already
+    /// set.
     pub fn pair(&self, id: &str) -> Result<Timestamp, Error> {
         let services = self.services();
         let catalog = services.catalog.load();
@@ -115,14 +116,14 @@ impl Engine {
         Ok(until)
     }
 
-    /// Whether a pairing is still open: until when, or `None` where it is over, or its secret has come.
+    /// Expiry time of an open pairing; `None` if there is none, it expired, or the secret has arrived.
     #[must_use]
     pub fn pairing(&self, id: &AutomationId) -> Option<Timestamp> {
         self.services().hooks.pairing(id, self.services().clock.now())
     }
 }
 
-/// The name of the secret that a sender of an Automation brings.
+/// Name of the secret that is set by pairing.
 fn paired_secret(deployed: &Deployed) -> Option<String> {
     let Trigger::Webhook(webhook) = &deployed.automation.trigger else { return None };
     let pairs = webhook.challenge.as_ref().is_some_and(|it| it.rule.guard == ChallengeGuard::Pairing);

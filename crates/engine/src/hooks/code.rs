@@ -1,5 +1,5 @@
-//! The code of a trigger: it decides the payload, the answer and whether anything runs, before an execution is accepted
-//! (specification 6.4, guarantee G16). It has no effect, so nothing is lost where it fails.
+//! Runs the code of a trigger, which decides the payload, the response and if an execution starts (specification 6.4,
+//! guarantee G16). It runs before acceptance and has no side effects, so a failure loses nothing.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::engine::Engine;
 use crate::run::{level, to_action_error};
 use crate::services::Services;
 
-/// How long the code of a trigger may take (semantics 3.4).
+/// Time limit for the code of a trigger (semantics 3.4).
 const LONGEST: Duration = Duration::from_secs(5);
-/// How long it waits for a worker at the most: the caller waits too.
+/// Maximum time to wait for a free worker, since the caller waits too.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 impl Services {
-    /// What the code of its trigger makes of a request that is to start the execution `id`; `None` where it has none. The
-    /// caller of a synchronous webhook gets the answer of the code only where that declines.
+    /// Runs the trigger's code for a request that is to start the execution `id`; `None` if the trigger has no code.
+    /// The caller of a synchronous webhook gets the response of the code only if the code declines the run.
     ///
     /// # Errors
-    /// The code failed: a sentence for the author.
+    /// Returns a message for the author if the code fails.
     pub(crate) async fn decide(
         &self,
         deployed: &Deployed,
@@ -66,7 +66,7 @@ impl Services {
             }
             Err(_) => return Err("no code worker became free in time".to_owned()),
         };
-        // What is stored and answered has no secrets that the code was given.
+        // Secrets that the code received are removed from everything that is stored or sent.
         let logs = outcome.logs.into_iter();
         let logs = logs.map(|line| {
             let message = redactor.excerpt(&line.message, Limit::Chars(script::MAX_TEXT));
@@ -82,7 +82,7 @@ impl Services {
 }
 
 impl Engine {
-    /// Lets the code of the trigger decide about a request.
+    /// Applies the decision of the trigger's code to a request.
     pub(super) async fn decide(
         &self,
         deployed: &Deployed,
@@ -91,7 +91,7 @@ impl Engine {
         results: &mut Value,
     ) -> Result<(), Rejection> {
         let decided = self.services().decide(deployed, id, results).await.map_err(|error| {
-            // What is wrong with the code is for its author, not for whoever sent the request.
+            // The cause is logged for the author and hidden from the sender.
             tracing::error!(automation = %deployed.automation.id, error, "the trigger's code failed; nothing is started");
             Rejection::new(500, "trigger_code_failed", "the trigger's code failed; see the daemon's log")
         })?;
@@ -102,7 +102,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The answer that the code of the trigger decided when the execution was accepted; `None` where there is none.
+    /// Returns the response that the trigger's code decided when the execution was accepted; `None` if the code decided
+    /// none.
     pub(super) async fn decided_answer(
         &self,
         webhook: &WebhookTrigger,
@@ -119,7 +120,7 @@ impl Engine {
     }
 }
 
-/// The answer to a request about which the code of the trigger decided; `None` where the caller gets that of any other.
+/// Returns the response that the trigger's code decided; `None` if the caller gets the standard one.
 pub(super) fn answer_of_code(
     webhook: &WebhookTrigger,
     decided: &Decided,
@@ -129,7 +130,7 @@ pub(super) fn answer_of_code(
     decided.response.clone().or_else(|| is_declined.then(|| trigger::response::asynchronous(webhook, id)))
 }
 
-/// What was returned: `{payload, response, run}`, each of which may be missing.
+/// Parses the return value of the code: `{payload, response, run}`, each optional.
 fn decided(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Decided, String> {
     let part = |name: &str| returned.get(name).filter(|value| !value.is_null());
     let response = part("response")

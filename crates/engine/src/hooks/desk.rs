@@ -1,5 +1,4 @@
-//! What is remembered of addresses while the process lives: how often each was asked, and who waits for a sender to bring
-//! its secret.
+//! In-memory state of webhook addresses: rate limits, key usage and open pairings. It is lost when the process ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,14 +13,15 @@ use trigger::sending::Sending;
 use crate::catalog::Mounted;
 use crate::locks::KeyedLocks;
 
-/// How often an address answers challenges, each of which costs a stranger nothing.
+/// Rate limit for challenges, which unauthenticated senders can send.
 const CHALLENGES: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
 
-/// What is remembered of addresses. Bounded by the Automations in force: those that go are forgotten.
+/// Per-address state of webhooks. Its size is bounded by the number of Automations in force: removed Automations are
+/// deleted by [`Self::forget`].
 #[derive(Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
-    /// Who looks whether something was sent before, one at a time, until it is known to all that it was.
+    /// Serialises identical requests: one lock for each deduplication key, held until the first execution is committed.
     sendings: KeyedLocks,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Desk {
 struct State {
     starts: HashMap<(AutomationId, bool), Bucket>,
     challenges: HashMap<(AutomationId, bool), Bucket>,
-    /// When each key last proved a request, by its place.
+    /// Time at which each key last verified a request, by the key's index.
     keys: HashMap<AutomationId, BTreeMap<usize, Timestamp>>,
-    /// Until when somebody waits for a secret.
+    /// Expiry times of open pairings.
     pairings: HashMap<AutomationId, Timestamp>,
 }
 
-/// Tokens that come back evenly; each start takes one.
+/// Token bucket: tokens refill at a constant rate and each start takes one.
 struct Bucket {
     rule: RateLimit,
     tokens: f64,
@@ -43,22 +43,22 @@ struct Bucket {
 }
 
 impl Desk {
-    /// Waits for its turn among those that send the same at one time.
+    /// Acquires the lock of a deduplication key.
     pub(super) async fn turn(&self, automation: &AutomationId, name: &Sending) -> OwnedMutexGuard<()> {
         self.sendings.lock(&format!("{automation}/{}", hex::encode(name.key))).await
     }
 
-    /// Refuses a start that comes too soon.
+    /// Rejects a start that exceeds the Automation's rate limit.
     pub(super) fn pace(&self, mounted: &Mounted, rule: &RateLimit, now: Timestamp) -> Result<(), Rejection> {
         take(&mut self.state().starts, mounted, *rule, now)
     }
 
-    /// Refuses a challenge that comes too soon.
+    /// Rejects a challenge that exceeds the rate limit.
     pub(super) fn pace_challenge(&self, mounted: &Mounted, now: Timestamp) -> Result<(), Rejection> {
         take(&mut self.state().challenges, mounted, CHALLENGES, now)
     }
 
-    /// Notes that a key proved a request.
+    /// Records that a key verified a request.
     pub(super) fn note_key(&self, automation: &AutomationId, key: usize, now: Timestamp) {
         let mut state = self.state();
         match state.keys.get_mut(automation) {
@@ -71,7 +71,7 @@ impl Desk {
         self.state().keys.get(automation).cloned().unwrap_or_default()
     }
 
-    /// Forgets Automations that are no longer in force.
+    /// Deletes the state of Automations that are no longer in force.
     pub(crate) fn forget(&self, gone: &[AutomationId]) {
         if gone.is_empty() {
             return;
@@ -87,7 +87,7 @@ impl Desk {
         }
     }
 
-    /// Forgets when keys were used of Automations whose files may name others now.
+    /// Deletes the key usage of changed Automations, whose files may define other keys now.
     pub(crate) fn forget_keys(&self, changed: &[AutomationId]) {
         if !changed.is_empty() {
             let mut state = self.state();
@@ -103,7 +103,7 @@ impl Desk {
         self.state().pairings.get(automation).copied().filter(|until| now < *until)
     }
 
-    /// Ends a pairing. False if none was open: of several that come at once, one has it.
+    /// Closes a pairing. Returns false if none was open: only one of several simultaneous senders gets it.
     pub(super) fn close_pairing(&self, automation: &AutomationId, now: Timestamp) -> bool {
         self.state().pairings.remove(automation).is_some_and(|until| now < until)
     }
@@ -129,10 +129,10 @@ fn take(
 }
 
 impl Bucket {
-    /// Takes a token, or says in what time there will be one.
+    /// Takes a token, or returns the time until the next one is available.
     fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
         let a_second = f64::from(self.rule.max) / self.rule.per.as_secs_f64();
-        // A clock that was set back gives nothing, and takes nothing away.
+        // A clock that was set back neither adds nor removes tokens.
         let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
         self.tokens = (self.tokens + passed * a_second).min(f64::from(self.rule.burst));
         self.at = now;
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(taken(0), Err(Duration::from_millis(500)));
         assert_eq!(taken(250), Err(Duration::from_millis(250)));
         assert_eq!([taken(500), taken(500)], [Ok(()), Err(Duration::from_millis(500))]);
-        // Set back, then far ahead: no more than fits.
+        // The clock goes back, then far forward: the bucket never exceeds its burst.
         assert_eq!(taken(100), Err(Duration::from_millis(500)));
         assert_eq!([taken(90_000); 1], [Ok(())]);
         assert_eq!([taken(90_000), taken(90_000)], [Ok(()); 2]);

@@ -1,4 +1,4 @@
-//! One question, asked: the inputs are worked out, the action is called, its answer is read.
+//! Sends one poll request: evaluates the inputs, calls the action and extracts the items from its result.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::evaluator::{Inline, inline};
 use crate::inputs::is_address;
 use crate::services::Services;
 
-/// The most pages of a list that one poll reads.
+/// Maximum number of pages that one poll reads.
 const MOST_PAGES: usize = 50;
 
-/// Asks once. The error is in words.
+/// Calls the action once and extracts the items. The error is a message for people.
 pub(super) async fn ask(
     services: &Services,
     catalog: &Catalog,
@@ -64,7 +64,7 @@ pub(super) async fn ask(
     }
 }
 
-/// The inputs of what is asked.
+/// Evaluates the inputs of the polled action.
 async fn inputs(
     services: &Services,
     catalog: &Catalog,
@@ -73,7 +73,7 @@ async fn inputs(
 ) -> Result<Map, String> {
     let scope = Value::from(names.clone());
     let mut inputs = Map::with_capacity(asks.with.len());
-    // Where there is no such action any more, the call says so.
+    // A missing action is reported by the call itself.
     let action = catalog.registry().action(&asks.action.name);
     for (name, template) in &asks.with {
         let is_address = action.is_some_and(|action| is_address(action.spec(), &name.name, template));
@@ -84,7 +84,7 @@ async fn inputs(
     Ok(inputs)
 }
 
-/// What is in the result of an action, as the trigger says.
+/// Extracts the items and the cursor from an action's result with the trigger's expressions.
 fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<Answer, String> {
     names.insert("result", result.clone());
     let scope = Value::from(names.clone());
@@ -127,7 +127,7 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
     Ok(Answer { items, cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null) })
 }
 
-/// A key of bounded length.
+/// Converts an id to a deduplication key; long ids are hashed.
 fn key(id: &Value) -> String {
     let text = match id {
         Value::Map(_) | Value::List(_) => id.to_json(),
@@ -169,7 +169,8 @@ impl Asking<'_> {
         Action::call(&*action, call).await.map_err(ActionError::into_message)
     }
 
-    /// Reads a list with the newest first until something older than what is known.
+    /// Reads a list sorted newest first, page by page, until it reaches a record older than the last known one minus
+    /// the overlap.
     async fn pages(
         &self,
         polled: &PolledEvent,
@@ -186,7 +187,8 @@ impl Asking<'_> {
             let page = polled.records(&result)?;
             let first = page.first().map(|record| record.at);
             if standing.polled_at.is_none() && start == PollStart::New {
-                // Nothing before is asked for; what comes to light late must be known all the same.
+                // The first poll needs no older records. Records inside the overlap must still be known, because some
+                // become visible late.
                 oldest = oldest.or_else(|| first.map(|at| before(at, polled.overlap)));
             }
             let is_older = |record: &Record| oldest.is_some_and(|oldest| record.at < oldest);
@@ -212,7 +214,7 @@ impl Asking<'_> {
     }
 }
 
-/// The records, oldest first, each with the instant up to which all is known with it.
+/// Sorts the records oldest first, each with the cursor that is valid once it has been processed.
 fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> Answer {
     records.sort_by_key(|record| record.at);
     let reached = |at: Timestamp| Value::from(newest.map_or(at, |newest| newest.max(at)).to_string());
@@ -229,7 +231,7 @@ fn before(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
-/// Takes the lines of an action that no execution called.
+/// Writes the log lines of a polled action to the daemon's log, since no execution owns them.
 struct Log<'a>(&'a str);
 
 impl LogSink for Log<'_> {

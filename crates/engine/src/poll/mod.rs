@@ -1,6 +1,6 @@
-//! Polls: what a trigger asks for again and again, and what of it is new. One timer over all polls in force; each poll is a
-//! task of its own with a deadline. Cursor, seen keys and the executions that a poll starts commit together: a poll that
-//! does not come to its end has not happened, and is made again.
+//! Polls: call an action periodically and start executions for new items. One timer serves all polls in force; each
+//! poll runs in its own task with a deadline. The cursor, the seen keys and the started executions commit together, so
+//! an interrupted poll leaves no trace and is repeated.
 
 mod ask;
 mod sift;
@@ -27,15 +27,15 @@ use crate::timer::{Due, Timed};
 
 pub use view::{PollError, PollView};
 
-/// How many polls are made at one time.
+/// Maximum number of concurrent polls.
 const AT_ONCE: usize = 32;
 
-/// Polls in force, and where each stands.
+/// Polls in force and their progress.
 pub(crate) struct Polls {
     state: Mutex<State>,
-    /// Told when another poll may be the next.
+    /// Notified when the next due time may have changed.
     wake: Notify,
-    /// Who polls, resets or rewinds an Automation, one at a time.
+    /// Per-Automation locks: polling, resetting and rewinding exclude each other.
     locks: KeyedLocks,
     slots: Semaphore,
 }
@@ -44,17 +44,17 @@ pub(crate) struct Polls {
 struct State {
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(Steady, AutomationId)>,
-    /// What the store knows of polls that are not in force.
+    /// Stored progress of polls that are not in force.
     stored: HashMap<AutomationId, PollStanding>,
 }
 
 struct Entry {
     every: Duration,
     standing: PollStanding,
-    /// When it was last polled without an error, and when it is next: what the standing says of both is what the wall clock showed.
+    /// Time of the last successful poll on the monotonic clock. `standing` has the wall-clock times.
     asked: Option<Steady>,
     next: Steady,
-    /// Whether it is polled at this moment: then it is not in the order.
+    /// True while the poll runs; it is not in `order` then.
     busy: bool,
 }
 
@@ -69,16 +69,16 @@ impl Default for Polls {
     }
 }
 
-/// What a trigger asks for.
+/// Kind of a poll trigger with its definition.
 enum Question<'a> {
-    /// An action's results.
+    /// The results of an action.
     Any(&'a PollTrigger),
-    /// An event that its connector looks for.
+    /// An event that its connector detects by polling.
     Event(&'a EventTrigger, Arc<EventSpec>),
 }
 
 impl<'a> Question<'a> {
-    /// What the trigger of an Automation polls for, if it does.
+    /// Returns the poll of an Automation; `None` if its trigger does not poll.
     fn of(deployed: &'a Deployed, registry: &Registry) -> Option<Self> {
         match &deployed.automation.trigger {
             Trigger::Poll(poll) => Some(Self::Any(poll)),
@@ -115,7 +115,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// What tells this question from another: what was known of another one's answers is worth nothing.
+    /// Identifies the request. If it changes, cursor and seen keys of the old request are invalid.
     fn source(&self) -> String {
         let (asks, more) = match self {
             Self::Any(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
@@ -131,7 +131,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Polls until the engine stops.
+/// Runs all polls until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
     match services.store.polls().await {
         Ok(stored) => services.polls.state().stored = stored.into_iter().collect(),
@@ -143,7 +143,7 @@ pub(crate) async fn run(services: Arc<Services>) {
     services.timer().run(Round(services)).await;
 }
 
-/// All polls in force, at their instants.
+/// Timer over all polls in force.
 struct Round(Arc<Services>);
 
 impl Timed for Round {
@@ -186,7 +186,7 @@ impl Polls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the polls of these Automations from a snapshot. One that asks the same as before goes on where it stood.
+    /// Applies the polls of these Automations from a snapshot. A poll whose request is unchanged keeps its progress.
     fn adopt(&self, catalog: &Catalog, ids: BTreeSet<AutomationId>, clock: &dyn Clock) {
         let ahead = clock.ahead();
         let mut state = self.state();
@@ -205,7 +205,7 @@ impl Polls {
             let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
             let question = deployed.and_then(|deployed| Question::of(deployed, catalog.registry()));
             let Some(question) = question else {
-                // Where it stood is kept: it may be enabled again, or come back.
+                // The progress is kept in case the Automation is enabled again or its file comes back.
                 state.stored.extend(before.map(|(standing, _, next)| (id, shown(standing, next, ahead))));
                 continue;
             };
@@ -213,12 +213,13 @@ impl Polls {
             let before = before.filter(|(standing, ..)| standing.source == source);
             let (standing, asked, mut next) =
                 before.unwrap_or_else(|| (afresh(source, clock.now()), None, clock.steady_now()));
-            // The clock may have been set while nobody looked at it: nothing is further off than it can have been meant.
+            // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
+            // one.
             next = next.min(clock.steady_now().after(every.max(turn::LONGEST_BACKOFF)));
             if standing.failures == 0
                 && let Some(asked) = asked
             {
-                // It may be asked more often than before.
+                // The interval may have become shorter.
                 next = next.min(asked.after(every));
             }
             if !busy {
@@ -228,7 +229,7 @@ impl Polls {
         }
     }
 
-    /// Takes everything that is due out of the order.
+    /// Removes all due polls from the order and marks them busy.
     fn take_due(&self, now: Steady) -> Vec<AutomationId> {
         let mut state = self.state();
         let mut due = Vec::new();
@@ -243,7 +244,7 @@ impl Polls {
         due
     }
 
-    /// Puts a poll that was made back into the order.
+    /// Puts a finished poll back into the order.
     fn rest(&self, id: &AutomationId) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(id) {
@@ -255,13 +256,13 @@ impl Polls {
         self.wake.notify_one();
     }
 
-    /// Where the poll of an Automation stands, if it is in force.
+    /// Progress of an Automation's poll; `None` if it has no poll in force.
     fn standing(&self, id: &AutomationId) -> Option<PollStanding> {
         self.state().entries.get(id).map(|entry| entry.standing.clone())
     }
 
-    /// Says where a poll stands now, while the wall clock is so far ahead, unless another question has taken its place
-    /// meanwhile.
+    /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
+    /// offset.
     fn put(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
@@ -282,12 +283,12 @@ impl Polls {
     }
 }
 
-/// Where a poll stands, with its next instant as the wall clock will show it.
+/// Sets `next_at` to the wall-clock time of the next poll.
 fn shown(standing: PollStanding, next: Steady, ahead: SignedDuration) -> PollStanding {
     PollStanding { next_at: next.shown(ahead), ..standing }
 }
 
-/// Where a poll stands that was never made.
+/// Progress of a poll that has never run.
 fn afresh(source: String, now: Timestamp) -> PollStanding {
     PollStanding {
         source,

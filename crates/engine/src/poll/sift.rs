@@ -1,4 +1,4 @@
-//! What of an answer is new. Pure: what is known comes in, what is known then goes out.
+//! Separates new items from those already seen. Pure: takes the seen flags and returns the keys to store.
 
 use std::collections::HashSet;
 
@@ -6,34 +6,35 @@ use model::Value;
 use model::redact::Redactor;
 use sha2::{Digest as _, Sha256};
 
-/// The most that one poll gives to executions; what is beyond comes with the next one, which is made at once.
+/// Maximum number of items that one poll passes to executions. The rest follows in the next poll, which runs after one
+/// second.
 pub(super) const MOST_NEW: usize = 1000;
 
-/// One thing of an answer.
+/// An item of a poll result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Item {
-    /// What tells it from all others.
+    /// Deduplication key, unique within the poll.
     pub(super) key: String,
-    /// What an execution gets of it.
+    /// Data for the execution.
     pub(super) value: Value,
-    /// Where a next poll goes on that has come as far as this one, where that is known of each.
+    /// Cursor that is valid once this item has been processed; `None` if the source has no cursor per item.
     pub(super) cursor: Option<Value>,
 }
 
-/// What was answered.
+/// Items of one poll result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
-    /// In the order in which executions get them.
+    /// Items in the order in which executions receive them.
     pub(super) items: Vec<Item>,
-    /// Where the next poll goes on once all of them are known.
+    /// Cursor that is valid once all items have been processed.
     pub(super) cursor: Value,
 }
 
 impl Answer {
-    /// Without secrets, since all of it is stored: services show whoever asks what it asked with.
+    /// Masks secrets, since all of it is stored: some services echo the request in their response.
     ///
     /// # Errors
-    /// The cursor holds one: masked, the next poll would go on nowhere.
+    /// Returns an error if a cursor contains a secret: the next poll could not use a masked cursor.
     pub(super) fn hidden(mut self, redactor: &Redactor) -> Result<Self, String> {
         if redactor.is_idle() {
             return Ok(self);
@@ -48,7 +49,7 @@ impl Answer {
         for item in &mut self.items {
             item.value = redactor.value(std::mem::take(&mut item.value));
             if redactor.bytes(item.key.as_bytes()).is_some() {
-                // Masked, two of them could be one.
+                // Two masked keys could become equal, so the key is hashed.
                 item.key = digest(&item.key);
             }
         }
@@ -56,25 +57,25 @@ impl Answer {
     }
 }
 
-/// What stands in the place of a key that cannot be kept as it is.
+/// Replaces a key that is too long or contains a secret by its hash.
 pub(super) fn digest(key: &str) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(key.as_bytes())))
 }
 
-/// What an answer comes to.
+/// Result of the deduplication.
 #[derive(Debug, PartialEq)]
 pub(super) struct Sifted {
-    /// What executions get.
+    /// Data for executions, one entry for each new item.
     pub(super) fresh: Vec<Value>,
-    /// What is to be remembered as seen.
+    /// Keys to store as seen.
     pub(super) keys: Vec<String>,
-    /// Where the next poll goes on.
+    /// Cursor of the next poll.
     pub(super) cursor: Value,
-    /// Whether something new is left for the next poll.
+    /// True if new items are left for the next poll.
     pub(super) more: bool,
 }
 
-/// Sifts an answer by what was seen before. `silent` says that nothing of it starts anything: it is known from then on.
+/// Removes the items seen before. If `silent`, no item starts an execution, but all are marked as seen.
 pub(super) fn sift(answer: Answer, seen: &[bool], silent: bool, before: &Value) -> Sifted {
     let Answer { items, cursor } = answer;
     let mut known: HashSet<String> = HashSet::with_capacity(items.len());
@@ -93,7 +94,8 @@ pub(super) fn sift(answer: Answer, seen: &[bool], silent: bool, before: &Value) 
         fresh.push(value);
         reached = cursor.or(reached);
     }
-    // Where nothing is new nothing has to be written. Otherwise all that is there is seen again: what is not is forgotten first.
+    // Without new items nothing is written. Otherwise all present keys are stored again, since the store removes the
+    // oldest seen keys first.
     let keys = if fresh.is_empty() && !silent { Vec::new() } else { known.into_iter().collect() };
     let cursor = if more { reached.unwrap_or_else(|| before.clone()) } else { cursor };
     Sifted { fresh, keys, cursor, more }

@@ -1,4 +1,5 @@
-//! One poll: asked within its deadline, sifted, and made durable with the executions that it starts.
+//! Runs one poll cycle: requests the items within a deadline, removes those already seen, and commits the rest with the
+//! executions that it starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +20,21 @@ use crate::chance::random;
 use crate::services::Services;
 use crate::told::Start;
 
-/// The longest that a poll may take.
+/// Time limit of one poll.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The longest distance between two polls that fail, unless they are further apart anyway.
+/// Maximum delay after failures, unless the poll's own interval is longer.
 pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(60 * 60);
-/// When the next poll is made where one has left something.
+/// Delay before the next poll if new items are left.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 impl Services {
-    /// Polls for an Automation now. Gives what came of it; nothing if it does not poll any more, or the daemon stops.
+    /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
     pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
         let _alone = self.polls.locks.lock(id.as_str()).await;
         let catalog = self.catalog.load_full();
         let deployed = catalog.get(id)?.clone();
         let standing = self.polls.standing(id)?;
-        // In a task of its own, so that one that breaks off is only one that failed.
+        // A separate task turns a panic into a failed poll.
         let turn =
             Turn { services: self.clone(), catalog, deployed: deployed.clone(), standing: standing.clone() };
         let result = match self.tracker.spawn(turn.take()).await {
@@ -47,7 +48,7 @@ impl Services {
         }
     }
 
-    /// Takes note of a poll that failed. Where it stood it stands.
+    /// Records a failed poll. The cursor does not change.
     async fn poll_failed(
         &self,
         deployed: &Deployed,
@@ -79,7 +80,7 @@ impl Services {
     }
 }
 
-/// A poll under way, which owns what it needs.
+/// One poll cycle. Owns its inputs so that it can run as a task.
 struct Turn {
     services: Arc<Services>,
     catalog: Arc<Catalog>,
@@ -93,7 +94,7 @@ impl Turn {
         let automation = &deployed.automation;
         let Some(question) = Question::of(&deployed, catalog.registry()) else { return Ok(None) };
         if question.source() != standing.source {
-            // It asks something else by now, and what it stands by follows at once.
+            // The request has changed; [`Polls::adopt`] updates the progress.
             return Ok(None);
         }
         let answer = tokio::select! {
@@ -143,8 +144,8 @@ impl Turn {
 }
 
 impl Services {
-    /// The executions that a poll starts, each with the error that it begins with where the trigger's condition cannot be
-    /// evaluated.
+    /// Builds the executions that a poll starts. An execution fails with the given error if the trigger's condition
+    /// cannot be evaluated.
     async fn starts(
         &self,
         deployed: &Deployed,
@@ -171,8 +172,8 @@ impl Services {
     }
 }
 
-/// How long after a poll that failed the next one is made: twice as long each time, with up to a quarter by chance, so that
-/// those that failed together do not come back together.
+/// Delay after a failed poll: doubles with each failure. A random extra of up to a quarter spreads polls that failed
+/// together.
 fn back_off(every: Duration, failures: u32, chance: [u8; 1]) -> Duration {
     let doubled = every.saturating_mul(1 << failures.saturating_sub(1).min(20));
     let pause = doubled.min(LONGEST_BACKOFF.max(every));
