@@ -1,4 +1,4 @@
-//! Listening at a test address: what comes is kept for whoever watches, and starts nothing.
+//! Captures requests to a test address while a client listens. A captured request starts no execution.
 
 mod saved;
 
@@ -23,75 +23,75 @@ use crate::services::Services;
 
 pub use saved::{PayloadError, SavedPayload};
 
-/// How long somebody listens where nothing else is said, and at most.
+/// Default and maximum duration of a capture session.
 pub const LISTEN_FOR: Duration = Duration::from_secs(10 * 60);
-/// How many requests are captured where nothing else is said, and at most.
+/// Default and maximum number of captured requests of a session.
 pub const MOST_CAPTURES: u32 = 100;
-/// The most bytes of requests that are kept, all together. The oldest of whoever has most go first.
+/// Maximum size of all stored captures, in bytes. The session with most bytes loses its oldest captures first.
 const MOST_BYTES: usize = 64 << 20;
-/// How many requests are kept besides that could start nothing, such as challenges.
+/// Maximum number of captured requests of a session that could start nothing, such as challenges.
 const MOST_ASIDES: usize = 100;
-/// The most addresses of which captures are kept. Those at which listening was over first go first.
+/// Maximum number of addresses with stored captures. Ended sessions are dropped first, the oldest one before the
+/// others.
 const MOST_LISTENINGS: usize = 16;
 
-/// Who listens.
+/// Capture sessions by Automation.
 pub(crate) struct Listeners {
     state: Mutex<HashMap<AutomationId, Listening>>,
-    /// Told of every capture, and of every beginning and end.
+    /// Incremented with every capture and with every start and end of a session.
     news: watch::Sender<u64>,
-    /// Held while a subscription for a test address is asked for or taken back, so that one who begins to listen while
-    /// another ends never trusts in a subscription that goes.
+    /// Serialises subscribing and unsubscribing for test addresses, so that a session that starts while another one
+    /// ends does not rely on a subscription about to be removed.
     subscribing: tokio::sync::Mutex<()>,
 }
 
 struct Listening {
-    /// Tells it from earlier ones at the same address.
+    /// Number of the session at its address, from 0.
     turn: u64,
     since: Steady,
     until: Steady,
     most: u32,
-    /// How many requests were captured that could have started something.
+    /// Number of captured requests that could have started an execution.
     count: u32,
-    /// The number of the last capture.
+    /// Number of the last capture.
     last: u32,
     captures: VecDeque<Capture>,
-    /// Of all that is captured.
+    /// Size of all stored captures.
     bytes: usize,
 }
 
-/// A request that came while somebody listened.
+/// A request that arrived during a capture session.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capture {
-    /// Its number within the listening, from 1.
+    /// Number within the session, from 1.
     pub number: u32,
-    /// When it came.
+    /// Time of arrival.
     pub at: Timestamp,
-    /// What it is, where it could not have started anything.
+    /// Kind of a request that could not have started an execution; `None` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aside: Option<Aside>,
-    /// Why it would have been refused, if it would: the code.
+    /// Code of the rejection; `None` if the request would have been accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<&'static str>,
-    /// As it came, without headers that may hold a credential.
+    /// The request without headers that may contain credentials.
     pub payload: Arc<Payload>,
 }
 
-/// A request that starts nothing, whether or not somebody listens. It is shown, and does not count as one of those that
-/// are waited for.
+/// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Aside {
-    /// What its sender asks before it sends anything.
+    /// A challenge that the sender issues before its first event.
     Challenge,
-    /// A question about the address: `HEAD`, `OPTIONS`.
+    /// A request about the address itself: `HEAD`, `OPTIONS`.
     Probe,
-    /// About another event than the one that starts the Automation.
+    /// A request about an event other than the one that starts the Automation.
     Ignored,
 }
 
 impl Aside {
-    /// As it is written: `challenge`.
+    /// The word in the API: `challenge`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -102,21 +102,21 @@ impl Aside {
     }
 }
 
-/// How the listening at an address stands.
+/// State of a capture session.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenView {
-    /// For which Automation.
+    /// The Automation.
     pub automation: AutomationId,
-    /// Whether it goes on.
+    /// True while requests are captured.
     pub listening: bool,
-    /// Since when.
+    /// Start of the session.
     pub since: Timestamp,
-    /// Until when at most.
+    /// Latest end of the session.
     pub until: Timestamp,
-    /// How many more requests are captured.
+    /// Number of requests that can still be captured.
     pub left: u32,
-    /// What came, oldest first.
+    /// Captured requests, oldest first.
     pub captures: Vec<Capture>,
 }
 
@@ -139,7 +139,7 @@ impl Listeners {
         self.state().get(id).is_some_and(|listening| listening.goes_on(now))
     }
 
-    /// Begins a listening in place of the one before at the same address, and gives its turn.
+    /// Starts a session, replaces the previous one of the same address, and returns its number.
     fn begin(&self, id: &AutomationId, now: Steady, until: Steady, most: u32) -> u64 {
         let mut state = self.state();
         let turn = state.remove(id).map_or(0, |before| before.turn + 1);
@@ -159,7 +159,7 @@ impl Listeners {
         turn
     }
 
-    /// Keeps a request. False where nobody listens any more.
+    /// Stores a request. Returns false if no session is active.
     fn put(
         &self,
         id: &AutomationId,
@@ -205,7 +205,7 @@ impl Listeners {
         self.tell();
     }
 
-    /// Whether the listening of this turn goes on, and if so until when.
+    /// Returns the end of the session with this number; `None` if it is over.
     fn until(&self, id: &AutomationId, turn: u64, now: Steady) -> Option<Steady> {
         let state = self.state();
         let listening = state.get(id).filter(|listening| listening.turn == turn && listening.goes_on(now));
@@ -234,19 +234,20 @@ impl Listening {
     }
 }
 
-/// About how many bytes of memory a request takes.
+/// Approximate size of a request in memory, in bytes.
 fn weight(payload: &WebhookPayload) -> usize {
     let headers: usize = payload.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    // The query is kept as it came and decoded.
+    // The query is stored raw and decoded.
     payload.body.data.len() + headers + 2 * payload.raw_query.len() + payload.path_fragment.len()
 }
 
 impl Engine {
-    /// Listens at the test address of an Automation, for so long and so many requests: both are cut to what is allowed. What
-    /// was captured before is forgotten. Where the trigger is an event that is told, it is subscribed to meanwhile.
+    /// Starts a capture session at the test address of an Automation. `time` and `most` are limited to the allowed
+    /// maximum. Captures of an earlier session are deleted. For an event trigger with subscriptions, the test address
+    /// is subscribed while the session lasts.
     ///
     /// # Errors
-    /// There is no such Automation, or nothing is sent to it.
+    /// Returns an error if there is no such Automation, or its trigger receives no requests.
     pub async fn listen(&self, id: &AutomationId, time: Duration, most: u32) -> Result<ListenView, Error> {
         let services = self.services();
         let catalog = self.catalog();
@@ -269,14 +270,14 @@ impl Engine {
         listeners.view(id, 0, &*services.clock).ok_or(Error::Closing)
     }
 
-    /// Listens no longer. What was captured stays until somebody listens again.
+    /// Ends the capture session. Its captures remain until the next session.
     pub fn stop_listening(&self, id: &AutomationId) {
         let services = self.services();
         services.listeners.end(id, services.clock.steady_now());
     }
 
-    /// How the listening at an address stands, with what came after the capture of this number: at once if something did,
-    /// else as soon as something does, the listening ends, or `wait` is over. Nothing if nobody has listened there.
+    /// Returns the session at an address with the captures after number `after`. Waits up to `wait` for a new capture
+    /// or the end of the session if there is none yet; `None` if there was no session.
     pub async fn captures(&self, id: &AutomationId, after: u32, wait: Duration) -> Option<ListenView> {
         let services = self.services();
         let mut news = services.listeners.news.subscribe();
@@ -297,16 +298,16 @@ impl Engine {
         }
     }
 
-    /// Whether somebody listens at the address.
+    /// Returns true if a capture session is active at the address.
     pub(crate) fn is_listening(&self, mounted: &Mounted) -> bool {
         let services = self.services();
         let id = &mounted.deployed.automation.id;
         mounted.test && services.listeners.is_listening(id, services.clock.steady_now())
     }
 
-    /// Keeps a request instead of starting an execution, and answers it as its sender would be answered. `judged` says
-    /// whether it would be refused, and what it would be told that needs no execution; what is refused is kept too. Nothing
-    /// where nobody listens any more.
+    /// Captures a request instead of starting an execution, and sends the usual response. `judged` yields the
+    /// rejection, or the response that needs no execution; rejected requests are captured too. Returns `None` if no
+    /// session is active any more.
     pub(crate) async fn capture(
         &self,
         mounted: &Mounted,
@@ -316,12 +317,12 @@ impl Engine {
     ) -> Option<Result<HttpResponse, Rejection>> {
         let judged = judged.await;
         let refused = judged.as_ref().err().map(|rejection| rejection.code);
-        // Only now: whoever judged it has read the secrets that have to stay out of it.
+        // Masking must come after `judged`: reading the secrets registers them with the redactor.
         let kept = self.keep_capture(mounted, request, (None, refused));
         kept.then(|| judged.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
     }
 
-    /// Keeps a request that starts nothing in any case, where somebody listens.
+    /// Captures a request that never starts an execution, if a session is active.
     pub(crate) fn capture_aside(
         &self,
         mounted: &Mounted,
@@ -348,8 +349,8 @@ impl Engine {
 }
 
 impl Services {
-    /// Takes the subscription for a test address back once nobody listens there any more. Who listens anew at the same
-    /// address sees to it themselves.
+    /// Removes the subscription of a test address when its session ends. A newer session at the same address keeps the
+    /// subscription and removes it later.
     async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, turn: u64) {
         let listeners = &self.listeners;
         let mut news = listeners.news.subscribe();
@@ -357,7 +358,7 @@ impl Services {
             tokio::select! {
                 changed = news.changed() => if changed.is_err() { return },
                 () = self.clock.sleep_until_steady(until) => {}
-                // The next start takes it back.
+                // The next start of the daemon removes it.
                 () = self.closing.cancelled() => return,
             }
         }

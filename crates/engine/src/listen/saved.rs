@@ -1,5 +1,5 @@
-//! Payloads saved by name as files of the project: `payloads/<automation>/<name>.json`. They can be looked at, changed by
-//! hand, kept with the project, and run again.
+//! Payloads saved as files of the project: `payloads/<automation>/<name>.json`. People can view, edit and version them,
+//! and run them again.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::engine::Engine;
 use crate::hooks::without_credentials;
 use crate::project_dir::{self, EntryKind, check_project_target, read_project_file};
 
-/// The most bytes of a saved payload.
+/// Maximum size of a saved payload, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// The most characters of a name.
+/// Maximum length of a name, in characters.
 const MOST_CHARACTERS: usize = 100;
-/// The most payloads that are saved for one Automation.
+/// Maximum number of saved payloads of one Automation.
 const MOST_SAVED: usize = 1000;
 
-/// A payload that was saved.
+/// Description of a saved payload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedPayload {
@@ -29,45 +29,45 @@ pub struct SavedPayload {
     pub name: String,
     /// The file, relative to the project folder.
     pub path: String,
-    /// How many bytes it has.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Why a payload cannot be saved or read.
+/// Error of saving or reading a payload.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// Not a name.
+    /// The name is not allowed.
     #[error(
         "`{0}` cannot be the name of a payload: letters, digits, `.`, `_` and `-`, a letter or digit first, at most 100"
     )]
     Name(String),
-    /// There is none of that name.
+    /// There is no payload of this name.
     #[error("there is no payload `{name}`: the file `{path}` is not there")]
     Missing {
         /// Its name.
         name: String,
-        /// Where it would be.
+        /// Expected path of its file.
         path: String,
     },
-    /// It is none.
+    /// The file does not contain a payload.
     #[error("`{path}` is no payload: {reason}")]
     Malformed {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The system refuses.
+    /// An error of the file system.
     #[error("`{path}`: {error}")]
     Io {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }
 
-/// A payload as it may be written into a file that others read.
+/// Masks credentials and secrets, since other people may read the file.
 fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
     match payload {
         Payload::Webhook(payload) => Payload::Webhook(without_credentials(payload, redactor)),
@@ -80,10 +80,10 @@ fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
 }
 
 impl Engine {
-    /// Saves a payload under a name, in place of the one that had it. Credentials and secrets are left out.
+    /// Saves a payload under a name; overwrites an existing one. Credentials and secrets are removed.
     ///
     /// # Errors
-    /// It cannot be its name, or the system refuses.
+    /// Returns an error if the name is not allowed, or the file cannot be written.
     pub async fn save_payload(
         &self,
         automation: &AutomationId,
@@ -105,15 +105,15 @@ impl Engine {
         })
     }
 
-    /// Deletes a saved payload; false if there was none of that name.
+    /// Deletes a saved payload. Returns false if there was none of this name.
     ///
     /// # Errors
-    /// It cannot be its name, or the system refuses.
+    /// Returns an error if the name is not allowed, or the file cannot be deleted.
     pub async fn delete_payload(&self, automation: &AutomationId, name: &str) -> Result<bool, PayloadError> {
         let shown = payload_path(automation, name)?;
         let (root, path) = (self.settings().dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || -> io::Result<bool> {
-            // A folder that leads out of the project is left alone.
+            // Refuses a folder that is a link out of the project.
             check_project_target(&root, Path::new(&path))?;
             match std::fs::remove_file(root.join(path)) {
                 Ok(()) => Ok(true),
@@ -125,10 +125,10 @@ impl Engine {
         deleted.map_err(|error| PayloadError::Io { path: shown, error })
     }
 
-    /// The payloads that are saved for an Automation, by name.
+    /// Lists the saved payloads of an Automation, sorted by name.
     ///
     /// # Errors
-    /// The system refuses.
+    /// Returns an error if the folder cannot be read.
     pub async fn saved_payloads(&self, automation: &AutomationId) -> Result<Vec<SavedPayload>, PayloadError> {
         let folder = format!("payloads/{automation}");
         let (root, listed) = (self.settings().dir.clone(), folder.clone());
@@ -153,10 +153,10 @@ impl Engine {
         found.map_err(|error| PayloadError::Io { path: folder, error })
     }
 
-    /// The payload that is saved under a name.
+    /// Reads a saved payload.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// Returns an error if there is none of this name, or it cannot be read.
     pub async fn saved_payload(
         &self,
         automation: &AutomationId,
@@ -177,7 +177,7 @@ impl Engine {
     }
 }
 
-/// The file of a name, relative to the project folder.
+/// Path of a payload's file, relative to the project folder.
 fn payload_path(automation: &AutomationId, name: &str) -> Result<String, PayloadError> {
     if !is_name(name) {
         return Err(PayloadError::Name(name.to_owned()));
@@ -185,7 +185,7 @@ fn payload_path(automation: &AutomationId, name: &str) -> Result<String, Payload
     Ok(format!("payloads/{automation}/{name}.json"))
 }
 
-/// Writes a payload into its file. `path` is relative to the project folder `root`.
+/// Writes a payload to a file and returns its size. `path` is relative to the project folder `root`.
 fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
     let text = serde_json::to_vec_pretty(payload).map_err(io::Error::other)?;
     check_project_target(root, path)?;
@@ -196,14 +196,14 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
         let told = format!("there are {MOST_SAVED} payloads in this folder; remove some that are not needed");
         return Err(io::Error::other(told));
     }
-    // Written beside it and put in its place: nobody sees half of one.
+    // A temporary file and a rename make the write atomic for readers.
     let mut draft = tempfile::NamedTempFile::new_in(folder)?;
     draft.write_all(&text)?;
     draft.persist(path).map_err(|error| error.error)?;
     Ok(text.len())
 }
 
-/// A payload with the bytes of its files in it: whoever reads the file has no store to find them in.
+/// Loads the bytes of all files into the payload, since readers of the file have no access to the store.
 fn whole(payload: Payload) -> io::Result<Payload> {
     let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
     let value = |value: &Value| value.loaded(most).map_err(io::Error::other);
@@ -221,7 +221,7 @@ fn whole(payload: Payload) -> io::Result<Payload> {
     })
 }
 
-/// Whether a text is a name that never leads out of its folder.
+/// Returns true if the text is an allowed name, which cannot leave its folder.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     text.starts_with(|first: char| first.is_ascii_alphanumeric())

@@ -1,4 +1,4 @@
-//! The state as code sees it: the keys that it names, read before it runs; what it writes commits together with its step.
+//! Access of code to the state. The named keys are read before the code runs; its writes commit together with its step.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::state::{check_key, check_size, is_alive, lock_name};
 use crate::run::{Exit, Run};
 
-/// The values of the keys that a piece of code names, and the locks on those that it may write.
+/// Values of the keys that a piece of code names, and locks on the keys that it may write.
 #[derive(Default)]
 pub(crate) struct CodeState {
     scope: String,
@@ -19,10 +19,10 @@ pub(crate) struct CodeState {
     held: Vec<Held>,
 }
 
-/// A key that nobody else writes meanwhile.
+/// A locked key.
 struct Held {
     key: Arc<str>,
-    /// The version that was read.
+    /// The version that was read; `None` if the key has no value.
     expected: Option<u64>,
     lock: OwnedMutexGuard<()>,
 }
@@ -34,13 +34,13 @@ impl CodeState {
 }
 
 impl Run {
-    /// Reads what the code names of the Automation's own state.
+    /// Reads the keys of the Automation's own state that the code names.
     pub(crate) async fn code_state(&self, facts: &Facts) -> Result<CodeState, Exit> {
         if facts.state.is_empty() {
             return Ok(CodeState::default());
         }
         let scope = self.state_scope("automation");
-        // In one order everywhere, so that nobody waits for one who waits for them.
+        // Sorted, so that all executions lock in the same order and cannot deadlock.
         let mut named: Vec<(&str, bool)> =
             facts.state.iter().map(|key| (key.key.as_str(), key.written)).collect();
         named.sort_unstable();
@@ -67,7 +67,7 @@ impl Run {
         Ok(CodeState { scope, values, held })
     }
 
-    /// Has what the code wrote committed with its step.
+    /// Adds the writes of the code to the commit of its step.
     pub(crate) fn write_code_state(
         &self,
         state: CodeState,

@@ -36,10 +36,10 @@ impl Run {
     pub(super) async fn emit_action(&self, inputs: &Map, key: &str) -> Result<Value, Exit> {
         let name = inputs.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let signal = Signal {
-            // The same however often this step begins.
+            // The same in every attempt of this step, which makes the signal idempotent.
             id: format!("{}.{key}", self.journal.id()),
             name,
-            // It becomes part of the logs of other executions.
+            // The data is stored in the logs of other executions.
             data: self.journal.hidden(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };

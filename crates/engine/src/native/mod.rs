@@ -1,7 +1,7 @@
-//! The actions that only the engine itself can do: they need its store and the execution that calls them.
+//! Actions implemented by the engine, because they need its store or the calling execution.
 //!
-//! In the registry they stand beside the connectors' own, so that they are checked, documented and completed in the same
-//! way. To add one: a row in its file's table.
+//! The registry lists them like those of connectors, so the same checks, documentation and completion apply. To add
+//! one, add a row to the table of its file.
 
 mod code_state;
 mod events;
@@ -29,7 +29,7 @@ pub(crate) enum Native {
     Emit,
 }
 
-/// Adds the engine's own actions to the connectors'.
+/// Adds the engine's actions to the registry.
 pub(crate) fn add(registry: Registry) -> Registry {
     let actions =
         |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
@@ -39,7 +39,7 @@ pub(crate) fn add(registry: Registry) -> Registry {
         .with_native("events", "Events", actions(events::specs()).collect())
 }
 
-/// The engine's action of this name.
+/// Looks up an action of the engine by name.
 pub(crate) fn find(name: &str) -> Option<Native> {
     match name {
         "events.emit" => Some(Native::Emit),
@@ -52,7 +52,7 @@ pub(crate) fn find(name: &str) -> Option<Native> {
 }
 
 impl Run {
-    /// Does one of the engine's own actions.
+    /// Executes an action of the engine.
     pub(crate) async fn native(&self, native: Native, inputs: &Map, key: &str) -> Result<Value, Exit> {
         match native {
             Native::State(verb) => self.state_action(verb, inputs).await,
@@ -62,7 +62,7 @@ impl Run {
     }
 }
 
-/// An action that is declared here and done by the execution that calls it.
+/// Registry entry of an action that the calling execution implements.
 struct Own(ActionSpec);
 
 #[async_trait]
@@ -77,7 +77,7 @@ impl Action for Own {
     }
 }
 
-/// What every action here declares in the same way.
+/// Builds a specification with the defaults of the engine's actions.
 fn spec(
     name: &str,
     title: &str,

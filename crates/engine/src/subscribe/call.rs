@@ -1,4 +1,4 @@
-//! What is said to the other application, in the words of its connector's actions.
+//! Calls the connector's actions that subscribe, unsubscribe and list subscriptions.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use store::Subscription;
 use crate::catalog::{Catalog, Deployed, hooked};
 use crate::services::Services;
 
-/// The longest that the other application may take (semantics 3.8).
+/// Time limit of a call (semantics 3.8).
 const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Services {
-    /// Subscribes, and gives the inputs and what the other application calls the subscription. Both are stored, and so is
-    /// the error: none of them holds a secret.
+    /// Subscribes. Returns the inputs and the remote id of the subscription. Both are stored, and so is the error: none
+    /// of them contains a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let made = self.make_subscription(wanted).await;
         made.map_err(|error| self.settings.redactor.message(&error).into_owned())
@@ -35,7 +35,7 @@ impl Services {
         let inputs = self.event_inputs(deployed)?;
         let stored = Value::from(inputs.clone());
         if self.settings.redactor.value(stored.clone()) != stored {
-            // Masked, it could not be taken back with them.
+            // Unsubscribing needs the inputs again, and masked ones would not work.
             return Err("an input of the event holds a secret; only its connection may".to_owned());
         }
         let secret = self.event_secret(&wanted.automation);
@@ -52,12 +52,12 @@ impl Services {
             ..wanted.clone()
         };
         if wanted.asked {
-            // It was asked before, and what came of that is not known: it may have it.
+            // An earlier request has an unknown result: the subscription may exist already.
             if let Some(remote) = self.take_over(&catalog, &hook, &asking).await? {
                 return Ok((inputs, remote));
             }
         } else {
-            // Written down first. Otherwise a crash in between would leave one there of which nobody knows here.
+            // Recorded before the request: after a crash in between, the subscription would otherwise be unknown here.
             self.note_asked(&asking).await;
         }
         let result =
@@ -67,7 +67,7 @@ impl Services {
         Ok((inputs, remote))
     }
 
-    /// Takes a subscription back. One that is not there any more is taken back.
+    /// Unsubscribes. A subscription that no longer exists counts as removed.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
         let gone = self.ask_to_stop(subscription).await;
         gone.map_err(|error| self.settings.redactor.message(&error).into_owned())
@@ -85,7 +85,7 @@ impl Services {
         self.take_back(&catalog, &hook, subscription, &subscription.remote).await
     }
 
-    /// Takes back what the other application calls `remote`. What is not there any more is taken back.
+    /// Deletes the remote subscription with the id `remote`. A missing one counts as deleted.
     pub(super) async fn take_back(
         &self,
         catalog: &Catalog,
@@ -104,7 +104,8 @@ impl Services {
         }
     }
 
-    /// The secret by which the sender of an Automation's event is known: the same for as long as the store lives.
+    /// Secret that authenticates the sender of an Automation's event. Derived from the store's secret, so that it stays
+    /// the same.
     pub(super) fn event_secret(&self, automation: &model::AutomationId) -> String {
         hex::encode(self.secret.derive(&[b"event", automation.as_str().as_bytes()]))
     }
@@ -162,14 +163,14 @@ impl Services {
     }
 }
 
-/// Those of the inputs of an event that an action takes.
+/// Returns those inputs of an event that the action declares.
 pub(super) fn taken(action: &ActionSpec, inputs: &Map) -> Map {
     let takes = |name: &str| action.inputs.iter().any(|input| input.name == name);
     let taken = inputs.iter().filter(|(name, _)| takes(name));
     taken.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// How an event is subscribed to, whichever Automation it is for.
+/// Returns the subscription calls of an event. Needs no Automation, which may have been deleted.
 fn event_hook(catalog: &Catalog, event: &str) -> Result<HookedEvent, String> {
     match catalog.registry().event(event).map(|spec| &spec.source) {
         Some(connector::EventSource::Hook(hook)) => Ok(hook.clone()),
@@ -177,7 +178,7 @@ fn event_hook(catalog: &Catalog, event: &str) -> Result<HookedEvent, String> {
     }
 }
 
-/// Takes the lines of an action that no execution called.
+/// Writes the log lines of an action to the daemon's log, since no execution owns them.
 struct Quiet;
 
 impl LogSink for Quiet {

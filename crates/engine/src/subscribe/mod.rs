@@ -1,6 +1,6 @@
-//! Subscriptions: other applications are made to tell of events, and to stop. What is wanted follows from the automations
-//! in force; what there is, is in the store. The two are held against each other at every start and every reload, and
-//! whatever differs is set right, again and again until it is.
+//! Subscriptions to events of other applications. The Automations in force define the wanted subscriptions; the store
+//! has the existing ones. A reconciliation at every start and reload creates the missing ones and removes the others,
+//! with retries until it succeeds.
 
 mod call;
 mod orphans;
@@ -25,33 +25,33 @@ use crate::services::Services;
 use crate::spelling::written;
 use crate::timer::{Due, Timed};
 
-/// How many subscriptions are made or taken back at one time.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
-/// The shortest and the longest pause after one that failed.
+/// Shortest and longest delay after a failure.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
-/// After how many failures one that is to be taken back is given up: about a day.
+/// Number of failures after which unsubscribing is given up: about a day.
 const MOST_FAILURES: u32 = 32;
 
-/// The subscriptions there are, have to be, or have to go, by their own ids.
+/// Existing subscriptions and pending changes, by their local ids.
 pub(crate) struct Subscriptions {
     state: Mutex<BTreeMap<String, Entry>>,
-    /// Held while one is read, changed and written down: whoever tells a subscription to go while it is made must not
-    /// write over what the other application calls it, or nobody could take it back.
+    /// Serialises read-modify-write of a subscription. Otherwise a removal during the creation could overwrite the
+    /// remote id, and unsubscribing would be impossible.
     changing: tokio::sync::Mutex<()>,
-    /// Told when something may have to be done.
+    /// Notified when the next due time may have changed.
     wake: Notify,
     slots: Semaphore,
-    /// Who asks the other application for an Automation, one at a time: what is being made must not be taken for something
-    /// that nobody knows of.
+    /// Per-Automation locks around remote requests, so that a subscription under creation is not taken for an orphan.
     locks: KeyedLocks,
 }
 
 struct Entry {
     subscription: Subscription,
-    /// When it is tried next: what the subscription says of it is what the wall clock showed when that was decided.
+    /// Next attempt on the monotonic clock. The subscription itself has the wall-clock time; `None` if nothing is
+    /// pending.
     next: Option<Steady>,
-    /// Whether the other application is asked at this moment.
+    /// True while a remote request runs.
     busy: bool,
 }
 
@@ -67,9 +67,10 @@ impl Default for Subscriptions {
     }
 }
 
-/// Holds what there is against what is wanted until the engine stops.
+/// Reconciles subscriptions until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
-    // Somebody may listen already: what is written down for that is known here, too, or comes after this.
+    // A capture session may have been started already. The lock ensures that its subscription is either in the list
+    // read here or added later.
     let changing = services.subscriptions.changing.lock().await;
     let stored = services.store.subscriptions().await;
     let concerned = stored.map(|stored| services.subscriptions.take_over(stored, &*services.clock));
@@ -82,10 +83,10 @@ pub(crate) async fn run(services: Arc<Services>) {
     }
 }
 
-/// Holds what there is against what is wanted, and sets it right at the instants that are set for it.
+/// Timer that reconciles the subscriptions and processes due changes.
 struct Comparison {
     services: Arc<Services>,
-    /// Whom that which was stored concerns, until it has been compared.
+    /// Automations with stored subscriptions that have not been compared since the start.
     concerned: BTreeSet<AutomationId>,
 }
 
@@ -114,7 +115,7 @@ impl Timed for Comparison {
 }
 
 impl Services {
-    /// Holds the subscriptions of an Automation against what it wants.
+    /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
     async fn compare(&self, id: &AutomationId) {
         let catalog = self.catalog.load_full();
         let deployed = catalog.get(id).filter(|deployed| deployed.automation.enabled);
@@ -137,7 +138,7 @@ impl Services {
         self.subscriptions.wake.notify_one();
     }
 
-    /// The subscription that an Automation wants, not yet made.
+    /// Builds the subscription that an Automation wants; `None` if it needs none.
     fn wanted(&self, catalog: &Catalog, deployed: &Deployed, test: bool) -> Option<Subscription> {
         let (event, _) = hooked(deployed, catalog)?;
         let asks = &event.asks;
@@ -165,7 +166,7 @@ impl Services {
         })
     }
 
-    /// Subscribes for the test address of an Automation, where somebody listens from now on.
+    /// Subscribes for the test address of an Automation, if it has no such subscription yet.
     pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployed) {
         let of_it = |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
         if self.subscriptions.all().iter().any(of_it) {
@@ -179,7 +180,7 @@ impl Services {
         }
     }
 
-    /// Takes the subscription for the test address of an Automation back.
+    /// Schedules the removal of the subscription for a test address.
     pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
         for one in self.subscriptions.all() {
             if one.automation == *id && one.test && !one.leaving {
@@ -189,14 +190,14 @@ impl Services {
         self.subscriptions.wake.notify_one();
     }
 
-    /// The address at which an Automation hears of its event.
+    /// Public URL that receives the event of an Automation.
     fn event_url(&self, deployed: &Deployed, test: bool) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let token = deployed.address.as_ref().map(|address| if test { &address.test } else { &address.live });
         format!("{base}/trigger/{}", token.map_or("", String::as_str))
     }
 
-    /// Tells a subscription to go.
+    /// Schedules the removal of a subscription.
     async fn leave(&self, id: &str) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut subscription) = self.subscriptions.get(id) else { return };
@@ -206,7 +207,7 @@ impl Services {
         self.keep_subscription(subscription).await;
     }
 
-    /// Writes down how a subscription stands. What is in memory follows only then.
+    /// Stores a subscription, then updates it in memory.
     async fn keep_subscription(&self, subscription: Subscription) {
         if let Err(error) = self.store.put_subscription(subscription.clone()).await {
             return self.lost(&error);
@@ -214,7 +215,7 @@ impl Services {
         self.subscriptions.put(subscription, self.clock.ahead());
     }
 
-    /// Makes a subscription, or takes it back.
+    /// Creates or removes a subscription remotely and records the result.
     async fn set_right(self: Arc<Self>, subscription: Subscription) {
         let slot = tokio::select! {
             slot = self.subscriptions.slots.acquire() => slot,
@@ -230,7 +231,7 @@ impl Services {
         };
         drop(slot);
         let _changing = self.subscriptions.changing.lock().await;
-        // It may have been told to leave while it was made.
+        // The removal may have been requested during the creation.
         let Some(mut now) = self.subscriptions.get(&id) else { return };
         match result {
             Ok(Some((inputs, remote))) => {
@@ -257,7 +258,7 @@ impl Services {
         }
         self.keep_subscription(now).await;
         drop(alone);
-        // Not before: what is still due in memory would begin once more.
+        // Only now: an entry that is still due in memory would be processed a second time.
         self.subscriptions.rest(&id);
         self.subscriptions.wake.notify_one();
     }
@@ -281,10 +282,10 @@ impl Subscriptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what the store has from before, and gives whom it concerns. Nobody listens any more for those of the test
-    /// addresses, but for those that this process has made already.
+    /// Loads the stored subscriptions and returns their Automations. Subscriptions of test addresses are scheduled for
+    /// removal unless this process has created them: their capture sessions are gone.
     fn take_over(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
-        // The clock may have been set while nobody looked at it.
+        // The wall clock may have been changed while the daemon was stopped.
         let furthest = clock.steady_now().after(LONGEST_PAUSE);
         let ahead = clock.ahead();
         let mut state = self.state();
@@ -311,7 +312,7 @@ impl Subscriptions {
         self.state().get(id).map(|entry| entry.subscription.clone())
     }
 
-    /// When something has to be done next.
+    /// The next due time of all entries that are not busy.
     fn next(&self) -> Option<Steady> {
         let state = self.state();
         let due = state.values().filter(|entry| !entry.busy).filter_map(|entry| entry.next);
@@ -328,19 +329,19 @@ impl Subscriptions {
         due.collect()
     }
 
-    /// The other application is asked no longer.
+    /// Marks the end of a remote request.
     fn rest(&self, id: &str) {
         if let Some(entry) = self.state().get_mut(id) {
             entry.busy = false;
         }
     }
 
-    /// Takes over how a subscription stands, while the wall clock is so far ahead.
+    /// Updates a subscription in memory. `ahead` is the current wall-clock offset.
     fn put(&self, subscription: Subscription, ahead: SignedDuration) {
         let mut state = self.state();
         let before = state.get(&subscription.id);
         let busy = before.is_some_and(|entry| entry.busy);
-        // What was decided before stands, however the clock was set since.
+        // An unchanged due time keeps its monotonic time, even if the wall clock was changed.
         let next = match before.filter(|entry| entry.subscription.next_at == subscription.next_at) {
             Some(entry) => entry.next,
             None => subscription.next_at.map(|at| Steady::of(at, ahead)),
@@ -350,7 +351,7 @@ impl Subscriptions {
 }
 
 impl Engine {
-    /// The subscriptions there are, have to be, or have to go, by Automation.
+    /// Lists the existing, pending and leaving subscriptions, sorted by Automation.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         let ahead = self.services().clock.ahead();

@@ -1,5 +1,5 @@
-//! Subscriptions that the other application has and of which nobody here knows what it calls them: the daemon ended, or the
-//! answer got lost, between asking for one and writing down what came of it. They are found by our address.
+//! Finds orphaned subscriptions: remote ones whose id was lost because the daemon stopped or the response got lost
+//! after the request. They are recognised by the daemon's URL.
 
 use connector::{HookedEvent, ListedHooks};
 use model::action::ActionError;
@@ -10,11 +10,11 @@ use super::call::taken;
 use crate::catalog::Catalog;
 use crate::services::Services;
 
-/// The most pages of a list that are read.
+/// Maximum number of pages that are read from a list.
 const MOST_PAGES: usize = 50;
 
 impl Services {
-    /// Writes down that the other application is asked from now on.
+    /// Records that a request is about to be sent.
     pub(super) async fn note_asked(&self, asking: &Subscription) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut now) = self.subscriptions.get(&asking.id) else { return };
@@ -22,8 +22,8 @@ impl Services {
         self.keep_subscription(now).await;
     }
 
-    /// What the other application calls a subscription just like this one, if it has one. Others at our address of which
-    /// nobody knows are taken back.
+    /// Returns the remote id of an orphan equal to the requested subscription, if there is one. Deletes all other
+    /// orphans of the address.
     pub(super) async fn take_over(
         &self,
         catalog: &Catalog,
@@ -42,7 +42,7 @@ impl Services {
         Ok(found)
     }
 
-    /// Takes back whatever came of asking for a subscription.
+    /// Deletes all orphans of a subscription.
     pub(super) async fn take_back_orphans(
         &self,
         catalog: &Catalog,
@@ -55,8 +55,8 @@ impl Services {
         Ok(())
     }
 
-    /// What the other application has at the address of a subscription, whatever stands before its token, and nobody here
-    /// knows of. Nothing where it cannot be asked for that.
+    /// Lists the unknown remote subscriptions for the token of an address, under any host. Empty if the connector has
+    /// no list call.
     async fn orphans(
         &self,
         catalog: &Catalog,
@@ -120,10 +120,10 @@ impl Services {
     }
 }
 
-/// A subscription of which only the other application knows.
+/// A remote subscription that is not in the store.
 struct Orphan {
-    /// What it calls it.
+    /// Its remote id.
     remote: Value,
-    /// Whether it is what would be asked for now.
+    /// True if it equals the subscription that would be requested now.
     is_as_asked: bool,
 }

@@ -1,4 +1,4 @@
-//! A request of an application that tells of an event: known by its secret, about this event, and counted once.
+//! Handles requests that deliver a subscribed event: verifies the sender, checks the event type and removes duplicates.
 
 use model::automation::WebhookTrigger;
 use model::execution::Origin;
@@ -17,7 +17,7 @@ use crate::listen::Aside;
 use crate::told::Start;
 
 impl Engine {
-    /// Answers a request on the address of an Automation that an event starts.
+    /// Responds to a request at the address of an Automation with an event trigger.
     pub(crate) async fn receive_event(
         &self,
         mounted: &Mounted,
@@ -43,7 +43,7 @@ impl Engine {
             let mut values = request.headers.iter().filter(|(header, _)| header == name);
             values.next().map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
-        // Others are such as the greeting after a subscription was made, for which nobody listens.
+        // Other requests include the greeting that follows a new subscription.
         let meant = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
         if meant && self.is_listening(mounted) {
             let judged = async {
@@ -83,7 +83,7 @@ impl Engine {
         Ok(response::duplicate(answer))
     }
 
-    /// Refuses a request that does not come from the application that was asked.
+    /// Rejects a request unless it comes from the subscribed application.
     fn verify_event(
         &self,
         mounted: &Mounted,

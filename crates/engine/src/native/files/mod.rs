@@ -1,4 +1,4 @@
-//! `files.read`, `files.write`, `files.list`: files inside the one folder that the setting `filesDir` names.
+//! `files.read`, `files.write`, `files.list`: access to files inside the folder of the setting `filesDir`.
 
 mod beneath;
 
@@ -14,10 +14,10 @@ use super::{input, spec};
 use crate::run::{Exit, Run};
 use beneath::{Existing, Root, names};
 
-/// The most entries of a list.
+/// Maximum number of entries of a listing.
 const MAX_ENTRIES: usize = 10_000;
 
-/// What a file action does.
+/// Operation of a file action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Read,
@@ -114,7 +114,7 @@ impl Run {
         };
         let most = self.services.settings.limits.result_bytes;
         let task = Task { verb, root, inputs: inputs.clone(), most };
-        // In a test the clock moves on when nothing is under way here, and a thread elsewhere would not count.
+        // The test clock advances when no task is runnable; a blocking thread would not count as one.
         if self.services.doubles.is_some() {
             return task.run().map_err(Exit::Failed);
         }
@@ -125,7 +125,7 @@ impl Run {
     }
 }
 
-/// One action, ready to be done where it may wait for the disk.
+/// A file operation that can run on a blocking thread.
 struct Task {
     verb: Verb,
     root: PathBuf,
@@ -161,7 +161,7 @@ impl Task {
                 let content = bytes(self.inputs.get("content").unwrap_or(&Value::Null))?;
                 let existing = if text("ifExists") == "fail" { Existing::Keep } else { Existing::Replace };
                 match root.write(&names, &content, existing) {
-                    // What an earlier try of this step has written is what was to be written.
+                    // An earlier attempt of this step may have written the same content.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         let there = root.read(&names, content.len()).map(|(there, _)| there);
                         there.ok().filter(|there| *there == content).ok_or_else(|| failed(error))?;
@@ -227,7 +227,7 @@ fn read_as(form: &str, path: &str, content: Vec<u8>) -> Result<Value, ActionErro
     }
 }
 
-/// The media type that the end of a name stands for, of those that are met most.
+/// Media type of a file name's extension, for the most common ones.
 fn content_type(name: &str) -> &'static str {
     match name.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
         Some("txt" | "log" | "md") => "text/plain; charset=utf-8",
@@ -244,7 +244,7 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Whether something on the way was a link, or no folder.
+/// Returns true if a component of the path was a link or not a folder.
 fn is_link(error: &io::Error) -> bool {
     let is = |errno: rustix::io::Errno| error.raw_os_error() == Some(errno.raw_os_error());
     is(rustix::io::Errno::LOOP) || is(rustix::io::Errno::NOTDIR)
