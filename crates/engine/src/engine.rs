@@ -1,4 +1,4 @@
-//! The handle: what the rest of Cogwork can ask of the engine.
+//! The engine handle: the public API of this crate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::told::{Notice, Standing, Start, Status};
 use crate::vault::{KeptSecret, Rotation, Vault};
 use crate::{Error, poll, retention, scheduler, subscribe, watch as watcher};
 
-/// A running engine. Cheap to clone.
+/// Handle of a running engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     services: Arc<Services>,
 }
 
 impl Engine {
-    /// Loads the folder, reads back unfinished executions, arms the schedules and watches the files. A broken
-    /// Automation never stops it.
+    /// Loads the project folder, recovers unfinished executions, arms the schedules and watches the files. A broken
+    /// Automation does not prevent the start.
     ///
     /// # Errors
-    /// The store cannot be read, or the connectors cannot be set up.
+    /// Returns an error if the store cannot be read, or the connectors cannot be set up.
     pub async fn start(
         settings: Settings,
         store: Arc<dyn Store>,
@@ -42,7 +42,8 @@ impl Engine {
         Self::start_with(settings, store, Arc::new(vault), clock).await
     }
 
-    /// The same with secrets out of another store, for a command that keeps its executions apart from the daemon's.
+    /// Like [`Engine::start`], with secrets from another store: for a command whose executions are separate from those
+    /// of the daemon.
     ///
     /// # Errors
     /// Those of [`Engine::start`].
@@ -83,8 +84,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Stops: nothing new begins, what runs comes to the end of its step within `grace` and goes on at the next
-    /// start; what is still out then is cut off.
+    /// Stops the engine. Running steps may finish within `grace`; executions continue at the next start. Steps that
+    /// exceed the grace period are aborted.
     pub async fn shutdown(&self, grace: Duration) {
         let services = &self.services;
         services.closing.cancel();
@@ -99,13 +100,13 @@ impl Engine {
         }
     }
 
-    /// The settings it was started with.
+    /// The settings of the engine.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.services.settings
     }
 
-    /// The clock it goes by.
+    /// The clock of the engine.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.services.clock
@@ -117,32 +118,32 @@ impl Engine {
         self.services.catalog.load_full()
     }
 
-    /// The store, to read lists, events and logs from.
+    /// The store, for reading lists, events and logs.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.services.store
     }
 
-    /// What happens from now on.
+    /// Subscribes to the events of the engine.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Notice> {
         self.services.notices.subscribe()
     }
 
-    /// The number of the snapshot in force, and of each that takes its place. Whoever waits for nothing else listens
-    /// here: while nobody has subscribed to notices, none are made.
+    /// Watches the number of the snapshot in force. Cheaper than [`Engine::subscribe`]: without subscribers no events
+    /// are created.
     #[must_use]
     pub fn generations(&self) -> watch::Receiver<u64> {
         self.services.generation.subscribe()
     }
 
-    /// Looks at the folder now and takes what changed. What does not load leaves its last good version in force.
+    /// Reloads the project folder now. Files with errors keep their last valid version in force.
     pub async fn reload(&self) -> Reload {
         self.reload_at(Look::Everywhere).await
     }
 
     pub(crate) async fn reload_at(&self, look: Look) -> Reload {
-        // In a task of its own: a caller that goes away must not leave a folder read and not taken.
+        // A separate task, so that a cancelled caller does not interrupt the reload.
         let services = self.services.clone();
         let reload = services.tracker.spawn(services.clone().reload(look));
         reload.await.unwrap_or_default()
@@ -151,7 +152,7 @@ impl Engine {
     /// Starts an Automation.
     ///
     /// # Errors
-    /// There is none of that id, too many wait, or the store failed.
+    /// Returns an error if there is none of this id, the queue is full, or the store fails.
     pub async fn run(&self, id: &AutomationId, mut start: Start) -> Result<ExecutionId, Error> {
         let catalog = self.catalog();
         let deployed = catalog.find(id.as_str())?;
@@ -174,7 +175,7 @@ impl Engine {
     /// Waits for the end of an execution.
     ///
     /// # Errors
-    /// There is no such execution, the store failed, or the engine stops before the end.
+    /// Returns an error if there is no such execution, the store fails, or the engine stops before the end.
     pub async fn wait(&self, id: ExecutionId) -> Result<Outcome, Error> {
         loop {
             let moved = self.services.intake.moved();
@@ -198,16 +199,16 @@ impl Engine {
             match events.last() {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
                 _ if !self.services.accepting() => return Err(Error::Closing),
-                // It is on its way into memory, or to rest.
+                // The execution is being loaded or suspended.
                 _ => self.services.after_a_move(moved).await,
             }
         }
     }
 
-    /// Asks an execution to end. False if it had ended already.
+    /// Requests the cancellation of an execution. Returns false if it has already ended.
     ///
     /// # Errors
-    /// There is no such execution, or the store failed.
+    /// Returns an error if there is no such execution, or the store fails.
     pub async fn cancel(&self, id: ExecutionId, reason: &str) -> Result<bool, Error> {
         if self.services.intake.cancel(&self.services, id, reason) {
             return Ok(true);
@@ -218,27 +219,26 @@ impl Engine {
         }
     }
 
-    /// What an execution waits for, if it waits: its turn, or what its steps pause for.
+    /// Returns what a pending execution waits for: its place in the queue, or the waiting steps.
     ///
     /// # Errors
-    /// There is no such execution, or the store failed.
+    /// Returns an error if there is no such execution, or the store fails.
     pub async fn standing(&self, id: ExecutionId) -> Result<Standing, Error> {
-        // One that something came for waits for a slot, and may pause in other steps meanwhile.
+        // An execution that was woken waits for a slot while other steps may still wait.
         let standing = self.services.intake.standing(id).unwrap_or_default();
         Ok(Standing { pauses: self.services.pending(id).await?, ..standing })
     }
 
-    /// The execution that the token of a resume address stands for, if it is one of ours.
+    /// Returns the execution of a resume token; `None` if the token is not valid.
     #[must_use]
     pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
         self.services.resumed_by(token)
     }
 
-    /// Gives a person's answer to an execution that waits for one; durable when this comes back. `step` says which is
-    /// meant where several wait.
+    /// Delivers a person's answer to a waiting step, durably. `step` selects the step if several wait.
     ///
     /// # Errors
-    /// Nobody waits for it, or it does not fit.
+    /// Returns an error if no step waits for it, or the answer does not match its schema.
     pub async fn answer(
         &self,
         id: ExecutionId,
@@ -248,10 +248,10 @@ impl Engine {
         self.services.answer(id, step, answer).await
     }
 
-    /// Gives an event's data to an execution that waits for one; durable when this comes back.
+    /// Delivers an event to a waiting step, durably.
     ///
     /// # Errors
-    /// Nobody waits for it.
+    /// Returns an error if no step waits for it.
     pub async fn signal(
         &self,
         id: ExecutionId,
@@ -262,46 +262,46 @@ impl Engine {
         self.services.signal(id, step, data, by).await
     }
 
-    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
+    /// Delivers an event to every execution that waits for its name. Returns their number.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn emit(&self, name: &str, data: Value, by: Option<String>) -> Result<u64, Error> {
         let id = uuid::Uuid::new_v4().to_string();
         self.services.emit(&Signal { id, name: name.to_owned(), data, by }).await
     }
 
-    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder.
+    /// Lists the names of secrets: those of the store, then those of the folder.
     #[must_use]
     pub fn secrets(&self) -> Vec<ListedSecret> {
         self.services.secrets.list()
     }
 
-    /// Keeps a secret in the store, sealed; durable when this comes back, and read from then on.
+    /// Stores a secret, encrypted and durable. It applies at once.
     ///
     /// # Errors
-    /// The name or the value cannot be one, the key cannot be used, or the store failed.
+    /// Returns an error if the name or the value is not allowed, the key cannot be used, or the store fails.
     pub async fn set_secret(&self, name: &str, value: &str) -> Result<KeptSecret, Error> {
         self.services.vault()?.set_secret(name, value, self.services.clock.now()).await
     }
 
-    /// Forgets a secret of the store; false if there was none.
+    /// Deletes a secret from the store. Returns false if there was none.
     ///
     /// # Errors
-    /// The store failed.
+    /// Returns an error if the store fails.
     pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
         self.services.vault()?.remove_secret(name).await
     }
 
-    /// Seals the secrets of the store with a new key.
+    /// Re-encrypts the secrets of the store with a new key.
     ///
     /// # Errors
-    /// One of them cannot be opened, the key file cannot be written, or the store failed.
+    /// Returns an error if a secret cannot be decrypted, the key file cannot be written, or the store fails.
     pub async fn rotate_key(&self) -> Result<Rotation, Error> {
         self.services.vault()?.rotate().await
     }
 
-    /// How the engine is doing.
+    /// Status of the engine.
     #[must_use]
     pub fn status(&self) -> Status {
         let services = &self.services;
@@ -316,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// Comes back with the reason when the store can no longer be trusted, so that the process must exit.
+    /// Completes with the reason when the store can no longer be trusted; the process must exit then.
     pub async fn store_lost(&self) -> String {
         let mut fatal = self.services.fatal.subscribe();
         match fatal.wait_for(Option::is_some).await {
@@ -329,7 +329,7 @@ impl Engine {
         &self.services
     }
 
-    /// A handle on services that were put together elsewhere.
+    /// Wraps services that were created elsewhere.
     pub(crate) fn over(services: Arc<Services>) -> Self {
         Self { services }
     }

@@ -1,8 +1,9 @@
-//! The heart: the only crate that spawns tasks and reads the clock. It knows neither HTTP serving, nor SQL, nor any vendor.
+//! The engine: the only crate that spawns tasks and reads the clock. It contains no HTTP server, no SQL and nothing
+//! vendor-specific.
 //!
-//! An [`Engine`] is a cheap handle. Behind it: the [`Catalog`] in force (an immutable snapshot, swapped on reload),
-//! the intake that makes executions durable before anybody hears of them, the runner that carries each one through
-//! its [`Plan`], the scheduler, and the watcher of the project folder.
+//! An [`Engine`] is a cheap handle. Its parts: the [`Catalog`] in force (an immutable snapshot, swapped on reload),
+//! admission (makes executions durable before their existence is reported), the runner (executes each one along its
+//! [`Plan`]), the scheduler, and the file watcher.
 
 mod chance;
 mod clock;

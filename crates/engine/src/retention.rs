@@ -1,5 +1,5 @@
-//! Clears away what is kept no longer: by rule from time to time, and the oldest at once where the store's size runs
-//! out.
+//! Deletes old data: periodically by the retention rules, and the oldest executions at once when the store is nearly
+//! full.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use store::{Outcomes, Prune, PruneRule, Room, Store};
 
 use crate::services::Services;
 
-/// How often old executions are cleared away, and how many at one time.
+/// Interval of the periodic deletion, and maximum number of executions per batch.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 const PRUNE_BATCH: u32 = 1000;
-/// How many go at one time where room is needed: it is looked whether there is enough after each time.
+/// Batch size when space is needed; the free space is checked after each batch.
 const ROOM_BATCH: u32 = 100;
-/// How long the keys of deleted executions are remembered: longer than any sender repeats itself, and the watermark
-/// of a schedule is past its instants long before.
+/// Retention of the idempotency keys of deleted executions. Longer than any sender retries; the watermarks of schedules
+/// have passed their instants long before.
 const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How long a value that has expired stays, though nobody sees it: whoever writes over one named its version a moment
-/// ago.
+/// Retention of expired values: a writer that read the version of one shortly before must still find it.
 const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 
-/// Clears away until the engine stops.
+/// Deletes old data until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
     let mut due = services.clock.steady_now();
     let mut stuck = false;
@@ -42,18 +41,18 @@ pub(crate) async fn run(services: Arc<Services>) {
     }
 }
 
-/// Something that is cleared away in batches.
+/// Kinds of data that are deleted in batches.
 #[derive(Clone, Debug)]
 enum Old {
     Executions(Prune),
-    /// What went before this time.
+    /// Idempotency keys used before this time.
     Keys(Timestamp),
     State(Timestamp),
     Sendings(Timestamp),
 }
 
 impl Old {
-    /// Clears one batch of it away, and gives how much that was.
+    /// Deletes one batch and returns its size.
     async fn batch(&self, store: &dyn Store) -> Result<u64, store::Error> {
         match self {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
@@ -63,7 +62,7 @@ impl Old {
         }
     }
 
-    /// Clears all of it away, unless the engine stops, and gives how much that was.
+    /// Deletes batches until nothing is left or the engine stops. Returns the total.
     async fn all(&self, services: &Services) -> Result<u64, store::Error> {
         let mut all = 0;
         loop {
@@ -76,7 +75,7 @@ impl Old {
     }
 }
 
-/// Clears away what is older or more than the rules say, and what a crash left.
+/// Applies all retention rules and deletes leftovers of crashes.
 async fn clear(services: &Services) {
     let (mut gone, now) = (0, services.clock.now());
     for prune in rules(services) {
@@ -102,7 +101,8 @@ async fn clear(services: &Services) {
     }
 }
 
-/// What to delete now, by the rules of the Automations in force and those of the daemon for all the others.
+/// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
+/// others.
 fn rules(services: &Services) -> Vec<Prune> {
     let (catalog, now) = (services.catalog.load_full(), services.clock.now());
     let daemon = services.settings.retention;
@@ -125,7 +125,7 @@ fn rules(services: &Services) -> Vec<Prune> {
     prunes
 }
 
-/// What a rule deletes at this time.
+/// Converts a rule to deletions at this time.
 fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
     let ended_before = |days: Option<u32>| {
         let age = Duration::from_secs(u64::from(days?) * 86_400);
@@ -144,14 +144,14 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
     prunes.into_iter().flatten().collect()
 }
 
-/// Deletes the oldest ended executions, whatever the rules say, while the store has too little room for new ones. Gives
-/// whether there is some; that there is none is told once, unless it was so before.
-async fn make_room(services: &Services, before: bool) -> bool {
+/// Deletes the oldest ended executions regardless of the rules until the store has enough room. Returns true if it has
+/// room. A full store is logged unless `was_full`, so that the message appears once.
+async fn make_room(services: &Services, was_full: bool) -> bool {
     let mut gone = 0;
     while services.store.room() != Room::Enough && !services.closing.is_cancelled() {
         match services.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
-                if services.store.room() == Room::None && !before {
+                if services.store.room() == Room::None && !was_full {
                     tracing::warn!(
                         "the store is full and nothing in it has ended; new executions are refused until some have, \
                          or `limits.storeSize` is raised"
@@ -177,7 +177,7 @@ async fn make_room(services: &Services, before: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks what a rule deletes, in words, 100 days after the epoch.
+    /// Compares the deletions of a rule, as text, 100 days after the epoch.
     fn check(rule: Retention, expected: &[&str]) {
         let now = Timestamp::from_second(100 * 86_400).expect("a time");
         let words = prunes_of(rule, now).into_iter().map(|prune| {

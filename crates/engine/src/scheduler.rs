@@ -1,5 +1,5 @@
-//! The clock's part: one timer over all schedules in force. A tick's execution and its watermark commit together
-//! under the key (automation, instant), so no instant fires twice, and none is forgotten over a restart.
+//! The scheduler: one timer over all schedules in force. The execution of a tick and the watermark commit together
+//! under the key (automation, instant), so that each instant fires exactly once, also across restarts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::services::Services;
 use crate::timer::{Due, Timed};
 use crate::told::Start;
 
-/// An instant that is dealt with no later than this after it was due is on time, whatever `misfire` says.
+/// Maximum delay of an instant that still counts as on time, regardless of `misfire`.
 const ON_TIME: Duration = Duration::from_secs(30);
-/// Ticks that are made durable at one time: they share commits.
+/// Maximum number of concurrent ticks, which share commits.
 const AT_ONCE: usize = 256;
 
-/// When an instant is tried again that could not start, since as many executions wait as may.
+/// Delay before an instant is retried that found the queue full.
 const TRY_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 
 /// Fires schedules until the engine stops.
@@ -39,23 +39,23 @@ pub(crate) async fn run(services: Arc<Services>) {
     }
 }
 
-/// When each schedule in force fires next.
+/// The next instants of all schedules in force.
 struct Timetable {
     services: Arc<Services>,
     entries: HashMap<AutomationId, Entry>,
     order: BTreeSet<(Timestamp, AutomationId)>,
-    /// What the store knows of schedules that are not in force yet.
+    /// Stored watermarks of schedules that are not in force yet.
     stored: HashMap<AutomationId, Watermark>,
 }
 
 struct Entry {
     deployed: Arc<Deployed>,
     fingerprint: String,
-    /// The instant up to which the schedule has been dealt with.
+    /// The last processed instant.
     done: Timestamp,
-    /// When it has to be looked at: its next instant, or when one is tried again that could not start.
+    /// The next due time: the next instant, or a retry. `None` if the schedule has no further instant.
     next: Option<Timestamp>,
-    /// True while instants are tried again, so that the log tells of them once.
+    /// True during retries, so that missed instants are logged once.
     is_again: bool,
 }
 
@@ -89,7 +89,7 @@ impl Timetable {
         Ok(Self { services, entries: HashMap::new(), order: BTreeSet::new(), stored })
     }
 
-    /// Takes over the schedules of these Automations from a snapshot. One that says the same as before keeps its timeline.
+    /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
     async fn take_over(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let services = &self.services;
         let now = services.clock.now();
@@ -123,7 +123,7 @@ impl Timetable {
             self.entries
                 .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_again: false });
         }
-        // Where a timeline begins must survive a restart, or what is missed before its first instant is lost.
+        // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         stream::iter(fresh)
             .for_each_concurrent(AT_ONCE, |watermark| async {
                 let accept = Accept { watermark: Some(watermark), ..Accept::default() };
@@ -134,7 +134,7 @@ impl Timetable {
             .await;
     }
 
-    /// Everything that has to run now.
+    /// Removes and returns all due ticks.
     fn due(&mut self, now: Timestamp) -> Vec<Tick> {
         let mut ticks = Vec::new();
         while let Some((at, id)) = self.order.first().cloned() {
@@ -154,7 +154,7 @@ impl Timetable {
         ticks
     }
 
-    /// Has a schedule go on after `done` once more, and not before `again`.
+    /// Sets a schedule back to `done` and retries it at `again`.
     fn put_back(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(next) = entry.next {
@@ -165,34 +165,33 @@ impl Timetable {
     }
 }
 
-/// One schedule whose time has come.
+/// The due instants of a schedule.
 struct Tick {
     deployed: Arc<Deployed>,
     fingerprint: String,
     timezone: String,
     overlap: Overlap,
-    /// True where the instants are missed ones that are all made up for: one that finds the last execution still running
-    /// waits for its end.
+    /// True if the instants are missed ones of `misfire: all`: each waits for the end of the previous execution.
     waits: bool,
-    /// The instants to run, oldest first.
+    /// Instants to run, oldest first.
     instants: Vec<Timestamp>,
-    /// How many more were missed and are passed over.
+    /// Number of further missed instants that are skipped.
     missed: u64,
-    /// The instant up to which it was dealt with before.
+    /// The last instant processed before this tick.
     before: Timestamp,
-    /// The instant up to which it is dealt with then.
+    /// The last instant processed after this tick.
     done: Timestamp,
 }
 
-/// A schedule of which not all could start, since as many executions wait as may, or the store is full.
+/// A schedule with unprocessed instants, because the queue or the store is full or the previous execution still runs.
 struct Left {
     automation: AutomationId,
-    /// The instant up to which it has been dealt with.
+    /// The last processed instant.
     done: Timestamp,
 }
 
 impl Entry {
-    /// What has to run now, and when it is due again.
+    /// Computes the due instants and the next due time; `None` if nothing is due.
     fn due(&mut self, now: Timestamp) -> Option<Tick> {
         let schedule = self.deployed.schedule.clone()?;
         let before = self.done;
@@ -208,7 +207,7 @@ impl Entry {
         let following = schedule.next_after(at);
         let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
         let alone = following.is_none_or(|following| following > now);
-        // What is made up for stays so, however late the last of it is.
+        // Retried instants of `misfire: all` stay missed ones, even if the last of them is recent.
         let is_made_up = self.is_again && *misfire == Misfire::All;
         let on_time = alone && late <= ON_TIME && !is_made_up;
         let (instants, missed, done) = if on_time {
@@ -225,7 +224,7 @@ impl Entry {
         self.is_again = false;
         self.done = done;
         self.next = schedule.next_after(done);
-        // What is passed over now is not passed over again where the rest is put back.
+        // Instants skipped now must not be skipped again after a retry.
         let first = instants.first().filter(|_| missed > 0);
         let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
         Some(Tick {
@@ -243,7 +242,7 @@ impl Entry {
 }
 
 impl Tick {
-    /// Starts what is due, and gives what is left of it where there is no room for it.
+    /// Starts the executions. Returns the rest if some instants must be retried.
     async fn fire(self, services: &Arc<Services>) -> Option<Left> {
         let automation = &self.deployed.automation;
         let watermark = |instant| Watermark {
@@ -274,7 +273,7 @@ impl Tick {
             let terms = Terms { key, watermark: Some(watermark(*instant)), fails, ..Terms::default() };
             let accepted = services.accept(&self.deployed, start, terms).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
-                // Nothing of it is stored, so it is still due.
+                // Nothing was stored, so the instant is still due.
                 return Some(Left { automation: automation.id.clone(), done: reached });
             }
             if let Err(error) = accepted {

@@ -1,4 +1,4 @@
-//! What everything inside the engine shares.
+//! State and components shared by all parts of the engine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -34,35 +34,35 @@ use crate::timer::Timer;
 use crate::told::Notice;
 use crate::vault::Vault;
 
-/// Notices that a slow subscriber may be behind before it loses some.
+/// Capacity of the event channel: a slower subscriber loses events.
 const NOTICES: usize = 1024;
-/// Bodies of requests that are inflated at one time.
+/// Maximum number of request bodies inflated at the same time.
 const INFLATING: usize = 2;
 
-/// What everything inside the engine shares.
+/// State and components shared by all parts of the engine.
 pub(crate) struct Services {
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) http: connector::Http,
     pub(crate) secrets: Secrets,
-    /// The sealed secrets; none where nothing outside is called.
+    /// The encrypted secrets; `None` if the engine makes no calls to other systems.
     pub(crate) vault: Option<Arc<Vault>>,
-    /// Itself, for what outlives a call.
+    /// Weak self-reference, for tasks that outlive a call.
     pub(crate) this: Weak<Self>,
-    /// Tokens, consents and the health of connections.
+    /// Tokens, logins and statistics of connections.
     pub(crate) connections: Connections,
-    /// The key of this store, for what must be unguessable and the same again.
+    /// Per-store secret from which stable, unguessable tokens are derived.
     pub(crate) secret: Secret,
-    /// Who writes a value of the state, one at a time.
+    /// Serialises writers of a state value.
     pub(crate) state_locks: KeyedLocks,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) notices: broadcast::Sender<Notice>,
     pub(crate) intake: Intake,
     pub(crate) evaluator: Evaluator,
-    /// The right to inflate the body of a request: each may take 25 MiB.
+    /// Limits concurrent inflation of request bodies: each may take 25 MiB.
     pub(crate) inflating: Semaphore,
-    /// The room for large values of executions.
+    /// Memory budget for large values of executions.
     pub(crate) memory: Memory,
     pub(crate) isolation: Arc<Isolation>,
     pub(crate) hooks: Desk,
@@ -70,23 +70,23 @@ pub(crate) struct Services {
     pub(crate) listeners: Listeners,
     pub(crate) polls: Polls,
     pub(crate) subscriptions: Subscriptions,
-    /// Nothing new begins, and what runs stops at the next step.
+    /// Cancelled when the engine stops: nothing new starts, and executions stop at the next step.
     pub(crate) closing: CancellationToken,
-    /// What still runs is cut off.
+    /// Cancelled when the grace period is over: running steps are aborted.
     pub(crate) abort: CancellationToken,
     pub(crate) tracker: TaskTracker,
-    /// Told when the store has little room left.
+    /// Notified when the store has little room left.
     pub(crate) room_wanted: Notify,
     pub(crate) generation: watch::Sender<u64>,
     pub(crate) loader: Loader,
     store_lost: AtomicBool,
     pub(crate) fatal: watch::Sender<Option<String>>,
     pub(crate) started_at: Timestamp,
-    /// What stands in for the outside, in a test.
+    /// Test doubles; `None` outside of tests.
     pub(crate) doubles: Option<Arc<dyn Doubles>>,
 }
 
-/// What the services of an engine are made of.
+/// Inputs for the construction of [`Services`].
 pub(crate) struct Foundation {
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn Store>,
@@ -121,7 +121,7 @@ impl Services {
         let secret = Secret::new(store.put_secret(random()).await?);
         let loader = Loader::new(&settings.dir, builtin.clone(), store.addresses().await?);
         let catalog = Arc::new(Catalog::empty(builtin));
-        // A command that runs one execution and ends takes up none of another process.
+        // A command that runs a single execution recovers none of other processes.
         let isolation = if settings.background {
             Isolation::in_folder(&settings.data_dir)
                 .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
@@ -134,7 +134,7 @@ impl Services {
         Ok(Self::on(foundation))
     }
 
-    /// Services in which nothing runs yet.
+    /// Creates the services; nothing runs yet.
     pub(crate) fn on(foundation: Foundation) -> Arc<Self> {
         let Foundation { settings, store, secret, clock, http, catalog, loader, isolation, vault, doubles } =
             foundation;
@@ -182,12 +182,12 @@ impl Services {
         })
     }
 
-    /// The sealed secrets.
+    /// The encrypted secrets.
     pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
         self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))
     }
 
-    /// A timer that goes by what is in force, until the engine stops.
+    /// Creates a timer that follows the snapshot in force until the engine stops.
     pub(crate) fn timer(&self) -> Timer {
         Timer {
             clock: self.clock.clone(),
@@ -196,13 +196,12 @@ impl Services {
         }
     }
 
-    /// Whether starts are accepted.
+    /// Returns true if starts are accepted.
     pub(crate) fn accepting(&self) -> bool {
         !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
     }
 
-    /// Takes note once the store cannot be trusted any more, whoever found out: a read that finds the file damaged stops
-    /// the engine as a failed commit does.
+    /// Stops the engine when the store reports a fatal error, also one found by a read.
     pub(crate) async fn watch_store(self: Arc<Self>) {
         tokio::select! {
             biased;
@@ -211,11 +210,11 @@ impl Services {
         }
     }
 
-    /// Takes note that the store failed. Where a commit is in doubt nothing more is accepted, ever: what happened
-    /// is for the next start to read (guarantee G21).
+    /// Handles a store error. After a commit with an unknown outcome the engine accepts nothing any more; the next
+    /// start reads what happened (guarantee G21).
     pub(crate) fn lost(&self, error: &store::Error) {
         match error {
-            // Said once by whoever makes room, not once a request.
+            // Logged once by the task that makes room, not for every request.
             store::Error::Full => return self.room_wanted.notify_one(),
             error if error.outcome_unknown() => {}
             error => return tracing::error!(%error, "the store refused a write"),

@@ -1,7 +1,7 @@
-//! Connections in use: their tokens, who is asked for consent, and how each is doing.
+//! Connections at runtime: tokens, logins and call statistics.
 //!
-//! Tokens are sealed in the store. One refresh at a time goes out for a connection, and what it brings is durable before
-//! it is used: a provider that rotates its refresh tokens kills the old one with each use (threat model 4.8).
+//! Tokens are encrypted in the store. Refreshes of a connection are serialised, and new tokens are durable before they
+//! are used: a provider that rotates refresh tokens invalidates the old one with each use (threat model 4.8).
 
 mod grant;
 mod health;
@@ -27,7 +27,7 @@ pub use health::Health;
 pub use login::{LoginAnswer, LoginBegun, LoginState};
 use tokens::Tokens;
 
-/// What there is to say of a connection: never a value of it.
+/// Description of a connection, without any of its values.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionReport {
@@ -36,67 +36,67 @@ pub struct ConnectionReport {
     /// Its type, such as `wiki.basic`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is for.
+    /// Description from its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its file, relative to the project folder.
     pub path: String,
-    /// What is wrong with its file as it is now: what is in force is how it last loaded.
+    /// Error in the current version of its file; the last valid version stays in force. `None` if the file is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_error: Option<String>,
-    /// The secrets that it reads and that are not set.
+    /// Referenced secrets that are not set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_secrets: Vec<String>,
-    /// The Automations that name it.
+    /// Automations that use it.
     pub used_by: Vec<String>,
-    /// How it is doing.
+    /// Its state.
     pub state: ConnectionState,
-    /// Calls with it since the daemon started.
+    /// Call statistics since the daemon started.
     #[serde(flatten)]
     pub health: Health,
-    /// When its access token ends, for one with tokens.
+    /// Expiry of its access token; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The site that its calls go to, where it is known.
+    /// Site of its calls; `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
-    /// The hosts that were called with it: what they say of their limits, whether they asked to wait, whether they answer.
+    /// Hosts called with it: rate limits, requested delays and circuit breakers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostHealth>,
 }
 
-/// How a connection is doing.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ConnectionState {
-    /// It has not been used since the daemon started.
+    /// Not used since the daemon started.
     Unused,
-    /// Its last call went well.
+    /// The last call succeeded.
     Healthy,
-    /// Its last call failed, or one of its hosts is not called since it does not answer.
+    /// The last call failed, or the circuit breaker of one of its hosts is open.
     Failing,
-    /// Somebody has to consent: `cogwork connections login`.
+    /// A person must log in: `cogwork connections login`.
     NeedsLogin,
 }
 
-/// What the engine knows of connections beside their files.
+/// Runtime state of all connections.
 #[derive(Default)]
 pub(crate) struct Connections {
     health: health::Book,
     logins: login::Logins,
-    /// One refresh at a time, by connection.
+    /// Per-connection locks around token refreshes.
     refreshing: KeyedLocks,
 }
 
 impl Connections {
-    /// Takes note of how a call with a connection ended.
+    /// Records the result of a call with a connection.
     pub(crate) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
         self.health.note(name, now, error);
     }
 }
 
 impl Services {
-    /// The connection called `name`, ready to make requests: with tokens where its type has them.
+    /// Resolves a connection for requests, with tokens if its type uses them.
     pub(crate) async fn connect(
         &self,
         catalog: &Catalog,
@@ -111,7 +111,7 @@ impl Services {
         Ok(connection.with_tokens(tokens, base))
     }
 
-    /// What a connection was given when it was connected, if it was by this client.
+    /// Reads the grant of a connection; `None` if there is none for this client.
     fn grant(&self, name: &str, client: &OAuthClient) -> Result<Option<Grant>, ActionError> {
         let unreadable = |error: Error| {
             ActionError::new(ErrorKind::Connection, format!("the connection `{name}`: {error}"))
@@ -130,7 +130,7 @@ impl Services {
         Ok(grant)
     }
 
-    /// Keeps a grant; durable when this comes back.
+    /// Stores a grant durably.
     async fn keep_grant(&self, name: &str, grant: &Grant) -> Result<(), ActionError> {
         grant.hide(&self.settings.redactor);
         let failed = |error: Error| {
@@ -150,14 +150,14 @@ impl Services {
 }
 
 impl Engine {
-    /// What there is to say of files that name a secret which is not set, one report a file.
+    /// Reports the files that reference secrets that are not set, one report per file.
     #[must_use]
     pub fn missing_secrets(&self) -> Vec<model::diagnostic::Report> {
         let secrets = &self.services().secrets;
         self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
     }
 
-    /// The connections in force, with how they are doing.
+    /// Lists the connections in force with their state.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionReport> {
         let (catalog, hosts) = (self.catalog(), self.hosts());
@@ -165,8 +165,7 @@ impl Engine {
         names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
     }
 
-    /// How the hosts do that were called. No secret is in their names or in what they say of
-    /// their limits.
+    /// Lists the called hosts with rate limits and availability. Secrets are masked.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostHealth> {
         let services = self.services();
@@ -184,7 +183,7 @@ impl Engine {
         services.http.health().into_iter().map(hidden).collect()
     }
 
-    /// One of them.
+    /// Describes one connection; `None` if there is none of this name.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
         self.report(&self.catalog(), name, &self.hosts())
@@ -230,10 +229,11 @@ impl Engine {
         })
     }
 
-    /// Makes the cheap call that the connector's manifest names for connections of this type.
+    /// Calls the test action that the connector declares for this type of connection.
     ///
     /// # Errors
-    /// There is no such connection, its type names no such call, or the call failed.
+    /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
+    /// result.
     pub async fn test_connection(&self, name: &str) -> Result<Tested, Error> {
         let (catalog, services) = (self.catalog(), self.services());
         let connection = catalog.connection(name).ok_or_else(|| unknown(&catalog, name))?;
@@ -269,15 +269,15 @@ impl Engine {
     }
 }
 
-/// What came of a test call.
+/// Result of a test call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tested {
-    /// The action that was called.
+    /// The called action.
     pub action: String,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// Why it failed, if it did.
+    /// Error of the call; `None` if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ActionError>,
 }
@@ -288,7 +288,7 @@ impl connector::LogSink for Silent {
     fn line(&self, _: model::LogLevel, _: &str) {}
 }
 
-/// That there is no such connection, with the nearest one there is.
+/// Builds the error for an unknown connection, with the nearest existing name.
 fn unknown(catalog: &Catalog, name: &str) -> Error {
     let names = catalog.connections().map(|connection| connection.name.as_str());
     let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);

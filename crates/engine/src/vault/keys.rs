@@ -1,4 +1,4 @@
-//! The keys that seal secrets: where they come from, and how one takes the place of another.
+//! The keys that encrypt secrets: their sources, the key file and its rotation.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,17 +12,18 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// The most bytes of a key file.
+/// Maximum size of a key file, in bytes.
 const MOST_BYTES: u64 = 4096;
-/// The most keys in use at one time: the one that seals, and those before it.
+/// Maximum number of keys: the current one and older ones that can still decrypt.
 const MOST_KEYS: usize = 8;
 
-/// Where the keys that seal secrets are: never in the store that they seal.
+/// Sources of the encryption keys. Keys are never in the store whose secrets they encrypt.
 #[derive(Clone, Debug)]
 pub struct KeySource {
-    /// Keys that the environment gives, apart by commas or lines. They go before the file.
+    /// Keys from the environment, separated by commas or line breaks; they take precedence over the file. `None` if the
+    /// variable is not set.
     pub given: Option<Secret>,
-    /// The file, one key a line. It is made when the first secret is kept.
+    /// Key file, one key per line. Created when the first secret is stored.
     pub file: PathBuf,
 }
 
@@ -34,20 +35,20 @@ impl KeySource {
     }
 }
 
-/// One key.
+/// An encryption key.
 pub(super) struct Key {
-    /// What records name it by: it tells nothing of the key.
+    /// Identifies the key in stored records. A truncated hash that reveals nothing about the key.
     pub(super) id: String,
     pub(super) bits: Zeroizing<[u8; 32]>,
 }
 
-/// The keys in use. The first one seals; all of them open.
+/// The loaded keys. The first one encrypts; all of them decrypt.
 pub(super) struct KeyRing {
     keys: Vec<Key>,
 }
 
 impl KeyRing {
-    /// The keys there are; `None` where there is neither a variable nor a file.
+    /// Loads the keys; `None` if neither the variable nor the file exists.
     pub(super) fn read(source: &KeySource) -> Result<Option<Self>, Error> {
         if let Some(given) = &source.given {
             return Self::parse(given.expose(), "the master key of the environment").map(Some);
@@ -60,7 +61,7 @@ impl KeyRing {
         }
     }
 
-    /// A new key in a new file.
+    /// Creates a key and its file.
     pub(super) fn make(source: &KeySource) -> Result<Self, Error> {
         let ring = Self { keys: vec![Key::fresh()?] };
         ring.write(&source.file)?;
@@ -85,30 +86,31 @@ impl KeyRing {
         }
     }
 
-    /// The key that seals.
+    /// The key that encrypts.
     pub(super) fn current(&self) -> Option<&Key> {
         self.keys.first()
     }
 
-    /// The key with this id.
+    /// Finds a key by id.
     pub(super) fn find(&self, id: &str) -> Option<&Key> {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// Puts a new key before the others, in the file first: what is sealed with it can be opened whatever happens.
+    /// Adds a new current key and writes the file first, so that everything encrypted with it can be decrypted after a
+    /// crash.
     pub(super) fn add(&mut self, source: &KeySource) -> Result<(), Error> {
         self.keys.insert(0, Key::fresh()?);
         self.keys.truncate(MOST_KEYS);
         self.write(&source.file)
     }
 
-    /// Forgets all keys but the one that seals.
+    /// Removes all keys except the current one.
     pub(super) fn retire(&mut self, source: &KeySource) -> Result<(), Error> {
         self.keys.truncate(1);
         self.write(&source.file)
     }
 
-    /// Writes the file beside its place and moves it there, so that nobody finds half of it.
+    /// Writes a temporary file and renames it, so that no reader sees a partial file.
     fn write(&self, file: &Path) -> Result<(), Error> {
         let failed = |error: io::Error| Error::Vault(format!("cannot write `{}`: {error}", file.display()));
         let mut text = Zeroizing::new(String::new());
@@ -187,7 +189,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A key that a power cut takes along would take every secret with it.
+/// Syncs the folder of the key file: losing the key in a power failure would lose every secret.
 fn sync_folder(file: &Path) {
     if let Some(folder) = file.parent().and_then(|folder| fs::File::open(folder).ok()) {
         // Not every file system can sync a folder.

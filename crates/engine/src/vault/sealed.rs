@@ -1,4 +1,4 @@
-//! A sealed value: XChaCha20-Poly1305 under one of the keys, bound to its name and version.
+//! An encrypted value: XChaCha20-Poly1305, authenticated with its name and version.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,21 +11,21 @@ use zeroize::Zeroizing;
 use super::keys::{Key, KeyRing};
 use crate::Error;
 
-/// A value as the store has it.
+/// An encrypted value as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
-    /// Which value of its name it is, from 1. It is part of what is authenticated.
+    /// Number of the value under its name, from 1. Authenticated.
     pub(super) version: u64,
-    /// The id of the key.
+    /// Id of the key.
     pub(super) key: String,
-    /// When the value was set; a rotation of the key does not change it.
+    /// Time at which the value was set; a key rotation keeps it.
     pub(super) set_at: Timestamp,
     nonce: [u8; 24],
     data: Vec<u8>,
 }
 
 impl Sealed {
-    /// Seals `plain` under the name of its row and this version, so that no row can stand in for another.
+    /// Encrypts `plain`. The row's name and version are authenticated, so rows cannot be swapped.
     pub(super) fn seal(
         name: &str,
         version: u64,
@@ -44,7 +44,7 @@ impl Sealed {
         Ok(Self { version, key: key.id.clone(), set_at, nonce, data })
     }
 
-    /// The value, if one of the keys opens it and it is the one of this name and version.
+    /// Decrypts the value. Fails if the key is missing, or name or version do not match.
     pub(super) fn open(&self, name: &str, ring: Option<&KeyRing>) -> Result<Zeroizing<String>, Error> {
         let key = ring.and_then(|ring| ring.find(&self.key)).ok_or_else(|| {
             Error::Vault(format!(

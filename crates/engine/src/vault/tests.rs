@@ -122,12 +122,12 @@ async fn a_crash_in_the_midst_of_a_rotation_loses_nothing() {
     let source = KeySource::in_folder(dir.path());
     let before = vault(&store, dir.path()).await;
     before.set_secret("a", "first", NOW).await.expect("kept");
-    // The new key is in the file and nothing is sealed with it yet: this is where the process ended.
+    // Simulates a crash after the new key was written to the file and before the first value was encrypted with it.
     let mut ring = KeyRing::read(&source).expect("keys").expect("a key");
     ring.add(&source).expect("added");
     let after = vault(&store, dir.path()).await;
     assert_eq!(value(&after, "a").as_deref(), Some("first"));
-    // And here all is sealed anew while the old key is still in the file.
+    // Simulates a crash after everything was encrypted and before the old key was removed from the file.
     after.rotate().await.expect("rotated");
     assert_eq!(value(&vault(&store, dir.path()).await, "a").as_deref(), Some("first"));
 }
@@ -191,7 +191,7 @@ async fn no_second_key_is_made_while_the_store_holds_what_a_missing_one_has_seal
         assert!(message.contains("master.key` is missing") && message.contains("umask 077"), "{message}");
     }
     assert!(!key_file(&dir).exists(), "none is made");
-    // With the file back in its place nothing is lost, and a key that a person makes is taken.
+    // Restoring the file recovers everything, and a key created by a person is accepted.
     write_key(&dir, &key);
     let with = vault(&store, dir.path()).await;
     assert_eq!(value(&with, "wikiToken").as_deref(), Some("one"));
