@@ -1,4 +1,4 @@
-//! One call of an action: what must be committed before it, what bounds it, what it leaves.
+//! Executes an action step: commits what must precede the call, applies time limits, and records the result.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,11 +15,11 @@ use super::verbs::failed;
 use super::{Exit, Run};
 use crate::doubles::{Asked, Called};
 
-/// A file of a result from this size on is put on disk by itself; so is the body of a request (semantics 3.2).
+/// Size in bytes from which a file of a result is stored on disk; request bodies have the same limit (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
 
 impl Run {
-    /// What the call may do to the world, as far as that can be told before its inputs are evaluated.
+    /// Returns the effect of the call as far as it is known before the inputs are evaluated.
     pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
         let catalog = self.services.catalog.load();
         let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
@@ -50,7 +50,7 @@ impl Run {
         let takes_time = effect || double.is_some();
         let is_double = double.is_some();
         let connection = match &call.connection {
-            // A double has no use for credentials, and a test need not have them.
+            // A stub needs no credentials, and a test may have none.
             Some(name) if double.is_none() => {
                 self.journal.reads_secrets();
                 Some(self.services.connect(&catalog, &name.name).await.map_err(failed)?)
@@ -88,7 +88,7 @@ impl Run {
         } else {
             Ok(future.await)
         };
-        // A call that was cut off was made as well.
+        // An interrupted call was sent too, so it is recorded here.
         if let Some(call) = log.last.into_inner().unwrap_or_else(PoisonError::into_inner) {
             self.journal.step_called(key, call);
         }
@@ -99,7 +99,7 @@ impl Run {
             self.services.connections.note(&connection.name, now, error.as_ref());
         }
         let value = result.map_err(|mut error| {
-            // What stands in for an action fails as the action would.
+            // A stubbed failure is treated like one of the action.
             if is_double && is_lost(&error) && self.action_effect(call) == Effect::Write {
                 error.outcome_unknown = true;
             }
@@ -108,19 +108,19 @@ impl Run {
         Ok(self.set_aside(self.within_limit(value)?).await)
     }
 
-    /// Records that a try with an outside effect begins, once everything that it may depend on is committed.
+    /// Records the start of an attempt with an external effect, after committing everything that it may depend on.
     async fn begin_effect(&self, step: &Step, key: &str, attempt: u32) -> Result<(), Exit> {
-        // An effect may depend on all before it: none of that may be lost once it has happened.
+        // The effect may depend on all earlier results, so none of them may be lost once it has happened.
         self.journal.before_effect().await?;
         self.journal.step_started(key, attempt);
         if step.on_interrupt == OnInterrupt::Fail {
-            // That it began must be known before it does (guarantee G6).
+            // The start must be durable before the call is made (guarantee G6).
             self.journal.commit().await?;
         }
         Ok(())
     }
 
-    /// The answer of a double, in a test.
+    /// Returns the stubbed result of a call; `None` outside of tests or if the call is not stubbed.
     pub(super) fn double(
         &self,
         step: &Step,
@@ -134,7 +134,7 @@ impl Run {
         doubles.answer(&Asked { automation, step: &step.id, key, idempotency_key, called, inputs })
     }
 
-    /// Waits for a call, but not past a deadline, a cancellation or the end of the daemon's grace.
+    /// Awaits a call until a deadline, a cancellation or the end of the daemon's grace period.
     pub(super) async fn bounded<T>(
         &self,
         step: &Step,
@@ -153,15 +153,15 @@ impl Run {
         }
     }
 
-    /// The chain of executions that this one belongs to.
+    /// Returns the trace of this execution.
     pub(super) fn chain(&self) -> Trace {
         crate::hooks::chain_of(self.journal.id(), &self.payload, &self.origin)
     }
 
-    /// A result whose large files are on disk from here on, as those of requests are: they go through no log, and are in memory no
-    /// longer than this.
+    /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory
+    /// is released.
     async fn set_aside(&self, value: Value) -> Value {
-        // All that a small result pays.
+        // The only cost for a small result.
         if value.weight(LARGE_FILE) <= LARGE_FILE {
             return value;
         }
@@ -171,7 +171,7 @@ impl Run {
         match writing.await.map_err(std::io::Error::other).flatten() {
             Ok(set_aside) => set_aside,
             Err(error) => {
-                // It goes the way of any other value.
+                // On failure the files stay in the value and are stored with it.
                 tracing::warn!(execution = %self.journal.id(), %error, "the files of a result could not be put on disk by themselves");
                 value
             }
@@ -202,19 +202,19 @@ impl Run {
     }
 }
 
-/// True if a request that failed like this may have been carried out.
+/// Returns true if a failed request may have been processed by the remote system.
 fn is_lost(error: &ActionError) -> bool {
     matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout)
         || error.status.is_some_and(connector::may_have_acted)
 }
 
-/// Takes an action's log lines into the execution's log.
+/// Writes an action's log lines to the log of the execution.
 struct StepLog<'a> {
     run: &'a Run,
     key: &'a str,
-    /// Whether it logs to show its credentials, as its author and the settings allow.
+    /// True if the author and the settings allow logging credentials for debugging.
     shows_credentials: bool,
-    /// The last request that the call sent.
+    /// The last request of the call.
     last: Mutex<Option<CallRecord>>,
 }
 
@@ -229,7 +229,7 @@ impl LogSink for StepLog<'_> {
     }
 
     fn request(&self, method: &str, url: &str) {
-        // Secrets in the path are hidden when this is committed.
+        // Secrets in the path are masked when the record is committed.
         let url = model::redact::cut(url, CallRecord::MAX_URL_CHARS).into_owned();
         let call = CallRecord::Request { method: method.to_owned(), url };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);

@@ -1,6 +1,6 @@
-//! Code that runs ahead: steps of code that follow one another go to a worker together, which hands the result of each to
-//! the next. The walk takes each result when it comes to the step, and what led elsewhere meanwhile drops the rest:
-//! code has no effect, so nothing is lost but a worker.
+//! Speculative execution of code steps. Consecutive code steps are sent to a worker together, and each result is passed
+//! to the next step there. The walk takes each result when it reaches the step; if it takes another path, the rest is
+//! dropped. Code has no effect, so only worker time is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,32 +18,32 @@ use crate::code::{Verdict, Workers};
 use crate::native::CodeState;
 use crate::plan::{CodePlan, Loop};
 
-/// How long code may take where its step has no `timeout`.
+/// Default time limit of code without a `timeout`.
 const USUAL_TIME: Duration = Duration::from_secs(10);
 
-/// What became of a run of code.
+/// Result of a code call.
 pub(super) type Ran = Result<Outcome, Error>;
 
-/// Code that runs ahead of the walk.
+/// Code calls that run ahead of the walk.
 pub(crate) struct Ahead {
     runs: Sequence,
-    /// The steps that it runs for, the next one last.
+    /// The steps of these calls, the next one last.
     steps: Vec<Arc<str>>,
     began: Steady,
 }
 
-/// A run of code, before it is sent.
+/// A prepared code call.
 struct Part<'plan> {
     id: &'plan Arc<str>,
     module: &'plan Module,
     results: Value,
-    /// Where results of the runs before it belong in `results`, with the places of those runs.
+    /// Names under which the results of earlier calls are inserted into `results`, with the indices of those calls.
     earlier: Vec<(Arc<str>, usize)>,
     deadline: Duration,
 }
 
 impl Run {
-    /// What the code of this step gave, if it has run ahead and that is here: nothing is waited for.
+    /// Returns the result of a step's code if it has already arrived. Does not wait.
     pub(super) fn has_arrived(&self, step: &Step, scope: &mut Scope) -> Option<Ran> {
         let mut ahead =
             scope.ahead.take_if(|ahead| ahead.steps.last().is_some_and(|next| *next == step.id))?;
@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// What the code of this step gave, if it has run ahead.
+    /// Returns the result of a step's code if it was sent ahead.
     pub(super) async fn ran_ahead(
         &self,
         step: &Step,
@@ -73,10 +73,10 @@ impl Run {
         Ok(self.goes_on(ahead, ran, scope))
     }
 
-    /// Keeps what has run ahead for the next step, if this one has a result.
+    /// Keeps the remaining calls for the next step if this one has a result.
     fn goes_on(&self, mut ahead: Ahead, ran: Option<Ran>, scope: &mut Scope) -> Option<Ran> {
         if let Some(Ok(outcome)) = &ran {
-            // Its own time, but no more than has passed: in a test none does.
+            // Limited to the elapsed time on the clock: in a test it stands still.
             let passed = self.services.clock.steady_now().since(ahead.began);
             scope.ran_ahead_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
             ahead.steps.pop();
@@ -85,7 +85,7 @@ impl Run {
         ran
     }
 
-    /// Runs the code of a step, and has that of the steps behind it run ahead where nothing speaks against it.
+    /// Runs the code of a step and sends the code of the following steps ahead where possible.
     pub(super) async fn run_code(
         &self,
         step: &Step,
@@ -102,7 +102,7 @@ impl Run {
         let deadline = own.min(left).max(Duration::from_millis(1));
         let mut parts = vec![Part { id: &step.id, module, results, earlier: Vec::new(), deadline }];
         let config_vars = scope.root().get("configVars").unwrap_or_default();
-        // Code that uses the state has what it writes committed before anything else happens.
+        // Code that writes state needs a commit before the next step runs.
         if facts.state.is_empty() {
             self.add_followers(&mut parts, plan, left, &config_vars, scope, context);
         }
@@ -132,7 +132,7 @@ impl Run {
         }))
     }
 
-    /// Adds the code of the steps that follow, as far as it is known now what it will be given.
+    /// Adds the code of the following steps, up to the first one whose input is not yet known.
     fn add_followers<'plan>(
         &'plan self,
         parts: &mut Vec<Part<'plan>>,
@@ -150,14 +150,14 @@ impl Run {
             let Some((plan, module, verdict)) = self.known_code(id) else { return };
             let Ok(facts) = verdict.as_ref() else { return };
             let deadline = plan.timeout.unwrap_or(USUAL_TIME);
-            // Its time limit must be its own, whenever it is begun.
+            // Each step keeps its own time limit, whenever its code starts.
             let has_time = left >= deadline + Workers::shared().pool().together();
             if !facts.state.is_empty() || !has_time {
                 return;
             }
             let (results, earlier) = step_results(scope, plan, context, facts, &before);
             weight = weight.saturating_add(weigh(&results));
-            // Secrets are taken out of results before others read them, and a worker does not know what they are.
+            // Results are masked before other steps read them, and a worker does not know the secrets.
             let may_read = earlier.is_empty() || self.journal.has_nothing_to_hide();
             if weight > Sequence::MAX_BYTES || !may_read {
                 return;
@@ -167,7 +167,7 @@ impl Run {
         }
     }
 
-    /// The code of a step of which is known what it is made of.
+    /// Returns the code of a step if its module has already been analysed.
     fn known_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
         let plan = self.deployed.plan.code().step(id)?;
         let module = plan.module.as_ref()?;
@@ -175,9 +175,9 @@ impl Run {
     }
 }
 
-/// `stepResults`: what the steps before gave, the trigger under `trigger`, the turn of each loop around under the loop's
-/// id. Only what the code reads is in it, where that can be told. Of the steps that run in the same sequence before it
-/// only the keys are there, and given besides with their places in the sequence.
+/// Builds `stepResults`: the results of earlier steps, the trigger under `trigger`, and the item of each surrounding
+/// loop under the loop's id. Reduced to the paths that the code reads, if they are known. Earlier steps of the same
+/// batch have only their keys; they are also returned with their indices in the batch.
 fn step_results(
     scope: &Scope,
     plan: &CodePlan,
@@ -224,13 +224,13 @@ fn step_results(
     (Value::from(kept), earlier)
 }
 
-/// What these paths lead to below a name.
+/// Returns the remainders of the paths that start with a name.
 fn below<'paths>(paths: &[&'paths [String]], name: &str) -> Vec<&'paths [String]> {
     let inside = paths.iter().filter(|path| path.first().is_some_and(|first| first == name));
     inside.map(|path| &path[1..]).collect()
 }
 
-/// A path as far as it leads through data: what every object can do is asked of the object as a whole.
+/// Returns the part of a path that goes through data, up to the first method or property that every object has.
 fn data(path: &[String]) -> &[String] {
     const METHODS: [&str; 6] =
         ["hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
@@ -238,7 +238,7 @@ fn data(path: &[String]) -> &[String] {
     &path[..end]
 }
 
-/// A value with nothing in its maps but what these paths lead to or through.
+/// Copies a value with only the map entries that these paths need.
 fn only(value: &Value, paths: &[&[String]]) -> Value {
     let Value::Map(map) = value else { return value.clone() };
     if paths.iter().any(|path| path.is_empty()) {

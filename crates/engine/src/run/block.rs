@@ -1,4 +1,4 @@
-//! A list of steps: in order, or as the graph that `needs` makes of it, ready steps side by side.
+//! Runs a list of steps: in order, or as the graph defined by `needs`, where ready steps run in parallel.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -13,7 +13,7 @@ use super::{Activity, Exit, Journal, Run};
 use crate::plan::BlockGraph;
 
 impl Run {
-    /// Runs a list of steps. Its result is that of the last step as they are written, whatever ended last.
+    /// Runs a list of steps. Its result is the one of the last step in the file, regardless of the order of completion.
     pub(super) fn block<'a>(
         &'a self,
         block: &'a Block,
@@ -25,7 +25,7 @@ impl Run {
                 Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, context).await,
                 _ => {
                     let walked = self.in_order(block, scope, context).await;
-                    // Whatever led out of the list, nobody takes what has run ahead any more.
+                    // The walk left the list, so results computed ahead are no longer needed.
                     scope.ahead = None;
                     walked
                 }
@@ -76,14 +76,14 @@ impl Run {
     }
 }
 
-/// Futures that run side by side within one execution. The first failure ends the others; a stop of the engine lets
-/// each come to the end of the step it is in, and one that pauses lets the others go on. What those did that have
-/// ended is committed while the others run, and nobody waits for that.
+/// Futures that run in parallel within one execution. The first failure cancels the others. When the engine stops, each
+/// finishes its current step; a waiting one lets the others continue. Results of finished futures are committed in the
+/// background.
 pub(super) struct Side<'a, T> {
     running: FuturesUnordered<BoxFuture<'a, Result<T, Exit>>>,
-    /// Commits what those did that have ended, and the most that anything of it did to the world.
+    /// The background commit of finished futures, with their strongest effect.
     keeping: Option<(Effect, BoxFuture<'a, Result<(), Exit>>)>,
-    /// How many pause, so that they end only when they are taken up again. They keep their places.
+    /// Number of suspended futures, which only end when the execution resumes. They still count as started.
     resting: usize,
     parked: bool,
     activity: &'a Activity,
@@ -105,17 +105,17 @@ impl<'a, T: 'a> Side<'a, T> {
         self.running.push(way.boxed());
     }
 
-    /// How many have begun and not ended, those that pause included.
+    /// Number of started and unfinished futures, including suspended ones.
     pub(super) fn len(&self) -> usize {
         self.running.len() + self.resting
     }
 
-    /// Whether the engine stops, so that nothing more may begin.
+    /// Returns true if the engine stops and nothing new may start.
     pub(super) fn parked(&self) -> bool {
         self.parked
     }
 
-    /// The next one that ends; `None` when all have.
+    /// Awaits the next result; `None` if all futures have ended.
     pub(super) async fn next(&mut self) -> Result<Option<T>, Exit> {
         let _pausing = self.activity.pause();
         loop {
@@ -141,7 +141,8 @@ impl<'a, T: 'a> Side<'a, T> {
         }
     }
 
-    /// Has committed what those did that have ended, unless all have: then what comes next is committed with it.
+    /// Starts the background commit of finished futures. Not needed if all have ended: the next step commits their
+    /// results.
     fn keep(&mut self) {
         let most = self.journal.uncommitted();
         let is_kept = match &self.keeping {
@@ -154,7 +155,7 @@ impl<'a, T: 'a> Side<'a, T> {
     }
 }
 
-/// Comes back when what is being committed is; never where nothing is.
+/// Completes with the background commit; never if there is none.
 async fn kept(keeping: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>) -> Result<(), Exit> {
     match keeping {
         Some((_, keeping)) => keeping.await,

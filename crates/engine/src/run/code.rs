@@ -1,4 +1,4 @@
-//! `code`: one run of an author's JavaScript.
+//! `code`: executes an author's JavaScript.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let (plan, module) = self.code_plan(step)?;
-        // In a test the clock stands still meanwhile.
+        // The test clock stands still while code runs.
         let _busy = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
         let (ran, state) = match self.ran_ahead(step, scope, context).await? {
             Some(ran) => (ran, CodeState::default()),
@@ -56,7 +56,7 @@ impl Run {
             .ok_or_else(|| failed(ActionError::new(ErrorKind::Input, "the file of the code is not there")))
     }
 
-    /// As [`Run::code`], where the code of the step has run ahead and nothing has to be waited for.
+    /// Like [`Run::code`], with a result that has been computed ahead. Does not wait.
     pub(super) fn code_ahead(
         &self,
         step: &Step,
@@ -69,14 +69,13 @@ impl Run {
         Some(self.code_plan(step).and_then(ended))
     }
 
-    /// What a module is made of.
+    /// Returns the analysis of a module.
     async fn facts(&self, module: &Module) -> Result<Arc<Verdict>, Exit> {
         let known = Workers::shared().facts(module).await;
         known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    /// Takes over what the code gave: its result, what it wrote to the state, its log, the answer to the caller that is still
-    /// to be given.
+    /// Applies the result of code: its value, state writes, log lines and the pending response to the caller.
     fn ended(
         &self,
         plan: &CodePlan,
@@ -110,7 +109,7 @@ impl Run {
         Ok((value, Some(self.journal.hidden_response(response))))
     }
 
-    /// Gives the caller the answer that code decided.
+    /// Sends the response decided by code to the caller.
     pub(super) async fn answer_of_code(&self, response: HttpResponse) -> Result<(), Exit> {
         self.journal.respond(response.clone());
         self.journal.commit().await?;
@@ -134,8 +133,8 @@ pub(crate) fn level(level: Level) -> LogLevel {
     }
 }
 
-/// What failed, with its place in the author's file and the line that stands there. Of a longer message the worker sends more
-/// than is kept, so that it is cut here, after secrets were hidden in it.
+/// Converts a code error to a step error, with its position in the author's file and the source line. Secrets are
+/// masked before the message is cut, so the worker sends more text than is stored.
 pub(crate) fn to_action_error(
     error: &script::Error,
     code: &Code,

@@ -1,4 +1,4 @@
-//! What `now()` and `uuid()` give in a step: the same in every try, and after a restart.
+//! Deterministic `now()` and `uuid()` for steps: the same values in every attempt and after a restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use model::expression::Moment;
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// A random key that the store keeps, from which what must be both the same again and unguessable is derived.
+/// A random key in the store, from which stable and unguessable values are derived.
 #[derive(Clone)]
 pub(crate) struct Secret([u8; 32]);
 
@@ -25,10 +25,10 @@ impl Secret {
         Self(key)
     }
 
-    /// Sixteen bytes that only the holder of the key can make of these parts.
+    /// Derives 16 bytes from these parts with HMAC.
     pub(crate) fn derive(&self, parts: &[&[u8]]) -> [u8; 16] {
         let mut derived = [0; 16];
-        // HMAC takes keys of any length.
+        // HMAC accepts keys of any length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return derived };
         for part in parts {
             mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -39,7 +39,7 @@ impl Secret {
     }
 }
 
-/// The moment of a step.
+/// Clock and randomness of a step.
 pub(crate) struct StepMoment {
     secret: Secret,
     execution: ExecutionId,
@@ -60,7 +60,8 @@ impl Moment for StepMoment {
     }
 
     fn uuid(&self) -> Uuid {
-        // By its number within the step: each call gives another, and the same again when the step is done again.
+        // Derived from the call's index within the step: calls get different values, which are the same in a
+        // repetition.
         let number = self.uuids.fetch_add(1, Ordering::Relaxed);
         let execution = self.execution.as_bytes();
         let derived = self.secret.derive(&[b"uuid", execution, self.step.as_bytes(), &number.to_be_bytes()]);

@@ -1,5 +1,5 @@
-//! Pauses: `wait`, `waitFor`, and the time between two tries. A short one is slept through; for a long one the
-//! execution goes to rest, holds no slot, and is read back when its time has come.
+//! Waiting: `wait`, `waitFor`, and delays between attempts. A short delay sleeps in memory; for a long one the
+//! execution is suspended, releases its slot and is loaded again when it is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +19,22 @@ use super::{Exit, Run};
 use crate::clock::Steady;
 use crate::intake::since_begin;
 
-/// A pause up to this long is slept through: to rest and to be read back costs two commits and a read.
+/// Longest delay that sleeps in memory: a suspension costs two commits and a read.
 const SLEPT_THROUGH: Duration = Duration::from_secs(2);
-/// The most bytes of an event's name.
+/// Maximum length of an event name, in bytes.
 const MAX_EVENT_NAME: usize = 200;
 
-/// What ends a pause.
+/// Condition that ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// Its time alone.
+    /// Only its time.
     OnTime,
-    /// Its time, or that something came, which may not be for it.
+    /// Its time, or a signal, which may turn out not to match.
     WhenSomethingComes,
 }
 
 impl Run {
-    /// Sleeps on the engine's clock; comes back early where the execution may not go on.
+    /// Sleeps on the engine's clock until the due time, or until the execution must stop.
     async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
         let clock = &self.services.clock;
         let over = match due {
@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Comes back when a pause is over, or lets the execution rest until then.
+    /// Waits until the due time, or suspends the execution until then.
     pub(super) async fn pause_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
         let left = self.left(due);
         if left.is_zero() {
@@ -63,7 +63,7 @@ impl Run {
         self.sleep_until(due, context).await
     }
 
-    /// Comes back when a pause is over; lets the execution rest once all of it pauses.
+    /// Waits until the due time. Suspends the execution once all of its branches wait.
     async fn pause_beside(
         &self,
         due: Option<Due>,
@@ -92,7 +92,7 @@ impl Run {
         }
     }
 
-    /// Comes back when it is time for the next try of a step, or of the whole execution where `key` is empty.
+    /// Waits for the next attempt of a step, or of the whole execution if `key` is empty.
     pub(super) async fn pause_before_try(
         &self,
         key: &str,
@@ -106,7 +106,7 @@ impl Run {
         paused
     }
 
-    /// How long a pause goes on from now; nothing where it is over.
+    /// Time left until the due time; zero if it has passed.
     fn left(&self, due: Due) -> Duration {
         match due {
             Due::At(at) => {
@@ -116,7 +116,7 @@ impl Run {
         }
     }
 
-    /// `wait`
+    /// Executes `wait`.
     pub(super) async fn wait(
         &self,
         wait: &WaitStep,
@@ -132,7 +132,7 @@ impl Run {
         Ok(Value::Null)
     }
 
-    /// Pauses until it is over. Where that is far off, the pause is recorded, so that somebody sees to its end.
+    /// Waits until the due time. A long wait is recorded, so that the scheduler resumes it.
     pub(super) async fn pause_with(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
         if self.left(due) > SLEPT_THROUGH && self.journal.pause(key).is_none() {
             self.pause_begins(key, WaitReason::Time, Some(due), context)?;
@@ -142,7 +142,7 @@ impl Run {
         Ok(())
     }
 
-    /// `waitFor`
+    /// Executes `waitFor`.
     pub(super) async fn wait_for(
         &self,
         step: &Step,
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Takes over the events that were sent since the execution began and that no earlier iteration of the step let through.
+    /// Adds the events that were sent since the execution began and that no earlier iteration of the step has accepted.
     async fn look_back(&self, step: &Step, key: &str) -> Result<(), Exit> {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
@@ -243,11 +243,11 @@ impl Run {
         };
         let due = step.timeout.map(|timeout| Due::After(self.services.clock.steady_now().after(timeout)));
         self.pause_begins(key, on, due, context)?;
-        // Whoever is to send something finds it only once it is committed; the others may take as long as they like.
+        // Senders find the wait only after this commit; other waits can be committed later.
         self.journal.commit().await
     }
 
-    /// Records that a step pauses, up to `due` at the latest.
+    /// Records that a step begins to wait, until `due` at the latest.
     pub(super) fn pause_begins(
         &self,
         key: &str,
@@ -270,14 +270,15 @@ impl Run {
         Ok(())
     }
 
-    /// When the nearest time limit around a pause is up. The execution's own does not count: it stands still meanwhile.
+    /// Nearest time limit of the steps around a wait. The execution's own limit does not count: it is extended by the
+    /// wait.
     fn limit(&self, context: &Context) -> Option<Steady> {
         let step = context.deadline.map(|(at, _)| at);
         let closing = context.closing.then_some(context.end);
         step.into_iter().chain(closing).min()
     }
 
-    /// When the nearest time limit of a step is up, and the depth at which it was set: 0 for that of the whole.
+    /// Nearest time limit of a step, and the depth of the step that set it: 0 for the whole execution.
     pub(super) fn deadline(&self, context: &Context) -> (Steady, u32) {
         let end = if context.closing {
             context.end
@@ -287,7 +288,7 @@ impl Run {
         context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
 
-    /// Ends the pauses of steps that will not go on, with the executions that they waited for.
+    /// Ends the waits of steps that will not continue, and cancels the child executions that they waited for.
     pub(super) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) {
         for child in self.journal.abandon(is_abandoned) {
             self.cancel_child(child);
@@ -300,7 +301,7 @@ impl Run {
         self.services.intake.cancel(&self.services, child, &reason);
     }
 
-    /// The end of a pause that begins now.
+    /// Computes the end of a wait that begins now.
     async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
         let now = self.services.clock.steady_now();
         let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
@@ -329,7 +330,7 @@ impl Run {
         }
     }
 
-    /// True if a signal is what the step waits for.
+    /// Returns true if the signal satisfies the step's condition.
     async fn lets_through(
         &self,
         wait: &WaitForStep,

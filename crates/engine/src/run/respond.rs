@@ -1,4 +1,4 @@
-//! `respond`: the caller's answer.
+//! `respond`: sends the response to the caller.
 
 use model::action::{ActionError, ErrorKind};
 use model::automation::{PageRight, RespondBody, RespondStep};
@@ -11,7 +11,7 @@ use super::verbs::failed;
 use super::{Exit, Run};
 
 impl Run {
-    /// Decides the caller's answer. It is sent once it is committed; what comes after goes on.
+    /// Decides the response to the caller. It is sent once it is committed; the execution continues.
     pub(super) async fn respond(
         &self,
         respond: &RespondStep,

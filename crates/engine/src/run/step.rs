@@ -1,4 +1,4 @@
-//! One step: its guard, its tries, and what follows when it fails for good.
+//! Runs a step: its condition, its attempts, and the handling of a permanent failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::{Exit, Run, journal};
 use crate::clock::Steady;
 use crate::plan::Reads;
 
-/// Where in the execution a step stands.
+/// Position of a step in the execution.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// The turns of the loops around it, as they are written behind its id: `[2][0]`.
+    /// Indices of the surrounding loops, as appended to the step's id: `[2][0]`.
     turns: Arc<str>,
-    /// When the time limit of the whole is up, the time of pauses left out.
+    /// Time limit of the whole execution, without waiting times.
     pub(super) end: Steady,
-    /// When the nearest time limit of a step around is up, and the depth at which it was set.
+    /// Nearest time limit of a surrounding step, and the depth of the step that set it; `None` if there is none.
     pub(super) deadline: Option<(Steady, u32)>,
     depth: u32,
-    /// Whether the execution's end is behind it, so that a cancellation no longer counts.
+    /// True in the closing steps, where a cancellation no longer counts.
     pub(super) closing: bool,
 }
 
@@ -39,22 +39,22 @@ impl Context {
         Self { closing: true, ..Self::new(end) }
     }
 
-    /// The same, in the turns of another place.
+    /// Copies this context with the loop indices of another one.
     pub(super) fn in_turns_of(&self, other: &Self) -> Self {
         Self { turns: other.turns.clone(), ..self.clone() }
     }
 
-    /// One turn of a loop further in.
+    /// Enters an iteration of a loop.
     pub(super) fn turn(&self, index: usize) -> Self {
         Self { turns: format!("{}[{index}]", self.turns).into(), ..self.clone() }
     }
 
-    /// The numbers of the turns around, from the outside in.
+    /// Indices of the surrounding loops, outermost first.
     pub(super) fn indices(&self) -> impl Iterator<Item = u64> {
         self.turns.split(['[', ']']).filter_map(|part| part.parse().ok())
     }
 
-    /// One step further in, with that step's own deadline if it is nearer.
+    /// Enters a step and applies its time limit if it is nearer.
     fn inner(&self, now: Steady, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
         let own = timeout.map(|timeout| (now.after(timeout), depth));
@@ -63,14 +63,14 @@ impl Context {
         Self { depth, deadline, ..self.clone() }
     }
 
-    /// The step's id with the turns around it.
+    /// Returns the step's id with its loop indices.
     pub(super) fn key(&self, id: &str) -> String {
         [id, &self.turns].concat()
     }
 }
 
 impl Run {
-    /// Runs a step, or takes over how it ended before.
+    /// Runs a step, or takes over its recorded outcome.
     pub(super) async fn step(
         &self,
         step: &Step,
@@ -82,7 +82,7 @@ impl Run {
             return self.replay(step, outcome, scope, context);
         }
         if let Some(error) = self.journal.closing().filter(|_| !context.closing) {
-            // The end has begun: what had ended is only taken over for what undoes and closes.
+            // The execution is closing: recorded outcomes are used only for undoing and closing.
             return Err(Exit::Failed(error));
         }
         let began = self.may_go_on(context)?;
@@ -99,7 +99,7 @@ impl Run {
         result
     }
 
-    /// Puts in place what a step reads beside the results of others, and gives the moment that was there.
+    /// Sets the variables that a step reads in addition to results, and returns the previous clock.
     pub(super) async fn prepare(
         &self,
         reads: Option<&Reads>,
@@ -178,7 +178,7 @@ impl Run {
         self.failed(step, key, error, took, scope, context).await
     }
 
-    /// Tries a step until it succeeds or its policy gives up.
+    /// Runs attempts until one succeeds or the retry policy gives up.
     async fn tries(
         &self,
         step: &Step,
@@ -197,7 +197,7 @@ impl Run {
         }
         loop {
             if step.timeout.is_some() && spans_pauses(step) {
-                // A pause inside may outlive this process, the time limit of the try must not begin anew after it.
+                // An inner wait may outlive this process, and the attempt's time limit must continue after a restart.
                 began = self.journal.dated(key).map_or(began, |(_, steady)| steady.min(began));
                 self.journal.date(key, began.shown(self.services.clock.ahead()), None);
             }
@@ -234,7 +234,7 @@ impl Run {
                 Event::StepRetry { at, step: key.to_owned(), attempt: failed, error, next_at },
                 due,
             );
-            // The wait may be long: what is known must not be lost over it, and the count must survive a crash.
+            // The delay may be long, so the results and the attempt count are committed first.
             self.journal.commit().await?;
             self.pause_before_try(key, due, Some(context)).await?;
             began = self.services.clock.steady_now();
@@ -242,14 +242,14 @@ impl Run {
         }
     }
 
-    /// Has the end of a call committed in the background.
+    /// Marks the end of a call for the background commit.
     fn note_call(&self, step: &Step) {
         if let Verb::Action(call) = &step.verb {
             self.journal.call_ended(self.action_effect(call));
         }
     }
 
-    /// What follows when a step failed for good.
+    /// Handles the permanent failure of a step.
     async fn failed(
         &self,
         step: &Step,
@@ -283,7 +283,7 @@ impl Run {
                         None
                     }
                     Err(exit) => {
-                        // A list that leads out of the step ends it; one that is to go on later does not.
+                        // If the list leaves the step, the step ends. A suspended list continues later.
                         if let Some(outcome) = exit.leaves() {
                             self.journal.step_finished(key, took_us, outcome, Effect::Pure);
                         }
@@ -307,7 +307,7 @@ impl Run {
         }
     }
 
-    /// Takes over how a step ended before, with what the steps inside it left.
+    /// Takes over the recorded outcome of a step, with the results of its inner steps.
     fn replay(
         &self,
         step: &Step,
@@ -339,7 +339,7 @@ impl Run {
         }
     }
 
-    /// Sets again what the steps inside a finished one had set, loops turn by turn.
+    /// Restores the results of steps inside a finished one, loops iteration by iteration.
     fn replay_inside(&self, step: &Step, scope: &mut Scope, context: &Context) {
         for list in step.verb.lists() {
             if !matches!(list.runs, Runs::Turns { .. }) {
@@ -363,7 +363,7 @@ impl Run {
         }
     }
 
-    /// The items of a loop that has ended, where undoing what is inside it may read them.
+    /// Recomputes the items of a finished loop for the undo lists inside it.
     fn items_again(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
         let Verb::ForEach(each) = &step.verb else { return None };
         if !self.journal.is_ordered() {
@@ -375,20 +375,20 @@ impl Run {
         items.as_list().map(<[Value]>::to_vec)
     }
 
-    /// Replays what is recorded of a list of steps; false if nothing is.
+    /// Replays a list of steps. Returns false if nothing is recorded.
     fn replay_block(&self, block: &Block, scope: &mut Scope, context: &Context) -> bool {
         let mut any = false;
         for inner in &block.steps {
             if let Some(outcome) = self.journal.finished(&context.key(&inner.id)) {
                 any = true;
-                // What it ended is behind us.
+                // An exit taken by the recorded steps has already had its effect.
                 let _ = self.replay(inner, outcome, scope, context);
             }
         }
         any
     }
 
-    /// Whether the next step may begin, and that it does so now: a look at the clock costs as much as a small step.
+    /// Checks if the next step may start, and returns the start time: reading the clock costs as much as a small step.
     fn may_go_on(&self, context: &Context) -> Result<Steady, Exit> {
         if self.services.closing.is_cancelled() {
             return Err(Exit::Parked);
@@ -425,7 +425,7 @@ impl Run {
         if self.journal.wants_commit() { self.journal.commit().await } else { Ok(()) }
     }
 
-    /// Ends what pauses in a step of which a try has failed: another try pauses anew.
+    /// Ends the waits inside a step whose attempt failed: another attempt waits anew.
     fn abandon_inside(&self, step: &Step, key: &str) {
         if step.verb.lists().is_empty() {
             self.abandon(|other| other == key);
@@ -441,12 +441,12 @@ impl Run {
     }
 }
 
-/// True if the step calls an action.
+/// Returns true if the step calls an action.
 fn is_call(step: &Step) -> bool {
     matches!(step.verb, Verb::Action(_))
 }
 
-/// Whether a try of the step may go on over a pause that outlives the process.
+/// Returns true if an attempt of the step may contain a wait that outlives the process.
 fn spans_pauses(step: &Step) -> bool {
     matches!(step.verb, Verb::Wait(_) | Verb::Call(_)) || !step.verb.lists().is_empty()
 }

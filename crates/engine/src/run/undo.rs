@@ -1,4 +1,4 @@
-//! Undoing: the `undo` lists of the steps that have ended, the last one's first, when the execution fails for good.
+//! Compensation: runs the `undo` lists of finished steps in reverse order when the execution fails permanently.
 
 use std::sync::{Arc, PoisonError};
 
@@ -11,18 +11,18 @@ use super::scope::Scope;
 use super::step::Context;
 use super::{Exit, Run};
 
-/// A step that has ended well and may have to be undone.
+/// A successful step that may have to be undone.
 pub(crate) struct Undo {
     step: Arc<str>,
-    /// In which place it ended.
+    /// Position in the order of completion.
     place: u64,
-    /// The names in force when it had ended, the item of its turn among them.
+    /// Variables at the end of the step, including the loop item.
     names: Value,
     context: Context,
 }
 
 impl Run {
-    /// Notes that a step has ended well.
+    /// Records a successful step with an `undo` list.
     pub(super) fn note_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
         if step.undo.is_none() || context.closing {
             return;
@@ -36,14 +36,14 @@ impl Run {
         self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undo);
     }
 
-    /// What there is to undo, the last first.
+    /// Returns the steps to undo, the last one first.
     pub(super) fn undos(&self) -> Vec<Undo> {
         let mut undos = std::mem::take(&mut *self.undos.lock().unwrap_or_else(PoisonError::into_inner));
         undos.sort_by_key(|undo| std::cmp::Reverse(undo.place));
         undos
     }
 
-    /// Undoes one step after the other. One that cannot be undone keeps none of the others from it.
+    /// Undoes the steps one by one. A failure does not prevent the others.
     pub(super) async fn undo(&self, undos: Vec<Undo>, error: &ActionError) -> Result<(), Exit> {
         if undos.is_empty() {
             return Ok(());

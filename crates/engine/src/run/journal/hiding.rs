@@ -1,7 +1,7 @@
-//! Keeps the secrets that an execution has read out of its log. Where it has read none, nothing is looked at.
+//! Redaction: keeps secrets that the execution has read out of its log. Skipped if it has read none.
 //!
-//! What later steps read (results, variables, errors) is hidden when it is made, so that they read the same after a
-//! restart; everything else when it is committed.
+//! Values that later steps read (results, variables, errors) are masked when they are produced, so that they are the
+//! same after a restart; everything else is masked when it is committed.
 
 use std::sync::atomic::Ordering;
 
@@ -14,22 +14,22 @@ use store::Append;
 use super::{Journal, Line};
 
 impl Journal {
-    /// Takes note that the execution has read a secret.
+    /// Records that the execution has read a secret.
     pub(crate) fn reads_secrets(&self) {
         self.reads_secrets.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what steps give is what others read, since it can hold no secret.
+    /// Returns true if results need no masking, because the execution has read no secret.
     pub(crate) fn has_nothing_to_hide(&self) -> bool {
         !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_idle()
     }
 
-    /// The value without the secrets that the execution has read.
+    /// Masks secrets in a value.
     pub(crate) fn hidden(&self, value: Value) -> Value {
         if self.has_nothing_to_hide() { value } else { self.redactor.value(value) }
     }
 
-    /// The same of the values of a map.
+    /// Masks secrets in the values of a map.
     pub(crate) fn hidden_map(&self, map: Map) -> Map {
         if self.has_nothing_to_hide() {
             return map;
@@ -37,12 +37,12 @@ impl Journal {
         map.into_iter().map(|(key, value)| (key, self.redactor.value(value))).collect()
     }
 
-    /// The same of a failure.
+    /// Masks secrets in an error.
     pub(crate) fn hidden_error(&self, error: ActionError) -> ActionError {
         if self.has_nothing_to_hide() { error } else { self.redactor.error(error) }
     }
 
-    /// The same of the end of the execution.
+    /// Masks secrets in an outcome.
     pub(crate) fn hidden_outcome(&self, outcome: Outcome) -> Outcome {
         if self.has_nothing_to_hide() {
             return outcome;
@@ -57,7 +57,7 @@ impl Journal {
         }
     }
 
-    /// The same of an answer to a caller.
+    /// Masks secrets in a response.
     pub(crate) fn hidden_response(&self, mut response: HttpResponse) -> HttpResponse {
         if self.has_nothing_to_hide() {
             return response;
@@ -71,7 +71,7 @@ impl Journal {
         response
     }
 
-    /// Hides what is about to be committed.
+    /// Masks secrets in everything that is about to be committed.
     pub(super) fn hide(&self, append: &mut Append) {
         if self.has_nothing_to_hide() {
             return;
@@ -82,14 +82,14 @@ impl Journal {
         }
     }
 
-    /// The same of events alone.
+    /// Masks secrets in events.
     pub(super) fn hide_events(&self, events: &mut [Event]) {
         if !self.has_nothing_to_hide() {
             events.iter_mut().for_each(|event| self.hide_event(event));
         }
     }
 
-    /// The lines as they may be committed.
+    /// Masks secrets in log lines.
     pub(super) fn hidden_lines(&self, lines: Vec<Line>) -> Vec<LogLine> {
         let has_nothing_to_hide = self.has_nothing_to_hide();
         let hidden = lines.into_iter().map(|Line { mut line, shows_credentials }| {
@@ -112,7 +112,7 @@ impl Journal {
             | Event::Failing { error, .. }
             | Event::Retried { error, .. } => in_error(error),
             Event::StepFinished { outcome, .. } => match outcome {
-                // Hidden when it was made.
+                // Masked when it was produced.
                 StepOutcome::Succeeded { .. } | StepOutcome::Skipped => {}
                 StepOutcome::Failed { error, handled } => {
                     in_error(error);
@@ -131,7 +131,7 @@ impl Journal {
             }
             Event::Cancelling { reason, .. } => in_text(reason),
             Event::StepCalled { call: CallRecord::Request { url, .. }, .. } => in_text(url),
-            // The answer and the end are hidden when they are made: whoever waits gets them as they are stored.
+            // Masked when they were produced: waiting callers get them as they are stored.
             Event::Responded { .. }
             | Event::Finished { .. }
             | Event::Waiting { .. }

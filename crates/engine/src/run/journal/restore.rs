@@ -1,4 +1,4 @@
-//! From the stored events of an execution back to where it stands.
+//! Rebuilds the state of an execution from its stored events.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use super::transit::Transit;
 use super::{Dated, Journal, State, Surroundings};
 use crate::clock::Steady;
 
-/// What the clock must have been set back by to count.
+/// Smallest backward change of the wall clock that is taken into account.
 const A_STEP: Duration = Duration::from_secs(1);
 
-/// Where an execution was before it is read back.
+/// State of an execution before it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CameFrom {
-    /// In a process that ended while it had the execution, so that a step may have been interrupted.
+    /// In memory of a process that has ended, so a step may have been interrupted.
     AnotherProcess,
-    /// In the backlog of this one.
+    /// In the backlog of this process.
     ThisProcess,
-    /// At rest: nothing was under way.
+    /// Suspended: no step was running.
     Rest,
 }
 
 impl Journal {
-    /// The log of an execution from its stored events. `came_from` says where it was before, and `ahead` how far the clock
-    /// was ahead when the last of them was recorded.
+    /// Rebuilds the journal from stored events. `came_from` is the earlier state; `ahead` is the wall-clock offset when
+    /// the last event was recorded.
     pub(crate) fn restore(
         id: ExecutionId,
         automation: &Automation,
@@ -45,8 +45,8 @@ impl Journal {
         journal.began = scale.steady(started_at);
         journal.remembers = true;
         journal.resumed = match came_from {
-            // With nothing but *started* it may have been in its first step all the same: the begin of a step is not
-            // committed for its own sake.
+            // An execution with only *started* may have been in its first step: the start of a step is not committed on
+            // its own.
             CameFrom::AnotherProcess => true,
             CameFrom::ThisProcess => !matches!(events, [_] | [_, Event::Failing { .. }]),
             CameFrom::Rest => false,
@@ -60,20 +60,20 @@ impl Journal {
             replay.event(state, event, &scale);
         }
         replay.pauses.into(&mut state.pauses);
-        // At once, so that it is told from the log the next time, whenever that is.
+        // Recorded at once, so that the next replay finds the clock change in the log.
         state.notice_steps(&*clock);
         journal
     }
 }
 
-/// What the instants of a log are on the steady scale of this process.
+/// Converts the times in a log to the monotonic clock of this process.
 struct Scale {
-    /// How far the clock was ahead of that scale when the event was recorded that is looked at.
+    /// Wall-clock offset when the current event was recorded.
     ahead: SignedDuration,
 }
 
 impl Scale {
-    /// Of a log whose last event was recorded while the clock was so far `ahead`.
+    /// Creates the scale of a log whose last event was recorded with the offset `ahead`.
     fn of(events: &[Event], ahead: SignedDuration) -> Self {
         let set = events.iter().map(set_by).fold(SignedDuration::ZERO, SignedDuration::saturating_add);
         Self { ahead: ahead.saturating_sub(set) }
@@ -88,24 +88,24 @@ impl Scale {
     }
 }
 
-/// By how much the clock was set back, at least, while no process saw it: what has happened lies ahead otherwise.
+/// Minimum by which the wall clock was set back while no process ran: otherwise past events would lie in the future.
 fn set_back(events: &[Event], ahead: SignedDuration, now: Steady) -> SignedDuration {
     let mut scale = Scale::of(events, ahead);
     let instants = events.iter().map(|event| {
         scale.passes(event);
-        // What a loop keeps for one of its turns is the end of a pause, which may well lie ahead.
+        // The date of a loop iteration is the end of a delay, which may lie in the future.
         let lies_ahead = matches!(event, Event::StepDated { step, .. } if step.contains('#'));
         if lies_ahead { now } else { scale.steady(event.at()) }
     });
     let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
     if behind < A_STEP {
-        // The clocks of two processes are never quite the same.
+        // Clocks of two processes differ slightly.
         return SignedDuration::ZERO;
     }
     SignedDuration::try_from(behind).unwrap_or(SignedDuration::ZERO)
 }
 
-/// By how much an event says that the clock was set.
+/// Clock change recorded by an event.
 fn set_by(event: &Event) -> SignedDuration {
     match event {
         Event::ClockSet { by_ms, .. } => SignedDuration::from_millis(*by_ms),
@@ -113,7 +113,7 @@ fn set_by(event: &Event) -> SignedDuration {
     }
 }
 
-/// Whether a step that pauses goes by the wall clock: `wait: {until: …}`.
+/// Returns true if a waiting step uses the wall clock: `wait: {until: …}`.
 fn waits_for_the_clock(automation: &Automation, step: &str) -> bool {
     let id = step.split(['[', '#']).next().unwrap_or_default();
     let mut found = false;
@@ -203,7 +203,7 @@ impl Replay<'_> {
         }
     }
 
-    /// What paused inside a step that has ended will not go on.
+    /// Ends the waits inside a finished step.
     fn abandon(&mut self, state: &mut State, step: &str, at: Steady) {
         if state.pauses.is_empty() {
             return;
