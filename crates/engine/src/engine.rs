@@ -18,7 +18,7 @@ use crate::secrets::ListedSecret;
 use crate::services::Services;
 use crate::settings::Settings;
 use crate::told::{Notice, Standing, Start, Status};
-use crate::vault::{KeptSecret, Rotation, Vault};
+use crate::vault::{Rotation, StoredSecret, Vault};
 use crate::{Error, poll, retention, scheduler, subscribe, watch as watcher};
 
 /// Handle of a running engine. Cheap to clone.
@@ -163,7 +163,8 @@ impl Engine {
         if deployed.plan.code().trigger().is_some() && start.payload.decided().is_none() {
             let results = trigger::results(&start.payload).map_err(|error| Error::Input(error.message))?;
             let id = self.services.intake.next_id(self.services.clock.now());
-            let decided = self.services.decide(deployed, id, &results).await.map_err(Error::Input)?;
+            let decided =
+                self.services.run_trigger_code(deployed, id, &results).await.map_err(Error::Input)?;
             if let Payload::Webhook(payload) = &mut start.payload {
                 payload.decided = decided.map(Box::new);
             }
@@ -281,7 +282,7 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the name or the value is not allowed, the key cannot be used, or the store fails.
-    pub async fn set_secret(&self, name: &str, value: &str) -> Result<KeptSecret, Error> {
+    pub async fn set_secret(&self, name: &str, value: &str) -> Result<StoredSecret, Error> {
         self.services.vault()?.set_secret(name, value, self.services.clock.now()).await
     }
 

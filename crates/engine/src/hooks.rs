@@ -29,15 +29,15 @@ use trigger::response;
 use trigger::sending::{Sending, names};
 use trigger::webhook::{Received, Request};
 
-pub(crate) use chain::{check as check_chain, of as chain_of};
-pub(crate) use credentials::dropped as without_credentials;
+pub(crate) use chain::{check_chain_depth, trace_for};
+pub(crate) use credentials::remove_credentials;
 pub(crate) use desk::Desk;
 
 use crate::Error;
 use crate::catalog::Mounted;
 use crate::engine::Engine;
 use crate::intake::{Admission, Terms};
-use crate::listen::Aside;
+use crate::listen::NonTrigger;
 use crate::services::Services;
 use crate::told::Start;
 
@@ -99,7 +99,7 @@ impl Engine {
             false => result,
         };
         result.unwrap_or_else(|rejection| {
-            self.count_refused(mounted.as_ref(), rejection.code);
+            self.count_rejection(mounted.as_ref(), rejection.code);
             if let Some(mounted) = &mounted {
                 let automation = &mounted.deployed.automation.id;
                 tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
@@ -125,53 +125,57 @@ impl Engine {
             && let Some(asked) = trigger::challenge::asked(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(mounted, webhook, challenge, &asked, &request)).await;
-            self.capture_aside(mounted, &request, Aside::Challenge, answer.as_ref().err());
+            self.capture_non_trigger(mounted, &request, NonTrigger::Challenge, answer.as_ref().err());
             return answer;
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
-            self.capture_aside(mounted, &request, Aside::Probe, None);
+            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
             return Ok(answer);
         }
         if self.is_listening(mounted)
-            && let Some(answer) =
-                Box::pin(self.capture(mounted, webhook, &request, self.judge(mounted, webhook, &request)))
-                    .await
+            && let Some(answer) = Box::pin(self.capture(
+                mounted,
+                webhook,
+                &request,
+                self.preview_response(mounted, webhook, &request),
+            ))
+            .await
         {
             return answer;
         }
-        check_chain(&request)?;
+        check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
-            self.services().hooks.pace(mounted, rule, self.services().clock.now())?;
+            self.services().hooks.check_rate(mounted, rule, self.services().clock.now())?;
         }
-        let (signed, received) = self.read(mounted, webhook, request).await?;
+        let (signed, received) = self.verify_and_parse(mounted, webhook, request).await?;
         if !self.condition_holds(mounted, &received.results).await? {
-            self.count_refused(Some(mounted), "filtered");
+            self.count_rejection(Some(mounted), "filtered");
             return Ok(filtered());
         }
         let names = names(webhook, &received, signed, mounted.test)?;
-        self.begin(mounted, webhook, received, names).await
+        self.accept_request(mounted, webhook, received, names).await
     }
 
     /// Returns the response of a request that would start no execution; `None` if the response depends on an execution.
-    async fn judge(
+    async fn preview_response(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
         request: &Request,
     ) -> Result<Option<HttpResponse>, Rejection> {
-        let (_, mut received) = self.read(mounted, webhook, request.clone()).await?;
+        let (_, mut received) = self.verify_and_parse(mounted, webhook, request.clone()).await?;
         if !self.condition_holds(mounted, &received.results).await? {
             return Ok(Some(filtered()));
         }
         let services = self.services();
         let id = services.intake.next_id(services.clock.now());
-        self.decide(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
+        self.run_trigger_code(&mounted.deployed, id, &mut received.payload, &mut received.results).await?;
         let decided = received.payload.decided.as_deref();
-        Ok(decided.and_then(|decided| code::answer_of_code(webhook, decided, &id)))
+        Ok(decided.and_then(|decided| code::response_from_code(webhook, decided, &id)))
     }
 
     /// Verifies a request, then reads it. Returns the hash of the signed bytes as [`Engine::verify`] does.
-    async fn read(
+    async fn verify_and_parse(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
@@ -186,7 +190,7 @@ impl Engine {
         // Bodies on disk and compressed bodies are read on a blocking thread.
         if request.body.is_kept() || is_compressed {
             let (engine, mounted, webhook) = (self.clone(), mounted.clone(), webhook.clone());
-            return aside(move || {
+            return run_blocking(move || {
                 let signed = engine.verify(&mounted, &webhook, &request)?;
                 Ok((signed, trigger::webhook::receive(&webhook, request)?))
             })
@@ -196,7 +200,8 @@ impl Engine {
         let received = trigger::webhook::read(webhook, request)?;
         if !trigger::webhook::fits_at_once(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
-            aside(move || trigger::webhook::check_body(&webhook, &results, &Budget::default())).await?;
+            run_blocking(move || trigger::webhook::check_body(&webhook, &results, &Budget::default()))
+                .await?;
         }
         Ok((signed, received))
     }
@@ -212,11 +217,11 @@ impl Engine {
         }
         let _permit = self.services().inflating.acquire().await.ok();
         let webhook = webhook.clone();
-        aside(move || trigger::webhook::receive(&webhook, request)).await
+        run_blocking(move || trigger::webhook::receive(&webhook, request)).await
     }
 
     /// Accepts an execution; a duplicate request gets the response of the first one.
-    async fn begin(
+    async fn accept_request(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
@@ -224,28 +229,28 @@ impl Engine {
         names: Vec<Sending>,
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
-        let at_once = webhook.mode == WebhookMode::Sync;
+        let is_sync = webhook.mode == WebhookMode::Sync;
         // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
         // duplicate is not rejected because the first request took the last concurrency slot.
-        let turn = match names.first().filter(|_| at_once) {
-            Some(name) => Some(services.hooks.turn(&mounted.deployed.automation.id, name).await),
+        let dedup_lock = match names.first().filter(|_| is_sync) {
+            Some(name) => Some(services.hooks.lock_dedup_key(&mounted.deployed.automation.id, name).await),
             None => None,
         };
         // Duplicates are looked up before a slot is requested, because they need none.
         if let Some(sent) =
-            self.sent_before(mounted, &names).await.map_err(|error| refused(&error, at_once))?
+            self.find_duplicate(mounted, &names).await.map_err(|error| rejection_for(&error, is_sync))?
         {
-            drop(turn);
-            return self.again(mounted, webhook, sent).await;
+            drop(dedup_lock);
+            return self.respond_to_duplicate(mounted, webhook, sent).await;
         }
         let now = services.clock.now();
         let id = services.intake.next_id(now);
         if webhook.code.is_some() {
             let Received { payload, results } = &mut received;
-            Box::pin(self.decide(&mounted.deployed, id, payload, results)).await?;
+            Box::pin(self.run_trigger_code(&mounted.deployed, id, payload, results)).await?;
         }
         let decided = received.payload.decided.as_deref();
-        let answer = decided.and_then(|decided| code::answer_of_code(webhook, decided, &id));
+        let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
         let sendings = names.iter().map(|name| store::Sending {
             key: name.key,
             content: name.content,
@@ -253,23 +258,28 @@ impl Engine {
         });
         let sendings = sendings.collect();
         let origin = if mounted.test { Origin::Test } else { Origin::Webhook };
-        let received = credentials::hidden(webhook, received, &services.settings.redactor);
+        let received = credentials::mask_credentials(webhook, received, &services.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
-        let terms =
-            Terms { id: Some(id), at_once, sendings, results: Some(received.results), ..Terms::default() };
+        let terms = Terms {
+            id: Some(id),
+            at_once: is_sync,
+            sendings,
+            results: Some(received.results),
+            ..Terms::default()
+        };
         let accepted = services.accept(&mounted.deployed, start, terms).await;
-        drop(turn);
-        match accepted.map_err(|error| refused(&error, at_once))? {
+        drop(dedup_lock);
+        match accepted.map_err(|error| rejection_for(&error, is_sync))? {
             Admission { id, accepted: Accepted::New, progress } => match answer {
                 Some(answer) => Ok(answer),
-                None => Ok(self.answer_of(webhook, id, progress).await),
+                None => Ok(self.response_for(webhook, id, progress).await),
             },
-            Admission { accepted: sent, .. } => self.again(mounted, webhook, sent).await,
+            Admission { accepted: sent, .. } => self.respond_to_duplicate(mounted, webhook, sent).await,
         }
     }
 
     /// Returns the execution that one of these deduplication keys already started, if any.
-    async fn sent_before(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
+    async fn find_duplicate(&self, mounted: &Mounted, names: &[Sending]) -> Result<Option<Accepted>, Error> {
         let services = self.services();
         let automation = &mounted.deployed.automation.id;
         for name in names {
@@ -282,7 +292,7 @@ impl Engine {
         Ok(None)
     }
 
-    async fn again(
+    async fn respond_to_duplicate(
         &self,
         mounted: &Mounted,
         webhook: &WebhookTrigger,
@@ -290,11 +300,11 @@ impl Engine {
     ) -> Result<HttpResponse, Rejection> {
         match sent {
             Accepted::Duplicate(first) => {
-                self.count_refused(Some(mounted), "duplicate");
+                self.count_rejection(Some(mounted), "duplicate");
                 tracing::debug!(automation = %mounted.deployed.automation.id, execution = %first, "the same was sent before");
-                let answer = match self.decided_answer(webhook, first).await.ok().flatten() {
+                let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
                     Some(decided) => decided,
-                    None => self.answer_of(webhook, first, None).await,
+                    None => self.response_for(webhook, first, None).await,
                 };
                 Ok(response::duplicate(answer))
             }
@@ -303,14 +313,14 @@ impl Engine {
     }
 
     /// Counts a request that the HTTP layer rejected before it reached [`Engine::receive`].
-    pub fn note_refused(&self, token: Option<&str>, reason: &'static str) {
+    pub fn count_early_rejection(&self, token: Option<&str>, reason: &'static str) {
         let catalog = self.services().catalog.load();
-        self.count_refused(token.and_then(|token| catalog.mounted(token)), reason);
+        self.count_rejection(token.and_then(|token| catalog.mounted(token)), reason);
     }
 
     /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
     #[must_use]
-    pub fn refused_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
+    pub fn rejections_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
         self.services().refusals.of(automation)
     }
 
@@ -321,7 +331,7 @@ impl Engine {
         self.services().hooks.keys_used(automation)
     }
 
-    pub(crate) fn count_refused(&self, mounted: Option<&Mounted>, reason: &'static str) {
+    pub(crate) fn count_rejection(&self, mounted: Option<&Mounted>, reason: &'static str) {
         let automation = mounted.map(|mounted| &mounted.deployed.automation.id);
         self.services().refusals.count(automation, reason);
     }
@@ -345,7 +355,7 @@ impl Engine {
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
             Rejection::unverified()
         })?;
-        let url = services.address_of(mounted, request);
+        let url = services.public_url_of(mounted, request);
         let verified = trigger::verify::verify(&proof, request, &url, services.clock.now());
         let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
@@ -353,7 +363,7 @@ impl Engine {
         })?;
         let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
         if let Some(key) = proven.key {
-            services.hooks.note_key(automation, key, services.clock.now());
+            services.hooks.record_key_use(automation, key, services.clock.now());
         }
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
@@ -380,10 +390,10 @@ impl Engine {
 }
 
 /// Maps an acceptance error to a response. Nothing was stored, so the caller may retry.
-pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
+pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
     match error {
         // A synchronous caller gets 429, since waiting would time out anyway (semantics 3.5).
-        Error::Busy { retry_after } if at_once => Rejection::rate_limited(*retry_after),
+        Error::Busy { retry_after } if is_sync => Rejection::rate_limited(*retry_after),
         Error::Busy { retry_after } => {
             Rejection::unavailable("too many executions are waiting", *retry_after)
         }
@@ -397,13 +407,13 @@ pub(crate) fn refused(error: &Error, at_once: bool) -> Rejection {
 }
 
 /// Time limit for the evaluation of a trigger's condition.
-const CONDITION_TIME: Duration = Duration::from_secs(1);
+const CONDITION_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// `Retry-After` of a request that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Runs `work` on a blocking thread.
-async fn aside<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
 ) -> Result<T, Rejection> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
@@ -461,7 +471,7 @@ impl Condition {
 impl Services {
     /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
     /// which the sender could forge.
-    fn address_of(&self, mounted: &Mounted, request: &Request) -> String {
+    fn public_url_of(&self, mounted: &Mounted, request: &Request) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = mounted.deployed.address.as_ref();
         let token = address.map_or("", |address| if mounted.test { &address.test } else { &address.live });
@@ -472,7 +482,11 @@ impl Services {
 
     /// Evaluates the trigger's condition for a start without a caller (schedule, poll or event). Counts a false
     /// condition as `filtered`.
-    pub(crate) async fn condition_on(&self, automation: &Automation, payload: &Payload) -> Condition {
+    pub(crate) async fn evaluate_trigger_condition(
+        &self,
+        automation: &Automation,
+        payload: &Payload,
+    ) -> Condition {
         let Some(condition) = &automation.trigger_if else { return Condition::Holds };
         let scope = trigger::results(payload)
             .map_err(|rejection| rejection.message)
@@ -492,7 +506,7 @@ impl Services {
         Condition::Fails(self.settings.redactor.error(error))
     }
 
-    /// Evaluates a trigger's condition within [`CONDITION_TIME`].
+    /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].
     async fn trigger_condition(
         &self,
         condition: &Expression,
@@ -501,7 +515,7 @@ impl Services {
         tokio::select! {
             biased;
             holds = self.evaluator.holds(condition, scope) => holds,
-            () = self.clock.sleep_for(CONDITION_TIME) => Err(condition.out_of_time()),
+            () = self.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.out_of_time()),
         }
     }
 

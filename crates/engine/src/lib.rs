@@ -60,14 +60,16 @@ pub use catalog::{Broken, Catalog, Change, Deployed, Detail, Effect, FileChange,
 pub use clock::{Clock, ManualClock, Steady, SystemClock};
 pub use code::{WORKER as CODE_WORKER, serve_code, set_code_program};
 pub use connections::{
-    ConnectionReport, ConnectionState, Health, LoginAnswer, LoginBegun, LoginState, Tested,
+    ConnectionReport, ConnectionState, ConnectionTest, Health, LoginCallback, LoginState, StartedLogin,
 };
 pub use connector::http::Pieces;
 pub use engine::Engine;
 pub use error::Error;
 pub use forecast::{Forecast, GivenFile, automation_ids, forecast_project, project_files};
 pub use intake::{Answer, SignalError, read_definition};
-pub use listen::{Aside, Capture, LISTEN_FOR, ListenView, MOST_CAPTURES, PayloadError, SavedPayload};
+pub use listen::{
+    Capture, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError, SavedPayload,
+};
 pub use native::{StateScope, StateValue};
 pub use plan::{BlockGraph, Plan};
 pub use poll::{PollError, PollView};
@@ -77,5 +79,5 @@ pub use secrets::{ListedSecret, SecretSource, exposed_secret_files, is_secret_se
 pub use settings::{Limits, Settings};
 pub use told::{Notice, Pending, Standing, Start, Status, Turn};
 pub use validate::{Checked, check_project, check_stranger, check_text};
-pub use vault::{KeptSecret, KeySource, Rotation, Vault};
+pub use vault::{KeySource, Rotation, StoredSecret, Vault};
 pub use waits::{Pause, Pauses};

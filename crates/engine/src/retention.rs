@@ -18,20 +18,20 @@ const PRUNE_BATCH: u32 = 1000;
 const ROOM_BATCH: u32 = 100;
 /// Retention of the idempotency keys of deleted executions. Longer than any sender retries; the watermarks of schedules
 /// have passed their instants long before.
-const KEYS_KEPT: Duration = Duration::from_secs(30 * 86_400);
+const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);
 /// Retention of expired values: a writer that read the version of one shortly before must still find it.
-const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
+const EXPIRED_RETENTION: Duration = Duration::from_secs(3600);
 
 /// Deletes old data until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
     let mut due = services.clock.steady_now();
-    let mut stuck = false;
+    let mut is_full = false;
     loop {
         if services.clock.steady_now() >= due {
-            clear(&services).await;
+            apply_rules(&services).await;
             due = services.clock.steady_now().after(PRUNE_EVERY);
         }
-        stuck = !make_room(&services, stuck).await;
+        is_full = !make_room(&services, is_full).await;
         tokio::select! {
             biased;
             () = services.closing.cancelled() => return,
@@ -76,20 +76,20 @@ impl Old {
 }
 
 /// Applies all retention rules and deletes leftovers of crashes.
-async fn clear(services: &Services) {
-    let (mut gone, now) = (0, services.clock.now());
+async fn apply_rules(services: &Services) {
+    let (mut deleted, now) = (0, services.clock.now());
     for prune in rules(services) {
         match Old::Executions(prune).all(services).await {
-            Ok(count) => gone += count,
+            Ok(count) => deleted += count,
             Err(error) => return services.lost(&error),
         }
     }
-    if gone > 0 {
+    if deleted > 0 {
         services.forget_stored_definitions();
-        tracing::info!(executions = gone, "cleared away executions that are kept no longer");
+        tracing::info!(executions = deleted, "cleared away executions that are kept no longer");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
-    for old in [Old::Keys(ago(KEYS_KEPT)), Old::State(ago(EXPIRED_KEPT)), Old::Sendings(now)] {
+    for old in [Old::Keys(ago(KEY_RETENTION)), Old::State(ago(EXPIRED_RETENTION)), Old::Sendings(now)] {
         if let Err(error) = old.all(services).await {
             return services.lost(&error);
         }
@@ -147,7 +147,7 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<Prune> {
 /// Deletes the oldest ended executions regardless of the rules until the store has enough room. Returns true if it has
 /// room. A full store is logged unless `was_full`, so that the message appears once.
 async fn make_room(services: &Services, was_full: bool) -> bool {
-    let mut gone = 0;
+    let mut deleted = 0;
     while services.store.room() != Room::Enough && !services.closing.is_cancelled() {
         match services.store.prune(Prune::new(PruneRule::Oldest), ROOM_BATCH).await {
             Ok(0) => {
@@ -159,16 +159,19 @@ async fn make_room(services: &Services, was_full: bool) -> bool {
                 }
                 break;
             }
-            Ok(count) => gone += count,
+            Ok(count) => deleted += count,
             Err(error) => {
                 services.lost(&error);
                 break;
             }
         }
     }
-    if gone > 0 {
+    if deleted > 0 {
         services.forget_stored_definitions();
-        tracing::warn!(executions = gone, "deleted the oldest executions, since the store's size runs out");
+        tracing::warn!(
+            executions = deleted,
+            "deleted the oldest executions, since the store's size runs out"
+        );
     }
     services.store.room() != Room::None
 }

@@ -23,10 +23,10 @@ use crate::told::Start;
 /// Maximum delay of an instant that still counts as on time, regardless of `misfire`.
 const ON_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent ticks, which share commits.
-const AT_ONCE: usize = 256;
+const MAX_CONCURRENT: usize = 256;
 
 /// Delay before an instant is retried that found the queue full.
-const TRY_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 
 /// Fires schedules until the engine stops.
 pub(crate) async fn run(services: Arc<Services>) {
@@ -56,28 +56,28 @@ struct Entry {
     /// The next due time: the next instant, or a retry. `None` if the schedule has no further instant.
     next: Option<Timestamp>,
     /// True during retries, so that missed instants are logged once.
-    is_again: bool,
+    is_retry: bool,
 }
 
 impl Timed for Timetable {
     async fn adopt(&mut self) {
         let decided = self.services.loader.take_decided(Listener::Schedules);
         let catalog = self.services.catalog.load_full();
-        self.take_over(&catalog, decided).await;
+        self.apply(&catalog, decided).await;
     }
 
     fn next(&self) -> Option<Due> {
-        self.order.first().map(|(at, _)| Due::Shown(*at))
+        self.order.first().map(|(at, _)| Due::WallClock(*at))
     }
 
-    async fn act(&mut self) {
+    async fn run_due(&mut self) {
         let ticks = self.due(self.services.clock.now());
         let services = self.services.clone();
-        let fired = stream::iter(ticks).map(|tick| tick.fire(&services)).buffer_unordered(AT_ONCE);
-        let left: Vec<Left> = fired.filter_map(std::future::ready).collect().await;
-        let again = after(self.services.clock.now(), TRY_AGAIN);
-        for Left { automation, done } in left {
-            self.put_back(&automation, done, again);
+        let fired = stream::iter(ticks).map(|tick| tick.fire(&services)).buffer_unordered(MAX_CONCURRENT);
+        let unfinished: Vec<Unfinished> = fired.filter_map(std::future::ready).collect().await;
+        let again = after(self.services.clock.now(), RETRY_DELAY);
+        for Unfinished { automation, done } in unfinished {
+            self.retry_from(&automation, done, again);
         }
     }
 }
@@ -90,7 +90,7 @@ impl Timetable {
     }
 
     /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
-    async fn take_over(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
+    async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let services = &self.services;
         let now = services.clock.now();
         let mut fresh = Vec::new();
@@ -121,11 +121,11 @@ impl Timetable {
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
             self.entries
-                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_again: false });
+                .insert(id, Entry { deployed: deployed.clone(), fingerprint, done, next, is_retry: false });
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         stream::iter(fresh)
-            .for_each_concurrent(AT_ONCE, |watermark| async {
+            .for_each_concurrent(MAX_CONCURRENT, |watermark| async {
                 let accept = Accept { watermark: Some(watermark), ..Accept::default() };
                 if let Err(error) = services.store.accept(&accept).await {
                     services.lost(&error);
@@ -155,12 +155,12 @@ impl Timetable {
     }
 
     /// Sets a schedule back to `done` and retries it at `again`.
-    fn put_back(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
+    fn retry_from(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
-        (entry.done, entry.next, entry.is_again) = (done, Some(again), true);
+        (entry.done, entry.next, entry.is_retry) = (done, Some(again), true);
         self.order.insert((again, id.clone()));
     }
 }
@@ -184,7 +184,7 @@ struct Tick {
 }
 
 /// A schedule with unprocessed instants, because the queue or the store is full or the previous execution still runs.
-struct Left {
+struct Unfinished {
     automation: AutomationId,
     /// The last processed instant.
     done: Timestamp,
@@ -208,20 +208,20 @@ impl Entry {
         let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
         let alone = following.is_none_or(|following| following > now);
         // Retried instants of `misfire: all` stay missed ones, even if the last of them is recent.
-        let is_made_up = self.is_again && *misfire == Misfire::All;
+        let is_made_up = self.is_retry && *misfire == Misfire::All;
         let on_time = alone && late <= ON_TIME && !is_made_up;
         let (instants, missed, done) = if on_time {
             (vec![at], 0, at)
         } else {
             let missed = schedule.missed(before, now, *misfire);
             let automation = &self.deployed.automation.id;
-            if !self.is_again {
+            if !self.is_retry {
                 tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
             }
             (missed.due, missed.dropped, now)
         };
         let waits = !on_time && *misfire == Misfire::All;
-        self.is_again = false;
+        self.is_retry = false;
         self.done = done;
         self.next = schedule.next_after(done);
         // Instants skipped now must not be skipped again after a retry.
@@ -243,7 +243,7 @@ impl Entry {
 
 impl Tick {
     /// Starts the executions. Returns the rest if some instants must be retried.
-    async fn fire(self, services: &Arc<Services>) -> Option<Left> {
+    async fn fire(self, services: &Arc<Services>) -> Option<Unfinished> {
         let automation = &self.deployed.automation;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
@@ -255,7 +255,7 @@ impl Tick {
             let reached = std::mem::replace(&mut done, *instant);
             let busy = self.overlap == Overlap::Skip && services.intake.schedule_is_busy(&automation.id);
             if busy && self.waits {
-                return Some(Left { automation: automation.id.clone(), done: reached });
+                return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
             if busy {
                 services.refusals.count(Some(&automation.id), "overlap");
@@ -267,14 +267,16 @@ impl Tick {
                 started_at: services.clock.now(),
                 timezone: self.timezone.clone(),
             };
-            let Some(fails) = services.condition_on(automation, &payload).await.start() else { continue };
+            let Some(fails) = services.evaluate_trigger_condition(automation, &payload).await.start() else {
+                continue;
+            };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
             let key = Some(format!("tick:{instant}"));
             let terms = Terms { key, watermark: Some(watermark(*instant)), fails, ..Terms::default() };
             let accepted = services.accept(&self.deployed, start, terms).await;
             if matches!(accepted, Err(Error::Busy { .. } | Error::Store(store::Error::Full))) {
                 // Nothing was stored, so the instant is still due.
-                return Some(Left { automation: automation.id.clone(), done: reached });
+                return Some(Unfinished { automation: automation.id.clone(), done: reached });
             }
             if let Err(error) = accepted {
                 tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");

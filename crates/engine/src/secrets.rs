@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::Error;
 use crate::catalog::Catalog;
 use crate::doubles::Doubles;
-use crate::vault::{self, Family, KeptSecret, Vault};
+use crate::vault::{self, RowKind, StoredSecret, Vault};
 
 /// Reads secrets from the store, then from a folder of files, then from the environment. They are read at each use, so
 /// that a changed secret applies at once. In a test, only the secrets of the test exist.
@@ -38,7 +38,7 @@ pub struct ListedSecret {
     pub source: SecretSource,
     /// Metadata of a secret in the store; `None` for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept: Option<KeptSecret>,
+    pub kept: Option<StoredSecret>,
 }
 
 /// Source of a secret.
@@ -92,7 +92,7 @@ impl Secrets {
             return Ok(doubles.secret(name).map(Zeroizing::new));
         }
         if let Some(vault) = &self.vault
-            && let Some(found) = vault.read(Family::Secret, name)?
+            && let Some(found) = vault.read(RowKind::Secret, name)?
         {
             return Ok(Some(found));
         }
@@ -135,10 +135,10 @@ impl Secrets {
     }
 
     /// Explains how to set a missing secret.
-    fn way_out(&self, name: &str) -> String {
+    fn how_to_set(&self, name: &str) -> String {
         match &self.doubles {
             Some(_) => format!("add it to the test: `secrets: {{{name}: …}}`"),
-            None => where_to_set(name),
+            None => how_to_set_secret(name),
         }
     }
 
@@ -224,8 +224,8 @@ impl Secrets {
                     }
                     None if *optional => {}
                     None => {
-                        let way_out = self.way_out(name);
-                        let message = format!("{place}: the secret `{name}` is not set; {way_out}");
+                        let how_to_set = self.how_to_set(name);
+                        let message = format!("{place}: the secret `{name}` is not set; {how_to_set}");
                         return Err(ActionError::new(ErrorKind::Connection, message));
                     }
                 },
@@ -271,7 +271,7 @@ fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {
 }
 
 /// Explains how to set a missing secret outside of tests.
-pub(crate) fn where_to_set(name: &str) -> String {
+pub(crate) fn how_to_set_secret(name: &str) -> String {
     format!(
         "keep it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
         variable(name)

@@ -17,10 +17,10 @@ pub(crate) trait Timed: Send {
     fn next(&self) -> Option<Due>;
 
     /// Processes everything that is due.
-    fn act(&mut self) -> impl Future<Output = ()> + Send;
+    fn run_due(&mut self) -> impl Future<Output = ()> + Send;
 
     /// Completes when the next due time may have changed. By default only a new snapshot changes it.
-    fn moved(&self) -> impl Future<Output = ()> + Send {
+    fn rescheduled(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 }
@@ -29,9 +29,9 @@ pub(crate) trait Timed: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Wall-clock time, for events on a calendar.
-    Shown(Timestamp),
+    WallClock(Timestamp),
     /// Monotonic time, for delays.
-    Passed(Steady),
+    Monotonic(Steady),
 }
 
 /// Inputs of the timer loop.
@@ -61,18 +61,18 @@ impl Timer {
                         }
                         break;
                     }
-                    () = timed.moved() => {}
-                    () = reached(&*self.clock, next) => timed.act().await,
+                    () = timed.rescheduled() => {}
+                    () = sleep_until_due(&*self.clock, next) => timed.run_due().await,
                 }
             }
         }
     }
 }
 
-async fn reached(clock: &dyn Clock, next: Option<Due>) {
+async fn sleep_until_due(clock: &dyn Clock, next: Option<Due>) {
     match next {
-        Some(Due::Passed(at)) => until_steady(clock, Some(at)).await,
-        Some(Due::Shown(at)) => until(clock, Some(at)).await,
+        Some(Due::Monotonic(at)) => until_steady(clock, Some(at)).await,
+        Some(Due::WallClock(at)) => until(clock, Some(at)).await,
         None => until(clock, None).await,
     }
 }

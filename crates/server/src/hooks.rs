@@ -42,7 +42,7 @@ impl Respond for Hooks {
         let (head, body) = request.into_parts();
         if let Err(refusal) = net::check(&head, seen, &self.limits) {
             tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a request");
-            self.engine.note_refused(None, refusal.code);
+            self.engine.count_early_rejection(None, refusal.code);
             return refusal.into_response();
         }
         match route(head.uri.path()) {
@@ -60,7 +60,7 @@ impl Respond for Hooks {
                 plain(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
             }
             Err(refusal) => {
-                self.engine.note_refused(None, refusal.code);
+                self.engine.count_early_rejection(None, refusal.code);
                 refusal.into_response()
             }
         }
@@ -95,7 +95,7 @@ impl Hooks {
             Ok(held) => answer(self.engine.receive(token, request(head, fragment, held.data())).await),
             Err(refusal) => {
                 tracing::debug!(status = refusal.status.as_u16(), code = refusal.code, "refused a body");
-                self.engine.note_refused(Some(token), refusal.code);
+                self.engine.count_early_rejection(Some(token), refusal.code);
                 refusal.into_response()
             }
         }

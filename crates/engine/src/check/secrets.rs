@@ -10,7 +10,7 @@ use model::load::not_allowed;
 use model::{Connection, Expression};
 
 use crate::catalog::Catalog;
-use crate::secrets::where_to_set;
+use crate::secrets::how_to_set_secret;
 
 /// What there is to say of the files of a snapshot: one report for each that names a secret that is not set.
 pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) -> Vec<Report> {
@@ -78,7 +78,8 @@ impl<'f> Missing<'f> {
             }
             let message = format!("the secret `{name}` is not set");
             self.found.push(
-                Diagnostic::warning("missing-secret", message, expression.span()).help(where_to_set(name)),
+                Diagnostic::warning("missing-secret", message, expression.span())
+                    .help(how_to_set_secret(name)),
             );
         }
     }

@@ -13,7 +13,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 const REFRESH_AFTER_PERMILLE: i64 = 800;
 const JITTER_PERMILLE: i64 = 50;
 /// Upper limit for the lifetime that a provider reports.
-const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
+const MAX_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * 366);
 
 /// The tokens of a connection.
 #[derive(Clone, Serialize, Deserialize)]
@@ -42,11 +42,11 @@ pub(super) struct Grant {
 
 impl Grant {
     /// Creates the grant of a token response. `chance` is random, for the jitter.
-    pub(super) fn of(client: &OAuthClient, issued: &Issued, now: Timestamp, chance: u8) -> Self {
+    pub(super) fn new(client: &OAuthClient, issued: &Issued, now: Timestamp, chance: u8) -> Self {
         let lifetime = issued
             .expires_in
             .and_then(|lifetime| SignedDuration::try_from(lifetime).ok())
-            .map(|lifetime| lifetime.min(LONGEST));
+            .map(|lifetime| lifetime.min(MAX_LIFETIME));
         let after = |lifetime: SignedDuration| now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
         let permille = REFRESH_AFTER_PERMILLE - JITTER_PERMILLE * i64::from(chance) / 255;
         let early = |lifetime: SignedDuration| {
@@ -73,7 +73,7 @@ impl Grant {
         Zeroizing::new(serde_json::to_string(self).unwrap_or_default())
     }
 
-    pub(super) fn is_of(&self, client: &OAuthClient) -> bool {
+    pub(super) fn is_for(&self, client: &OAuthClient) -> bool {
         self.client == identity(client)
     }
 
@@ -112,14 +112,14 @@ impl Grant {
     }
 
     /// Copies the site of the previous grant.
-    pub(super) fn keeping(mut self, before: &Self) -> Self {
+    pub(super) fn with_site_of(mut self, before: &Self) -> Self {
         self.site.clone_from(&before.site);
         self.choice.clone_from(&before.choice);
         self
     }
 
     /// Returns the grant without tokens, after the provider has demanded a new consent.
-    pub(super) fn lost(&self, why: &str) -> Self {
+    pub(super) fn without_tokens(&self, why: &str) -> Self {
         let mut left = self.clone();
         left.access.zeroize();
         left.refresh.zeroize();

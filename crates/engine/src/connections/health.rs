@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::ConnectionState;
 
 /// Maximum number of connections with statistics.
-const MOST: usize = 10_000;
+const MAX_CONNECTIONS: usize = 10_000;
 
 /// Call statistics of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -47,19 +47,19 @@ const MAX_ERROR: usize = 500;
 
 /// Statistics of all connections.
 #[derive(Default)]
-pub(super) struct Book(Mutex<BTreeMap<String, Health>>);
+pub(super) struct HealthRegistry(Mutex<BTreeMap<String, Health>>);
 
-impl Book {
-    pub(super) fn of(&self, name: &str) -> Health {
+impl HealthRegistry {
+    pub(super) fn get(&self, name: &str) -> Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned().unwrap_or_default()
     }
 
-    pub(super) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
-        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !book.contains_key(name) && book.len() >= MOST {
-            book.pop_first();
+    pub(super) fn record(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
+        let mut registry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !registry.contains_key(name) && registry.len() >= MAX_CONNECTIONS {
+            registry.pop_first();
         }
-        let health = book.entry(name.to_owned()).or_default();
+        let health = registry.entry(name.to_owned()).or_default();
         match error.filter(|error| is_about_the_connection(error)) {
             // A rejection of the request itself proves that the connection works.
             None => {
@@ -90,15 +90,18 @@ mod tests {
 
     #[test]
     fn what_was_asked_wrongly_says_nothing_against_the_connection() {
-        let book = Book::default();
+        let registry = HealthRegistry::default();
         let now = Timestamp::UNIX_EPOCH;
-        assert_eq!(book.of("wiki").state(), ConnectionState::Unused);
+        assert_eq!(registry.get("wiki").state(), ConnectionState::Unused);
         let error = |status| ActionError::new(ErrorKind::Response, "no").with_status(status);
-        book.note("wiki", now, Some(&error(404)));
-        assert_eq!(book.of("wiki").state(), ConnectionState::Healthy);
-        book.note("wiki", now, Some(&error(401)));
-        assert_eq!(book.of("wiki").state(), ConnectionState::Failing);
-        book.note("wiki", now, None);
-        assert_eq!((book.of("wiki").state(), book.of("wiki").failed), (ConnectionState::Healthy, 1));
+        registry.record("wiki", now, Some(&error(404)));
+        assert_eq!(registry.get("wiki").state(), ConnectionState::Healthy);
+        registry.record("wiki", now, Some(&error(401)));
+        assert_eq!(registry.get("wiki").state(), ConnectionState::Failing);
+        registry.record("wiki", now, None);
+        assert_eq!(
+            (registry.get("wiki").state(), registry.get("wiki").failed),
+            (ConnectionState::Healthy, 1)
+        );
     }
 }

@@ -12,22 +12,22 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::grant::Grant;
-use super::{tokens, unknown};
+use super::{tokens, unknown_connection};
 use crate::Error;
 use crate::engine::Engine;
 use crate::services::Services;
 
 /// Time limit of a login (threat model 4.8).
-const PATIENCE: Duration = Duration::from_secs(600);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum number of pending logins.
-const MOST: usize = 100;
+const MAX_PENDING: usize = 100;
 /// Path of the redirect URL on the hook listener.
 pub(crate) const CALLBACK: &str = "/oauth/callback";
 
 /// A started login.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LoginBegun {
+pub struct StartedLogin {
     /// URL to open in a browser.
     pub url: String,
     /// Redirect URL that must be registered exactly with the provider.
@@ -54,7 +54,7 @@ pub enum LoginState {
 
 /// Query parameters of the provider's redirect.
 #[derive(Clone, Debug, Default)]
-pub struct LoginAnswer {
+pub struct LoginCallback {
     /// Identifies the login.
     pub state: Option<String>,
     /// Authorization code; `None` after an error.
@@ -66,17 +66,17 @@ pub struct LoginAnswer {
 }
 
 #[derive(Default)]
-pub(super) struct Logins(Mutex<Open>);
+pub(super) struct Logins(Mutex<LoginTable>);
 
 #[derive(Default)]
-struct Open {
-    /// Pending logins by `state` parameter.
-    pending: HashMap<String, Pending>,
+struct LoginTable {
+    /// PendingLogin logins by `state` parameter.
+    pending: HashMap<String, PendingLogin>,
     /// State of the last login of each connection, for waiting clients.
     progress: HashMap<String, watch::Sender<LoginState>>,
 }
 
-struct Pending {
+struct PendingLogin {
     connection: String,
     client: Arc<OAuthClient>,
     verifier: Secret,
@@ -85,15 +85,15 @@ struct Pending {
 }
 
 impl Logins {
-    fn open(&self) -> std::sync::MutexGuard<'_, Open> {
+    fn open(&self) -> std::sync::MutexGuard<'_, LoginTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, state: &Secret, pending: Pending, now: Timestamp) -> Result<(), Error> {
+    fn add(&self, state: &Secret, pending: PendingLogin, now: Timestamp) -> Result<(), Error> {
         let mut open = self.open();
         // A new login replaces the pending one of the same connection; expired logins are removed.
         open.pending.retain(|_, other| other.expires_at > now && other.connection != pending.connection);
-        if open.pending.len() >= MOST {
+        if open.pending.len() >= MAX_PENDING {
             return Err(Error::Busy { retry_after: Duration::from_secs(60) });
         }
         open.progress.entry(pending.connection.clone()).or_default().send_replace(LoginState::Waiting);
@@ -102,11 +102,11 @@ impl Logins {
     }
 
     /// Removes and returns a pending login, so that its `state` is valid only once.
-    fn take(&self, state: &str, now: Timestamp) -> Option<Pending> {
+    fn take(&self, state: &str, now: Timestamp) -> Option<PendingLogin> {
         self.open().pending.remove(state).filter(|pending| now < pending.expires_at)
     }
 
-    fn tell(&self, connection: &str, state: LoginState) {
+    fn set_state(&self, connection: &str, state: LoginState) {
         if let Some(progress) = self.open().progress.get(connection) {
             progress.send_replace(state);
         }
@@ -123,9 +123,9 @@ impl Engine {
     /// # Errors
     /// Returns an error if there is no such connection, its type needs no consent, an input is missing, or too many
     /// logins are pending.
-    pub fn begin_login(&self, name: &str) -> Result<LoginBegun, Error> {
+    pub fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
         let (catalog, services) = (self.catalog(), self.services());
-        catalog.connection(name).ok_or_else(|| unknown(&catalog, name))?;
+        catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let connection =
             services.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
@@ -136,8 +136,8 @@ impl Engine {
         let redirect = format!("{base}{CALLBACK}");
         let consent = client.ask(&redirect).map_err(|error| Error::Input(error.into_message()))?;
         let now = services.clock.now();
-        let expires_at = now.checked_add(PATIENCE).unwrap_or(Timestamp::MAX);
-        let pending = Pending {
+        let expires_at = now.checked_add(LOGIN_TIMEOUT).unwrap_or(Timestamp::MAX);
+        let pending = PendingLogin {
             connection: name.to_owned(),
             client,
             verifier: consent.verifier,
@@ -145,7 +145,7 @@ impl Engine {
             expires_at,
         };
         services.connections.logins.add(&consent.state, pending, now)?;
-        Ok(LoginBegun { url: consent.url.to_string(), redirect_url: redirect, expires_at })
+        Ok(StartedLogin { url: consent.url.to_string(), redirect_url: redirect, expires_at })
     }
 
     /// Returns the state of the last login of a connection. Waits up to `wait` for its end; `None` if there was no
@@ -168,7 +168,7 @@ impl Engine {
     /// # Errors
     /// Returns a message for the person if the login is unknown or has expired, consent was denied, or no tokens were
     /// issued.
-    pub async fn end_login(&self, answer: LoginAnswer) -> Result<String, String> {
+    pub async fn end_login(&self, answer: LoginCallback) -> Result<String, String> {
         let services = self.services().clone();
         let state = answer.state.clone().unwrap_or_default();
         let Some(pending) = services.connections.logins.take(&state, services.clock.now()) else {
@@ -183,7 +183,7 @@ impl Engine {
             async move { services.exchange(&pending, answer).await }
         });
         let result = ending.await.unwrap_or_else(|_| Err("the daemon is stopping".to_owned()));
-        services.connections.logins.tell(
+        services.connections.logins.set_state(
             &name,
             match &result {
                 Ok(()) => LoginState::Connected,
@@ -195,8 +195,8 @@ impl Engine {
 }
 
 impl Services {
-    async fn exchange(self: &Arc<Self>, pending: &Pending, answer: LoginAnswer) -> Result<(), String> {
-        let Pending { connection, client, .. } = pending;
+    async fn exchange(self: &Arc<Self>, pending: &PendingLogin, answer: LoginCallback) -> Result<(), String> {
+        let PendingLogin { connection, client, .. } = pending;
         if !client.is_answered_by(answer.issuer.as_deref()) {
             // Protects against mix-up attacks: a code of one provider must not be sent to another.
             return Err("the answer does not come from the provider that was asked, so nothing was connected; `issuer` of \
@@ -218,7 +218,7 @@ impl Services {
         let issued = issued.map_err(|error| self.settings.redactor.error(error.error).into_message())?;
         {
             let _alone = self.connections.refreshing.lock(connection).await;
-            let grant = Grant::of(client, &issued, self.clock.now(), 0);
+            let grant = Grant::new(client, &issued, self.clock.now(), 0);
             self.keep_grant(connection, &grant).await.map_err(ActionError::into_message)?;
         }
         if client.has_sites() {

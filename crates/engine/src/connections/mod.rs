@@ -21,10 +21,10 @@ use crate::catalog::Catalog;
 use crate::engine::Engine;
 use crate::locks::KeyedLocks;
 use crate::services::Services;
-use crate::vault::Family;
+use crate::vault::RowKind;
 use grant::Grant;
 pub use health::Health;
-pub use login::{LoginAnswer, LoginBegun, LoginState};
+pub use login::{LoginCallback, LoginState, StartedLogin};
 use tokens::Tokens;
 
 /// Description of a connection, without any of its values.
@@ -82,7 +82,7 @@ pub enum ConnectionState {
 /// Runtime state of all connections.
 #[derive(Default)]
 pub(crate) struct Connections {
-    health: health::Book,
+    health: health::HealthRegistry,
     logins: login::Logins,
     /// Per-connection locks around token refreshes.
     refreshing: KeyedLocks,
@@ -91,7 +91,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// Records the result of a call with a connection.
     pub(crate) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
-        self.health.note(name, now, error);
+        self.health.record(name, now, error);
     }
 }
 
@@ -122,8 +122,8 @@ impl Services {
                 format!("the connection `{name}` has no tokens in a test"),
             )
         })?;
-        let found = vault.read(Family::Connection, name).map_err(unreadable)?;
-        let grant = found.and_then(|text| Grant::read(&text)).filter(|grant| grant.is_of(client));
+        let found = vault.read(RowKind::Connection, name).map_err(unreadable)?;
+        let grant = found.and_then(|text| Grant::read(&text)).filter(|grant| grant.is_for(client));
         if let Some(grant) = &grant {
             grant.hide(&self.settings.redactor);
         }
@@ -141,7 +141,7 @@ impl Services {
         };
         let vault = self.vault().map_err(failed)?;
         let text = grant.write();
-        let written = vault.put(Family::Connection, name, &text, self.clock.now()).await;
+        let written = vault.put(RowKind::Connection, name, &text, self.clock.now()).await;
         if let Err(Error::Store(error)) = &written {
             self.lost(error);
         }
@@ -194,7 +194,7 @@ impl Engine {
         let connection = catalog.connection(name)?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let used_by = catalog.users_of(name);
-        let health = services.connections.health.of(name);
+        let health = services.connections.health.get(name);
         let hosts: Vec<HostHealth> =
             hosts.iter().filter(|host| host.connection.as_deref() == Some(name)).cloned().collect();
         let now = services.clock.now();
@@ -234,9 +234,9 @@ impl Engine {
     /// # Errors
     /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
     /// result.
-    pub async fn test_connection(&self, name: &str) -> Result<Tested, Error> {
+    pub async fn test_connection(&self, name: &str) -> Result<ConnectionTest, Error> {
         let (catalog, services) = (self.catalog(), self.services());
-        let connection = catalog.connection(name).ok_or_else(|| unknown(&catalog, name))?;
+        let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let Some(test) = kind.and_then(|kind| kind.test()) else {
             let message = format!("the type `{}` names no call to test a connection with", connection.kind);
@@ -256,7 +256,7 @@ impl Engine {
                 idempotency_key: "",
                 http: &services.http,
                 debug: false,
-                log: &Silent,
+                log: &NoLog,
                 trace: None,
             };
             action.call(call).await
@@ -265,14 +265,18 @@ impl Engine {
         let now = services.clock.now();
         services.connections.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();
-        Ok(Tested { action: test.action.clone(), took_ms: u64::try_from(took).unwrap_or_default(), error })
+        Ok(ConnectionTest {
+            action: test.action.clone(),
+            took_ms: u64::try_from(took).unwrap_or_default(),
+            error,
+        })
     }
 }
 
 /// Result of a test call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tested {
+pub struct ConnectionTest {
     /// The called action.
     pub action: String,
     /// Duration in milliseconds.
@@ -282,14 +286,14 @@ pub struct Tested {
     pub error: Option<ActionError>,
 }
 
-struct Silent;
+struct NoLog;
 
-impl connector::LogSink for Silent {
+impl connector::LogSink for NoLog {
     fn line(&self, _: model::LogLevel, _: &str) {}
 }
 
 /// Builds the error for an unknown connection, with the nearest existing name.
-fn unknown(catalog: &Catalog, name: &str) -> Error {
+fn unknown_connection(catalog: &Catalog, name: &str) -> Error {
     let names = catalog.connections().map(|connection| connection.name.as_str());
     let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
     Error::NoSuchConnection { name: name.to_owned(), nearest }

@@ -110,9 +110,9 @@ impl Tokens {
     /// Stores the new tokens before they are used. After a crash in between the old refresh token remains, which most
     /// providers accept again within a grace period.
     async fn keep(&self, issued: &Issued, before: Option<&Grant>) -> Result<Secret, ActionError> {
-        let fresh = Grant::of(&self.client, issued, self.services.clock.now(), chance());
+        let fresh = Grant::new(&self.client, issued, self.services.clock.now(), random_byte());
         let fresh = match before {
-            Some(before) => fresh.keeping(before),
+            Some(before) => fresh.with_site_of(before),
             None => fresh,
         };
         self.services.keep_grant(&self.name, &fresh).await?;
@@ -130,7 +130,7 @@ impl Tokens {
         let Some(grant) = grant else { return Err(error) };
         if consent_needed && self.client.flow() == Flow::AuthorizationCode {
             tracing::warn!(connection = self.name, "somebody has to connect it again");
-            self.services.keep_grant(&self.name, &grant.lost(&error.message)).await?;
+            self.services.keep_grant(&self.name, &grant.without_tokens(&error.message)).await?;
             return Err(error);
         }
         // The provider is unavailable: use the current token until it expires.
@@ -154,7 +154,7 @@ impl Tokens {
             "the connection `{}` cannot be used: its token has ended and it was given none to renew it with (`offline_access` asks for one); connect again with `cogwork connections login {}`",
             self.name, self.name
         );
-        self.services.keep_grant(&self.name, &grant.lost(&message)).await?;
+        self.services.keep_grant(&self.name, &grant.without_tokens(&message)).await?;
         Err(ActionError::new(ErrorKind::Connection, message))
     }
 
@@ -187,7 +187,7 @@ impl TokenSource for Tokens {
 }
 
 /// Returns a random byte, or 0 if the system has none, which only loses the jitter.
-fn chance() -> u8 {
+fn random_byte() -> u8 {
     let mut byte = [0];
     match getrandom::fill(&mut byte) {
         Ok(()) => byte[0],

@@ -8,21 +8,23 @@ use trigger::Rejection;
 use trigger::webhook::Request;
 
 /// Maximum number of executions in one chain.
-pub(crate) const LONGEST: u32 = 10;
+pub(crate) const MAX_CHAIN_DEPTH: u32 = 10;
 
 /// Rejects a request that would exceed the maximum chain length.
-pub(crate) fn check(request: &Request) -> Result<(), Rejection> {
+pub(crate) fn check_chain_depth(request: &Request) -> Result<(), Rejection> {
     let sent = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TRACE_HEADER));
     let trace = sent.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse::<Trace>().ok());
     match trace {
         // The new execution would increase the depth by one.
-        Some(trace) if trace.depth.saturating_add(1) >= LONGEST => Err(Rejection::loop_detected(LONGEST)),
+        Some(trace) if trace.depth.saturating_add(1) >= MAX_CHAIN_DEPTH => {
+            Err(Rejection::loop_detected(MAX_CHAIN_DEPTH))
+        }
         _ => Ok(()),
     }
 }
 
 /// Returns the trace of an execution: the one of the request or call that started it, or a new one.
-pub(crate) fn of(id: ExecutionId, payload: &Payload, origin: &Origin) -> Trace {
+pub(crate) fn trace_for(id: ExecutionId, payload: &Payload, origin: &Origin) -> Trace {
     if let Origin::Call { trace: Some(trace), .. } = origin
         && let Ok(trace) = trace.parse()
     {

@@ -18,7 +18,7 @@ use crate::catalog::{Deployed, Mounted};
 use crate::engine::Engine;
 
 /// Time that a pairing stays open (webhook security 2.5).
-const PAIRING: Duration = Duration::from_secs(600);
+const PAIRING_TIME: Duration = Duration::from_secs(600);
 
 impl Engine {
     /// Responds to a challenge after checking that its sender is authorised.
@@ -32,7 +32,7 @@ impl Engine {
     ) -> Result<HttpResponse, Rejection> {
         let services = self.services();
         let (automation, now) = (&mounted.deployed.automation, services.clock.now());
-        services.hooks.pace_challenge(mounted, now)?;
+        services.hooks.check_challenge_rate(mounted, now)?;
         if challenge.rule.guard == ChallengeGuard::Verified {
             self.verify(mounted, webhook, request)?;
         }
@@ -43,7 +43,7 @@ impl Engine {
             rejection
         })?;
         if challenge.rule.guard == ChallengeGuard::Pairing {
-            self.take_secret(&automation.id, webhook, &asked.text, now).await?;
+            self.store_paired_secret(&automation.id, webhook, &asked.text, now).await?;
         }
         tracing::info!(automation = %automation.id, sender = challenge.name, "answered a challenge");
         Ok(answer)
@@ -71,7 +71,7 @@ impl Engine {
 
     /// Stores the secret that a sender supplied, if a pairing is open and no secret is set yet. The challenge is
     /// confirmed only after the secret is durable.
-    async fn take_secret(
+    async fn store_paired_secret(
         &self,
         automation: &AutomationId,
         webhook: &WebhookTrigger,
@@ -111,7 +111,7 @@ impl Engine {
             let way_out = "remove it first if the sender shall bring another";
             return Err(Error::Input(format!("the secret `{name}` is set already; {way_out}")));
         }
-        let until = services.clock.now().checked_add(PAIRING).unwrap_or(Timestamp::MAX);
+        let until = services.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
         services.hooks.open_pairing(&deployed.automation.id, until);
         Ok(until)
     }

@@ -20,9 +20,9 @@ use crate::run::{level, to_action_error};
 use crate::services::Services;
 
 /// Time limit for the code of a trigger (semantics 3.4).
-const LONGEST: Duration = Duration::from_secs(5);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum time to wait for a free worker, since the caller waits too.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const WORKER_WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 impl Services {
     /// Runs the trigger's code for a request that is to start the execution `id`; `None` if the trigger has no code.
@@ -30,7 +30,7 @@ impl Services {
     ///
     /// # Errors
     /// Returns a message for the author if the code fails.
-    pub(crate) async fn decide(
+    pub(crate) async fn run_trigger_code(
         &self,
         deployed: &Deployed,
         id: ExecutionId,
@@ -54,10 +54,11 @@ impl Services {
                 state: &[],
             },
             argument: results,
-            deadline: LONGEST,
+            deadline: TIME_LIMIT,
         };
         let _busy = self.doubles.as_ref().map(|doubles| doubles.elsewhere());
-        let run = tokio::time::timeout(LONGEST + LONGEST_WAIT, Workers::shared().pool().run(call)).await;
+        let run =
+            tokio::time::timeout(TIME_LIMIT + WORKER_WAIT_LIMIT, Workers::shared().pool().run(call)).await;
         let outcome = match run {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
@@ -72,7 +73,7 @@ impl Services {
             let message = redactor.excerpt(&line.message, Limit::Chars(script::MAX_TEXT));
             LogLine { message: redactor.message(&message).into_owned(), ..line }
         });
-        let mut decided = decided(&redactor.value(outcome.value), logs.collect(), &id)?;
+        let mut decided = parse_decision(&redactor.value(outcome.value), logs.collect(), &id)?;
         if webhook.mode == WebhookMode::Sync && !decided.declined && decided.response.take().is_some() {
             let message = "the `response` of the trigger's code is not sent: the caller of a synchronous webhook gets the result of the steps";
             decided.logs.push(DecidedLine { level: LogLevel::Warn, message: message.to_owned() });
@@ -83,14 +84,14 @@ impl Services {
 
 impl Engine {
     /// Applies the decision of the trigger's code to a request.
-    pub(super) async fn decide(
+    pub(super) async fn run_trigger_code(
         &self,
         deployed: &Deployed,
         id: ExecutionId,
         payload: &mut WebhookPayload,
         results: &mut Value,
     ) -> Result<(), Rejection> {
-        let decided = self.services().decide(deployed, id, results).await.map_err(|error| {
+        let decided = self.services().run_trigger_code(deployed, id, results).await.map_err(|error| {
             // The cause is logged for the author and hidden from the sender.
             tracing::error!(automation = %deployed.automation.id, error, "the trigger's code failed; nothing is started");
             Rejection::new(500, "trigger_code_failed", "the trigger's code failed; see the daemon's log")
@@ -104,7 +105,7 @@ impl Engine {
 
     /// Returns the response that the trigger's code decided when the execution was accepted; `None` if the code decided
     /// none.
-    pub(super) async fn decided_answer(
+    pub(super) async fn stored_code_response(
         &self,
         webhook: &WebhookTrigger,
         id: ExecutionId,
@@ -114,14 +115,14 @@ impl Engine {
         }
         let events = self.services().store.events(id).await?.unwrap_or_default();
         Ok(events.into_iter().find_map(|event| match event {
-            model::Event::Started { payload, .. } => answer_of_code(webhook, payload.decided()?, &id),
+            model::Event::Started { payload, .. } => response_from_code(webhook, payload.decided()?, &id),
             _ => None,
         }))
     }
 }
 
 /// Returns the response that the trigger's code decided; `None` if the caller gets the standard one.
-pub(super) fn answer_of_code(
+pub(super) fn response_from_code(
     webhook: &WebhookTrigger,
     decided: &Decided,
     id: &ExecutionId,
@@ -131,7 +132,7 @@ pub(super) fn answer_of_code(
 }
 
 /// Parses the return value of the code: `{payload, response, run}`, each optional.
-fn decided(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Decided, String> {
+fn parse_decision(returned: &Value, logs: Vec<LogLine>, id: &ExecutionId) -> Result<Decided, String> {
     let part = |name: &str| returned.get(name).filter(|value| !value.is_null());
     let response = part("response")
         .map(|response| match &response {

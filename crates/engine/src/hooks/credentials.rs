@@ -11,7 +11,11 @@ use trigger::webhook::Received;
 
 /// Masks the credentials in a verified request. Steps read the masked values at once, so that they read the same after
 /// a restart.
-pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor: &Redactor) -> Received {
+pub(super) fn mask_credentials(
+    webhook: &WebhookTrigger,
+    mut received: Received,
+    redactor: &Redactor,
+) -> Received {
     let payload = &mut received.payload;
     let mut headers = Vec::new();
     for (name, value) in &mut payload.headers {
@@ -28,7 +32,7 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
         }
     }
     // Secrets in the query are searched only if the webhook verifies requests: the query may contain a token.
-    let query = without_credentials(payload, webhook.verify.is_some().then_some(redactor));
+    let query = mask_query(payload, webhook.verify.is_some().then_some(redactor));
     if let Some((parameters, raw)) = &query {
         payload.query_parameters.clone_from(parameters);
         payload.raw_query.clone_from(raw);
@@ -63,7 +67,7 @@ pub(super) fn hidden(webhook: &WebhookTrigger, mut received: Received, redactor:
 
 /// Masks credentials and known secrets in the query of a request. Returns the parameters and the raw text; `None` if
 /// there was nothing to mask.
-fn without_credentials(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
+fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
     if payload.raw_query.is_empty() {
         return None;
     }
@@ -89,9 +93,9 @@ fn without_credentials(payload: &WebhookPayload, redactor: Option<&Redactor>) ->
 
 /// Prepares a request for display, saving and export. Removes headers with credentials or signatures, masks credentials
 /// in the query, and masks every known secret.
-pub(crate) fn dropped(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
+pub(crate) fn remove_credentials(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
     payload.headers.retain(|name, _| !redact::is_credential_name(name));
-    if let Some((parameters, raw)) = without_credentials(&payload, Some(redactor)) {
+    if let Some((parameters, raw)) = mask_query(&payload, Some(redactor)) {
         (payload.query_parameters, payload.raw_query) = (parameters, raw);
     }
     if redactor.is_idle() {

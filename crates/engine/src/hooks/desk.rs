@@ -14,7 +14,7 @@ use crate::catalog::Mounted;
 use crate::locks::KeyedLocks;
 
 /// Rate limit for challenges, which unauthenticated senders can send.
-const CHALLENGES: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
+const CHALLENGE_RATE: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };
 
 /// Per-address state of webhooks. Its size is bounded by the number of Automations in force: removed Automations are
 /// deleted by [`Self::forget`].
@@ -22,7 +22,7 @@ const CHALLENGES: RateLimit = RateLimit { max: 5, per: Duration::from_secs(1), b
 pub(crate) struct Desk {
     state: Mutex<State>,
     /// Serialises identical requests: one lock for each deduplication key, held until the first execution is committed.
-    sendings: KeyedLocks,
+    dedup_locks: KeyedLocks,
 }
 
 #[derive(Default)]
@@ -44,22 +44,31 @@ struct Bucket {
 
 impl Desk {
     /// Acquires the lock of a deduplication key.
-    pub(super) async fn turn(&self, automation: &AutomationId, name: &Sending) -> OwnedMutexGuard<()> {
-        self.sendings.lock(&format!("{automation}/{}", hex::encode(name.key))).await
+    pub(super) async fn lock_dedup_key(
+        &self,
+        automation: &AutomationId,
+        name: &Sending,
+    ) -> OwnedMutexGuard<()> {
+        self.dedup_locks.lock(&format!("{automation}/{}", hex::encode(name.key))).await
     }
 
     /// Rejects a start that exceeds the Automation's rate limit.
-    pub(super) fn pace(&self, mounted: &Mounted, rule: &RateLimit, now: Timestamp) -> Result<(), Rejection> {
+    pub(super) fn check_rate(
+        &self,
+        mounted: &Mounted,
+        rule: &RateLimit,
+        now: Timestamp,
+    ) -> Result<(), Rejection> {
         take(&mut self.state().starts, mounted, *rule, now)
     }
 
     /// Rejects a challenge that exceeds the rate limit.
-    pub(super) fn pace_challenge(&self, mounted: &Mounted, now: Timestamp) -> Result<(), Rejection> {
-        take(&mut self.state().challenges, mounted, CHALLENGES, now)
+    pub(super) fn check_challenge_rate(&self, mounted: &Mounted, now: Timestamp) -> Result<(), Rejection> {
+        take(&mut self.state().challenges, mounted, CHALLENGE_RATE, now)
     }
 
     /// Records that a key verified a request.
-    pub(super) fn note_key(&self, automation: &AutomationId, key: usize, now: Timestamp) {
+    pub(super) fn record_key_use(&self, automation: &AutomationId, key: usize, now: Timestamp) {
         let mut state = self.state();
         match state.keys.get_mut(automation) {
             Some(keys) => keys.insert(key, now).is_some(),
@@ -72,12 +81,12 @@ impl Desk {
     }
 
     /// Deletes the state of Automations that are no longer in force.
-    pub(crate) fn forget(&self, gone: &[AutomationId]) {
-        if gone.is_empty() {
+    pub(crate) fn forget(&self, removed: &[AutomationId]) {
+        if removed.is_empty() {
             return;
         }
         let mut state = self.state();
-        for id in gone {
+        for id in removed {
             for test in [false, true] {
                 state.starts.remove(&(id.clone(), test));
                 state.challenges.remove(&(id.clone(), test));
@@ -131,13 +140,13 @@ fn take(
 impl Bucket {
     /// Takes a token, or returns the time until the next one is available.
     fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
-        let a_second = f64::from(self.rule.max) / self.rule.per.as_secs_f64();
+        let per_second = f64::from(self.rule.max) / self.rule.per.as_secs_f64();
         // A clock that was set back neither adds nor removes tokens.
         let passed = now.duration_since(self.at).as_secs_f64().max(0.0);
-        self.tokens = (self.tokens + passed * a_second).min(f64::from(self.rule.burst));
+        self.tokens = (self.tokens + passed * per_second).min(f64::from(self.rule.burst));
         self.at = now;
         if self.tokens < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - self.tokens) / a_second));
+            return Err(Duration::from_secs_f64((1.0 - self.tokens) / per_second));
         }
         self.tokens -= 1.0;
         Ok(())

@@ -18,39 +18,39 @@ use crate::Error;
 use crate::catalog::{Mounted, hooked};
 use crate::clock::{Clock, Steady};
 use crate::engine::Engine;
-use crate::hooks::without_credentials;
+use crate::hooks::remove_credentials;
 use crate::services::Services;
 
 pub use saved::{PayloadError, SavedPayload};
 
 /// Default and maximum duration of a capture session.
-pub const LISTEN_FOR: Duration = Duration::from_secs(10 * 60);
+pub const MAX_LISTEN_TIME: Duration = Duration::from_secs(10 * 60);
 /// Default and maximum number of captured requests of a session.
-pub const MOST_CAPTURES: u32 = 100;
-/// Maximum size of all stored captures, in bytes. The session with most bytes loses its oldest captures first.
-const MOST_BYTES: usize = 64 << 20;
+pub const MAX_CAPTURES: u32 = 100;
+/// Maximum size of all stored captures, in bytes. The session with max bytes loses its oldest captures first.
+const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of captured requests of a session that could start nothing, such as challenges.
-const MOST_ASIDES: usize = 100;
+const MAX_NON_TRIGGERS: usize = 100;
 /// Maximum number of addresses with stored captures. Ended sessions are dropped first, the oldest one before the
 /// others.
-const MOST_LISTENINGS: usize = 16;
+const MAX_SESSIONS: usize = 16;
 
 /// Capture sessions by Automation.
 pub(crate) struct Listeners {
-    state: Mutex<HashMap<AutomationId, Listening>>,
+    state: Mutex<HashMap<AutomationId, CaptureSession>>,
     /// Incremented with every capture and with every start and end of a session.
-    news: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
     /// Serialises subscribing and unsubscribing for test addresses, so that a session that starts while another one
     /// ends does not rely on a subscription about to be removed.
     subscribing: tokio::sync::Mutex<()>,
 }
 
-struct Listening {
+struct CaptureSession {
     /// Number of the session at its address, from 0.
-    turn: u64,
+    number: u64,
     since: Steady,
     until: Steady,
-    most: u32,
+    max: u32,
     /// Number of captured requests that could have started an execution.
     count: u32,
     /// Number of the last capture.
@@ -70,7 +70,7 @@ pub struct Capture {
     pub at: Timestamp,
     /// Kind of a request that could not have started an execution; `None` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub aside: Option<Aside>,
+    pub aside: Option<NonTrigger>,
     /// Code of the rejection; `None` if the request would have been accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<&'static str>,
@@ -81,7 +81,7 @@ pub struct Capture {
 /// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Aside {
+pub enum NonTrigger {
     /// A challenge that the sender issues before its first event.
     Challenge,
     /// A request about the address itself: `HEAD`, `OPTIONS`.
@@ -90,7 +90,7 @@ pub enum Aside {
     Ignored,
 }
 
-impl Aside {
+impl NonTrigger {
     /// The word in the API: `challenge`.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -124,147 +124,150 @@ impl Default for Listeners {
     fn default() -> Self {
         Self {
             state: Mutex::default(),
-            news: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
             subscribing: tokio::sync::Mutex::default(),
         }
     }
 }
 
 impl Listeners {
-    fn state(&self) -> MutexGuard<'_, HashMap<AutomationId, Listening>> {
+    fn state(&self) -> MutexGuard<'_, HashMap<AutomationId, CaptureSession>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_listening(&self, id: &AutomationId, now: Steady) -> bool {
-        self.state().get(id).is_some_and(|listening| listening.goes_on(now))
+        self.state().get(id).is_some_and(|session| session.is_active(now))
     }
 
     /// Starts a session, replaces the previous one of the same address, and returns its number.
-    fn begin(&self, id: &AutomationId, now: Steady, until: Steady, most: u32) -> u64 {
+    fn begin(&self, id: &AutomationId, now: Steady, until: Steady, max: u32) -> u64 {
         let mut state = self.state();
-        let turn = state.remove(id).map_or(0, |before| before.turn + 1);
-        while state.len() >= MOST_LISTENINGS {
-            let over = |listening: &Listening| {
-                if listening.goes_on(now) { listening.until } else { listening.since }
+        let number = state.remove(id).map_or(0, |before| before.number + 1);
+        while state.len() >= MAX_SESSIONS {
+            let over = |session: &CaptureSession| {
+                if session.is_active(now) { session.until } else { session.since }
             };
-            let first = state.iter().min_by_key(|(_, one)| (one.goes_on(now), over(one)));
+            let first = state.iter().min_by_key(|(_, one)| (one.is_active(now), over(one)));
             let Some(first) = first.map(|(id, _)| id.clone()) else { break };
             state.remove(&first);
         }
         let captures = VecDeque::new();
-        let listening = Listening { turn, since: now, until, most, count: 0, last: 0, captures, bytes: 0 };
-        state.insert(id.clone(), listening);
+        let session =
+            CaptureSession { number, since: now, until, max, count: 0, last: 0, captures, bytes: 0 };
+        state.insert(id.clone(), session);
         drop(state);
-        self.tell();
-        turn
+        self.notify();
+        number
     }
 
     /// Stores a request. Returns false if no session is active.
-    fn put(
+    fn add_capture(
         &self,
         id: &AutomationId,
         clock: &dyn Clock,
-        (aside, refused): (Option<Aside>, Option<&'static str>),
+        (aside, refused): (Option<NonTrigger>, Option<&'static str>),
         payload: WebhookPayload,
     ) -> bool {
         let mut state = self.state();
         let now = clock.steady_now();
-        let Some(listening) = state.get_mut(id).filter(|listening| listening.goes_on(now)) else {
+        let Some(session) = state.get_mut(id).filter(|session| session.is_active(now)) else {
             return false;
         };
         if aside.is_none() {
-            listening.count += 1;
-        } else if listening.captures.iter().filter(|one| one.aside.is_some()).count() >= MOST_ASIDES {
+            session.count += 1;
+        } else if session.captures.iter().filter(|one| one.aside.is_some()).count() >= MAX_NON_TRIGGERS {
             return true;
         }
-        listening.last += 1;
-        listening.bytes += weight(&payload);
+        session.last += 1;
+        session.bytes += approximate_size(&payload);
         let payload = Arc::new(Payload::Webhook(payload));
         let at = clock.now();
-        listening.captures.push_back(Capture { number: listening.last, at, aside, refused, payload });
-        while state.values().map(|listening| listening.bytes).sum::<usize>() > MOST_BYTES {
-            let Some(largest) = state.values_mut().max_by_key(|listening| listening.bytes) else { break };
+        session.captures.push_back(Capture { number: session.last, at, aside, refused, payload });
+        while state.values().map(|session| session.bytes).sum::<usize>() > MAX_BYTES {
+            let Some(largest) = state.values_mut().max_by_key(|session| session.bytes) else { break };
             match largest.captures.pop_front().as_ref().map(|gone| &*gone.payload) {
-                Some(Payload::Webhook(gone)) => largest.bytes = largest.bytes.saturating_sub(weight(gone)),
+                Some(Payload::Webhook(gone)) => {
+                    largest.bytes = largest.bytes.saturating_sub(approximate_size(gone))
+                }
                 _ => largest.bytes = 0,
             }
         }
         drop(state);
-        self.tell();
+        self.notify();
         true
     }
 
-    fn tell(&self) {
-        self.news.send_modify(|count| *count = count.wrapping_add(1));
+    fn notify(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn end(&self, id: &AutomationId, now: Steady) {
-        if let Some(listening) = self.state().get_mut(id) {
-            listening.until = listening.until.min(now);
+        if let Some(session) = self.state().get_mut(id) {
+            session.until = session.until.min(now);
         }
-        self.tell();
+        self.notify();
     }
 
     /// Returns the end of the session with this number; `None` if it is over.
-    fn until(&self, id: &AutomationId, turn: u64, now: Steady) -> Option<Steady> {
+    fn until(&self, id: &AutomationId, number: u64, now: Steady) -> Option<Steady> {
         let state = self.state();
-        let listening = state.get(id).filter(|listening| listening.turn == turn && listening.goes_on(now));
-        listening.map(|listening| listening.until)
+        let session = state.get(id).filter(|session| session.number == number && session.is_active(now));
+        session.map(|session| session.until)
     }
 
     fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
         let (now, ahead) = (clock.steady_now(), clock.ahead());
         let state = self.state();
-        let listening = state.get(id)?;
-        let captures = listening.captures.iter().filter(|capture| capture.number > after).cloned();
+        let session = state.get(id)?;
+        let captures = session.captures.iter().filter(|capture| capture.number > after).cloned();
         Some(ListenView {
             automation: id.clone(),
-            listening: listening.goes_on(now),
-            since: listening.since.shown(ahead),
-            until: listening.until.shown(ahead),
-            left: listening.most.saturating_sub(listening.count),
+            listening: session.is_active(now),
+            since: session.since.shown(ahead),
+            until: session.until.shown(ahead),
+            left: session.max.saturating_sub(session.count),
             captures: captures.collect(),
         })
     }
 }
 
-impl Listening {
-    fn goes_on(&self, now: Steady) -> bool {
-        now < self.until && self.count < self.most
+impl CaptureSession {
+    fn is_active(&self, now: Steady) -> bool {
+        now < self.until && self.count < self.max
     }
 }
 
 /// Approximate size of a request in memory, in bytes.
-fn weight(payload: &WebhookPayload) -> usize {
+fn approximate_size(payload: &WebhookPayload) -> usize {
     let headers: usize = payload.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     // The query is stored raw and decoded.
     payload.body.data.len() + headers + 2 * payload.raw_query.len() + payload.path_fragment.len()
 }
 
 impl Engine {
-    /// Starts a capture session at the test address of an Automation. `time` and `most` are limited to the allowed
+    /// Starts a capture session at the test address of an Automation. `time` and `max` are limited to the allowed
     /// maximum. Captures of an earlier session are deleted. For an event trigger with subscriptions, the test address
     /// is subscribed while the session lasts.
     ///
     /// # Errors
     /// Returns an error if there is no such Automation, or its trigger receives no requests.
-    pub async fn listen(&self, id: &AutomationId, time: Duration, most: u32) -> Result<ListenView, Error> {
+    pub async fn listen(&self, id: &AutomationId, time: Duration, max: u32) -> Result<ListenView, Error> {
         let services = self.services();
         let catalog = self.catalog();
         let deployed = catalog.find(id.as_str())?;
-        let is_told = hooked(deployed, &catalog).is_some();
-        if !is_told && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
+        let is_subscribed = hooked(deployed, &catalog).is_some();
+        if !is_subscribed && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployed.automation.trigger.word();
             return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
         }
         let since = services.clock.steady_now();
-        let until = since.after(time.min(LISTEN_FOR));
+        let until = since.after(time.min(MAX_LISTEN_TIME));
         let listeners = &services.listeners;
         let subscribing = listeners.subscribing.lock().await;
-        let turn = listeners.begin(id, since, until, most.clamp(1, MOST_CAPTURES));
-        if is_told {
+        let number = listeners.begin(id, since, until, max.clamp(1, MAX_CAPTURES));
+        if is_subscribed {
             services.subscribe_for_test(&catalog, deployed).await;
-            services.tracker.spawn(services.clone().unsubscribe_after(id.clone(), turn));
+            services.tracker.spawn(services.clone().unsubscribe_after(id.clone(), number));
         }
         drop(subscribing);
         listeners.view(id, 0, &*services.clock).ok_or(Error::Closing)
@@ -280,7 +283,7 @@ impl Engine {
     /// or the end of the session if there is none yet; `None` if there was no session.
     pub async fn captures(&self, id: &AutomationId, after: u32, wait: Duration) -> Option<ListenView> {
         let services = self.services();
-        let mut news = services.listeners.news.subscribe();
+        let mut changes = services.listeners.changes.subscribe();
         let over = services.clock.sleep_for(wait);
         tokio::pin!(over);
         let mut is_over = wait.is_zero();
@@ -290,7 +293,7 @@ impl Engine {
                 return Some(view);
             }
             tokio::select! {
-                changed = news.changed() => changed.ok()?,
+                changed = changes.changed() => changed.ok()?,
                 () = &mut over => is_over = true,
                 () = services.clock.sleep_until_steady(Steady::of(view.until, services.clock.ahead())) => {}
                 () = services.closing.cancelled() => return Some(view),
@@ -305,7 +308,7 @@ impl Engine {
         mounted.test && services.listeners.is_listening(id, services.clock.steady_now())
     }
 
-    /// Captures a request instead of starting an execution, and sends the usual response. `judged` yields the
+    /// Captures a request instead of starting an execution, and sends the usual response. `verdict` yields the
     /// rejection, or the response that needs no execution; rejected requests are captured too. Returns `None` if no
     /// session is active any more.
     pub(crate) async fn capture(
@@ -313,50 +316,50 @@ impl Engine {
         mounted: &Mounted,
         webhook: &WebhookTrigger,
         request: &Request,
-        judged: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
+        verdict: impl Future<Output = Result<Option<HttpResponse>, Rejection>>,
     ) -> Option<Result<HttpResponse, Rejection>> {
-        let judged = judged.await;
-        let refused = judged.as_ref().err().map(|rejection| rejection.code);
-        // Masking must come after `judged`: reading the secrets registers them with the redactor.
-        let kept = self.keep_capture(mounted, request, (None, refused));
-        kept.then(|| judged.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
+        let verdict = verdict.await;
+        let refused = verdict.as_ref().err().map(|rejection| rejection.code);
+        // Masking must come after `verdict`: reading the secrets registers them with the redactor.
+        let kept = self.store_capture(mounted, request, (None, refused));
+        kept.then(|| verdict.map(|told| told.unwrap_or_else(|| trigger::response::captured(webhook))))
     }
 
     /// Captures a request that never starts an execution, if a session is active.
-    pub(crate) fn capture_aside(
+    pub(crate) fn capture_non_trigger(
         &self,
         mounted: &Mounted,
         request: &Request,
-        aside: Aside,
+        aside: NonTrigger,
         refused: Option<&Rejection>,
     ) {
         if self.is_listening(mounted) {
-            self.keep_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
+            self.store_capture(mounted, request, (Some(aside), refused.map(|rejection| rejection.code)));
         }
     }
 
-    fn keep_capture(
+    fn store_capture(
         &self,
         mounted: &Mounted,
         request: &Request,
-        what: (Option<Aside>, Option<&'static str>),
+        what: (Option<NonTrigger>, Option<&'static str>),
     ) -> bool {
         let services = self.services();
         let payload = trigger::webhook::as_it_came(request.clone());
-        let payload = without_credentials(payload, &services.settings.redactor);
-        services.listeners.put(&mounted.deployed.automation.id, &*services.clock, what, payload)
+        let payload = remove_credentials(payload, &services.settings.redactor);
+        services.listeners.add_capture(&mounted.deployed.automation.id, &*services.clock, what, payload)
     }
 }
 
 impl Services {
     /// Removes the subscription of a test address when its session ends. A newer session at the same address keeps the
     /// subscription and removes it later.
-    async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, turn: u64) {
+    async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, number: u64) {
         let listeners = &self.listeners;
-        let mut news = listeners.news.subscribe();
-        while let Some(until) = listeners.until(&id, turn, self.clock.steady_now()) {
+        let mut changes = listeners.changes.subscribe();
+        while let Some(until) = listeners.until(&id, number, self.clock.steady_now()) {
             tokio::select! {
-                changed = news.changed() => if changed.is_err() { return },
+                changed = changes.changed() => if changed.is_err() { return },
                 () = self.clock.sleep_until_steady(until) => {}
                 // The next start of the daemon removes it.
                 () = self.closing.cancelled() => return,

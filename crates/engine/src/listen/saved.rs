@@ -11,15 +11,15 @@ use model::value::Value;
 use serde::Serialize;
 
 use crate::engine::Engine;
-use crate::hooks::without_credentials;
+use crate::hooks::remove_credentials;
 use crate::project_dir::{self, EntryKind, check_project_target, read_project_file};
 
 /// Maximum size of a saved payload, in bytes.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Maximum length of a name, in characters.
-const MOST_CHARACTERS: usize = 100;
+const MAX_CHARACTERS: usize = 100;
 /// Maximum number of saved payloads of one Automation.
-const MOST_SAVED: usize = 1000;
+const MAX_SAVED: usize = 1000;
 
 /// Description of a saved payload.
 #[derive(Clone, Debug, Serialize)]
@@ -38,7 +38,7 @@ pub struct SavedPayload {
 pub enum PayloadError {
     /// The name is not allowed.
     #[error(
-        "`{0}` cannot be the name of a payload: letters, digits, `.`, `_` and `-`, a letter or digit first, at most 100"
+        "`{0}` cannot be the name of a payload: letters, digits, `.`, `_` and `-`, a letter or digit first, at max 100"
     )]
     Name(String),
     /// There is no payload of this name.
@@ -70,7 +70,7 @@ pub enum PayloadError {
 /// Masks credentials and secrets, since other people may read the file.
 fn without_secrets(payload: Payload, redactor: &Redactor) -> Payload {
     match payload {
-        Payload::Webhook(payload) => Payload::Webhook(without_credentials(payload, redactor)),
+        Payload::Webhook(payload) => Payload::Webhook(remove_credentials(payload, redactor)),
         Payload::Poll { data, polled_at } => Payload::Poll { data: redactor.value(data), polled_at },
         Payload::Manual { inputs } => Payload::Manual {
             inputs: inputs.into_iter().map(|(name, value)| (name, redactor.value(value))).collect(),
@@ -139,7 +139,7 @@ impl Engine {
                 Err(error) => return Err(error),
             };
             let mut found = Vec::new();
-            for entry in entries.into_iter().take(MOST_SAVED) {
+            for entry in entries.into_iter().take(MAX_SAVED) {
                 let file = entry.name.to_string_lossy().into_owned();
                 let Some(name) = file.strip_suffix(".json").filter(|name| is_name(name)) else { continue };
                 let Ok(EntryKind::File(stat)) = entry.kind else { continue };
@@ -165,7 +165,7 @@ impl Engine {
         let shown = payload_path(automation, name)?;
         let (root, path) = (self.settings().dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || {
-            read_project_file(&root, Path::new(&path), MOST_BYTES).map_err(io::Error::from)
+            read_project_file(&root, Path::new(&path), MAX_BYTES).map_err(io::Error::from)
         });
         let read = work.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         let bytes = read.map_err(|error| match error.kind() {
@@ -192,8 +192,8 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
     let path = &root.join(path);
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder)?;
-    if !path.exists() && std::fs::read_dir(folder)?.take(MOST_SAVED).count() >= MOST_SAVED {
-        let told = format!("there are {MOST_SAVED} payloads in this folder; remove some that are not needed");
+    if !path.exists() && std::fs::read_dir(folder)?.take(MAX_SAVED).count() >= MAX_SAVED {
+        let told = format!("there are {MAX_SAVED} payloads in this folder; remove some that are not needed");
         return Err(io::Error::other(told));
     }
     // A temporary file and a rename make the write atomic for readers.
@@ -205,11 +205,11 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
 
 /// Loads the bytes of all files into the payload, since readers of the file have no access to the store.
 fn whole(payload: Payload) -> io::Result<Payload> {
-    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    let value = |value: &Value| value.loaded(most).map_err(io::Error::other);
+    let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+    let value = |value: &Value| value.loaded(max).map_err(io::Error::other);
     Ok(match payload {
         Payload::Webhook(request) => {
-            let body = request.body.loaded(most).map_err(io::Error::other)?;
+            let body = request.body.loaded(max).map_err(io::Error::other)?;
             Payload::Webhook(WebhookPayload { body, ..request })
         }
         Payload::Poll { data, polled_at } => Payload::Poll { data: value(&data)?, polled_at },
@@ -225,7 +225,7 @@ fn whole(payload: Payload) -> io::Result<Payload> {
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     text.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && text.len() <= MOST_CHARACTERS
+        && text.len() <= MAX_CHARACTERS
         && text.bytes().all(plain)
 }
 

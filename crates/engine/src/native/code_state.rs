@@ -16,11 +16,11 @@ use crate::run::{Exit, Run};
 pub(crate) struct CodeState {
     scope: String,
     values: Vec<(Arc<str>, Option<Value>)>,
-    held: Vec<Held>,
+    locked: Vec<LockedKey>,
 }
 
 /// A locked key.
-struct Held {
+struct LockedKey {
     key: Arc<str>,
     /// The version that was read; `None` if the key has no value.
     expected: Option<u64>,
@@ -44,12 +44,12 @@ impl Run {
         let mut named: Vec<(&str, bool)> =
             facts.state.iter().map(|key| (key.key.as_str(), key.written)).collect();
         named.sort_unstable();
-        let mut held = Vec::new();
+        let mut locked = Vec::new();
         for (key, written) in &named {
             check_key(key).map_err(|message| Exit::Failed(ActionError::new(ErrorKind::Input, message)))?;
             if *written {
                 let lock = self.services.state_locks.lock(&lock_name(&scope, key)).await;
-                held.push(Held { key: Arc::from(*key), expected: None, lock });
+                locked.push(LockedKey { key: Arc::from(*key), expected: None, lock });
             }
         }
         let keys: Vec<String> = named.iter().map(|(key, _)| (*key).to_owned()).collect();
@@ -58,13 +58,13 @@ impl Run {
         let now = self.services.clock.now();
         let mut values = Vec::with_capacity(keys.len());
         for (key, entry) in keys.into_iter().zip(entries) {
-            if let Some(held) = held.iter_mut().find(|held| *held.key == *key) {
-                held.expected = entry.as_ref().map(|entry| entry.version);
+            if let Some(locked) = locked.iter_mut().find(|locked| *locked.key == *key) {
+                locked.expected = entry.as_ref().map(|entry| entry.version);
             }
             let value = entry.filter(|entry| is_alive(entry, now)).map(|entry| entry.value);
             values.push((Arc::from(key), value));
         }
-        Ok(CodeState { scope, values, held })
+        Ok(CodeState { scope, values, locked })
     }
 
     /// Adds the writes of the code to the commit of its step.
@@ -73,8 +73,8 @@ impl Run {
         state: CodeState,
         writes: &[script::StateWrite],
     ) -> Result<(), Exit> {
-        let CodeState { scope, held, .. } = state;
-        for Held { key, expected, lock } in held {
+        let CodeState { scope, locked, .. } = state;
+        for LockedKey { key, expected, lock } in locked {
             let Some(write) = writes.iter().find(|write| write.key == key) else { continue };
             let value = match &write.change {
                 StateChange::Set(value) => Some(value.clone()),

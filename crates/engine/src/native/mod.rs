@@ -31,8 +31,9 @@ pub(crate) enum Native {
 
 /// Adds the engine's actions to the registry.
 pub(crate) fn add(registry: Registry) -> Registry {
-    let actions =
-        |specs: Vec<ActionSpec>| specs.into_iter().map(|spec| Arc::new(Own(spec)) as Arc<dyn Action>);
+    let actions = |specs: Vec<ActionSpec>| {
+        specs.into_iter().map(|spec| Arc::new(NativeAction(spec)) as Arc<dyn Action>)
+    };
     registry
         .with_native("files", "Files", actions(files::specs()).collect())
         .with_native("state", "State", actions(state::specs()).collect())
@@ -63,10 +64,10 @@ impl Run {
 }
 
 /// Registry entry of an action that the calling execution implements.
-struct Own(ActionSpec);
+struct NativeAction(ActionSpec);
 
 #[async_trait]
-impl Action for Own {
+impl Action for NativeAction {
     fn spec(&self) -> &ActionSpec {
         &self.0
     }

@@ -11,24 +11,24 @@ use model::execution::LogLevel;
 use model::value::{Map, Value};
 use store::{PollStanding, PollWrite};
 
-use super::Question;
-use super::sift::{Answer, Item, digest};
+use super::PollRequest;
+use super::sift::{Item, PollResult, digest};
 use crate::catalog::Catalog;
 use crate::evaluator::{Inline, inline};
 use crate::inputs::is_address;
 use crate::services::Services;
 
 /// Maximum number of pages that one poll reads.
-const MOST_PAGES: usize = 50;
+const MAX_PAGES: usize = 50;
 
 /// Calls the action once and extracts the items. The error is a message for people.
-pub(super) async fn ask(
+pub(super) async fn request_items(
     services: &Services,
     catalog: &Catalog,
     automation: &Automation,
-    question: &Question<'_>,
+    request: &PollRequest<'_>,
     standing: &PollStanding,
-) -> Result<Answer, String> {
+) -> Result<PollResult, String> {
     let config_vars = services.secrets.config_vars(automation).map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
     let names = Map::from_iter([
@@ -36,11 +36,12 @@ pub(super) async fn ask(
         ("automation", Value::from(about)),
         ("cursor", standing.cursor.clone()),
     ]);
-    match question {
-        Question::Any(poll) => {
+    match request {
+        PollRequest::Action(poll) => {
             let inputs = inputs(services, catalog, &poll.asks, &names).await?;
-            let result =
-                Asking { services, catalog, asks: &poll.asks }.call(&poll.asks.action.name, &inputs).await?;
+            let result = Requester { services, catalog, asks: &poll.asks }
+                .call(&poll.asks.action.name, &inputs)
+                .await?;
             let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
             match inline(None, short) {
                 Inline::Done(read, _) => read,
@@ -50,16 +51,16 @@ pub(super) async fn ask(
                 }
             }
         }
-        Question::Event(event, spec) => {
+        PollRequest::Event(event, spec) => {
             let EventSource::Poll(polled) = &spec.source else {
                 return Err(format!("`{}` is not polled for", spec.name));
             };
-            let asking = Asking { services, catalog, asks: &event.asks };
+            let requester = Requester { services, catalog, asks: &event.asks };
             let mut with = polled.with.clone();
             for (name, value) in inputs(services, catalog, &event.asks, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
             }
-            asking.pages(polled, with, standing, question.start()).await
+            requester.pages(polled, with, standing, request.start()).await
         }
     }
 }
@@ -85,7 +86,7 @@ async fn inputs(
 }
 
 /// Extracts the items and the cursor from an action's result with the trigger's expressions.
-fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<Answer, String> {
+fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<PollResult, String> {
     names.insert("result", result.clone());
     let scope = Value::from(names.clone());
     let list = match &poll.items {
@@ -124,7 +125,10 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
         items.push(Item { key: key(&id), value: item.clone(), cursor: None });
     }
     let cursor = poll.cursor.as_ref().map(|cursor| cursor.evaluate(&scope, budget)).transpose();
-    Ok(Answer { items, cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null) })
+    Ok(PollResult {
+        items,
+        cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null),
+    })
 }
 
 /// Converts an id to a deduplication key; long ids are hashed.
@@ -139,13 +143,13 @@ fn key(id: &Value) -> String {
     digest(&text)
 }
 
-struct Asking<'a> {
+struct Requester<'a> {
     services: &'a Services,
     catalog: &'a Catalog,
     asks: &'a ActionStep,
 }
 
-impl Asking<'_> {
+impl Requester<'_> {
     async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
         let action = self.catalog.registry().action(name).cloned();
         let action = action.ok_or_else(|| format!("there is no action `{name}` any more"))?;
@@ -177,12 +181,12 @@ impl Asking<'_> {
         mut with: Map,
         standing: &PollStanding,
         start: PollStart,
-    ) -> Result<Answer, String> {
+    ) -> Result<PollResult, String> {
         let newest: Option<Timestamp> = standing.cursor.as_str().and_then(|at| at.parse().ok());
         let mut oldest = newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
         let mut complete = false;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let result = self.call(&polled.action, &with).await?;
             let page = polled.records(&result)?;
             let first = page.first().map(|record| record.at);
@@ -206,7 +210,7 @@ impl Asking<'_> {
         if !complete {
             tracing::warn!(
                 event = self.asks.action.name,
-                pages = MOST_PAGES,
+                pages = MAX_PAGES,
                 "more has changed than one poll reads; what is older is passed over"
             );
         }
@@ -215,7 +219,7 @@ impl Asking<'_> {
 }
 
 /// Sorts the records oldest first, each with the cursor that is valid once it has been processed.
-fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> Answer {
+fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> PollResult {
     records.sort_by_key(|record| record.at);
     let reached = |at: Timestamp| Value::from(newest.map_or(at, |newest| newest.max(at)).to_string());
     let last = records.last().map(|record| record.at).or(newest);
@@ -224,7 +228,7 @@ fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> Answer {
         cursor: Some(reached(record.at)),
         value: record.value,
     });
-    Answer { items: items.collect(), cursor: last.map_or(Value::Null, reached) }
+    PollResult { items: items.collect(), cursor: last.map_or(Value::Null, reached) }
 }
 
 fn before(at: Timestamp, by: Duration) -> Timestamp {

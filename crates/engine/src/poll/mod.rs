@@ -28,7 +28,7 @@ use crate::timer::{Due, Timed};
 pub use view::{PollError, PollView};
 
 /// Maximum number of concurrent polls.
-const AT_ONCE: usize = 32;
+const MAX_CONCURRENT: usize = 32;
 
 /// Polls in force and their progress.
 pub(crate) struct Polls {
@@ -52,7 +52,7 @@ struct Entry {
     every: Duration,
     standing: PollStanding,
     /// Time of the last successful poll on the monotonic clock. `standing` has the wall-clock times.
-    asked: Option<Steady>,
+    last_success: Option<Steady>,
     next: Steady,
     /// True while the poll runs; it is not in `order` then.
     busy: bool,
@@ -64,24 +64,24 @@ impl Default for Polls {
             state: Mutex::default(),
             wake: Notify::new(),
             locks: KeyedLocks::default(),
-            slots: Semaphore::new(AT_ONCE),
+            slots: Semaphore::new(MAX_CONCURRENT),
         }
     }
 }
 
 /// Kind of a poll trigger with its definition.
-enum Question<'a> {
+enum PollRequest<'a> {
     /// The results of an action.
-    Any(&'a PollTrigger),
+    Action(&'a PollTrigger),
     /// An event that its connector detects by polling.
     Event(&'a EventTrigger, Arc<EventSpec>),
 }
 
-impl<'a> Question<'a> {
+impl<'a> PollRequest<'a> {
     /// Returns the poll of an Automation; `None` if its trigger does not poll.
-    fn of(deployed: &'a Deployed, registry: &Registry) -> Option<Self> {
+    fn for_deployed(deployed: &'a Deployed, registry: &Registry) -> Option<Self> {
         match &deployed.automation.trigger {
-            Trigger::Poll(poll) => Some(Self::Any(poll)),
+            Trigger::Poll(poll) => Some(Self::Action(poll)),
             Trigger::Event(event) => {
                 let spec = registry.event(&event.asks.action.name)?;
                 matches!(spec.source, EventSource::Poll(_)).then(|| Self::Event(event, spec.clone()))
@@ -92,7 +92,7 @@ impl<'a> Question<'a> {
 
     fn every(&self) -> Duration {
         match self {
-            Self::Any(poll) => poll.every,
+            Self::Action(poll) => poll.every,
             Self::Event(event, spec) => match (&event.every, &spec.source) {
                 (Some((every, _)), _) => *every,
                 (None, EventSource::Poll(polled)) => polled.every,
@@ -103,22 +103,22 @@ impl<'a> Question<'a> {
 
     fn start(&self) -> PollStart {
         match self {
-            Self::Any(poll) => poll.start,
+            Self::Action(poll) => poll.start,
             Self::Event(event, _) => event.start.map(|(start, _)| start).unwrap_or_default(),
         }
     }
 
     fn deliver(&self) -> Deliver {
         match self {
-            Self::Any(poll) => poll.deliver,
+            Self::Action(poll) => poll.deliver,
             Self::Event(event, _) => event.deliver.map(|(deliver, _)| deliver).unwrap_or_default(),
         }
     }
 
     /// Identifies the request. If it changes, cursor and seen keys of the old request are invalid.
-    fn source(&self) -> String {
+    fn fingerprint(&self) -> String {
         let (asks, more) = match self {
-            Self::Any(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
+            Self::Action(poll) => (&poll.asks, vec![&poll.items, &poll.id, &poll.cursor]),
             Self::Event(event, _) => (&event.asks, Vec::new()),
         };
         let mut words = asks.action.name.clone();
@@ -140,13 +140,13 @@ pub(crate) async fn run(services: Arc<Services>) {
             return;
         }
     }
-    services.timer().run(Round(services)).await;
+    services.timer().run(PollTimer(services)).await;
 }
 
 /// Timer over all polls in force.
-struct Round(Arc<Services>);
+struct PollTimer(Arc<Services>);
 
-impl Timed for Round {
+impl Timed for PollTimer {
     async fn adopt(&mut self) {
         let services = &self.0;
         let decided = services.loader.take_decided(Listener::Polls);
@@ -154,14 +154,14 @@ impl Timed for Round {
     }
 
     fn next(&self) -> Option<Due> {
-        self.0.polls.state().order.first().map(|(at, _)| Due::Passed(*at))
+        self.0.polls.state().order.first().map(|(at, _)| Due::Monotonic(*at))
     }
 
-    async fn moved(&self) {
+    async fn rescheduled(&self) {
         self.0.polls.wake.notified().await;
     }
 
-    async fn act(&mut self) {
+    async fn run_due(&mut self) {
         for id in self.0.polls.take_due(self.0.clock.steady_now()) {
             let services = self.0.clone();
             self.0.tracker.spawn(async move { services.poll_when_free(id).await });
@@ -177,7 +177,7 @@ impl Services {
         };
         self.poll(&id).await;
         drop(slot);
-        self.polls.rest(&id);
+        self.polls.release(&id);
     }
 }
 
@@ -196,36 +196,39 @@ impl Polls {
                 state.order.remove(&(entry.next, id.clone()));
             }
             let busy = before.as_ref().is_some_and(|entry| entry.busy);
-            let before = before.map(|entry| (entry.standing, entry.asked, entry.next)).or_else(|| {
+            let before = before.map(|entry| (entry.standing, entry.last_success, entry.next)).or_else(|| {
                 let standing = state.stored.remove(&id)?;
-                let asked = standing.polled_at.map(|at| Steady::of(at, ahead));
+                let last_success = standing.polled_at.map(|at| Steady::of(at, ahead));
                 let next = Steady::of(standing.next_at, ahead);
-                Some((standing, asked, next))
+                Some((standing, last_success, next))
             });
             let deployed = catalog.get(&id).filter(|deployed| deployed.automation.enabled);
-            let question = deployed.and_then(|deployed| Question::of(deployed, catalog.registry()));
-            let Some(question) = question else {
+            let request =
+                deployed.and_then(|deployed| PollRequest::for_deployed(deployed, catalog.registry()));
+            let Some(request) = request else {
                 // The progress is kept in case the Automation is enabled again or its file comes back.
-                state.stored.extend(before.map(|(standing, _, next)| (id, shown(standing, next, ahead))));
+                state
+                    .stored
+                    .extend(before.map(|(standing, _, next)| (id, with_wall_time(standing, next, ahead))));
                 continue;
             };
-            let (source, every) = (question.source(), question.every());
+            let (source, every) = (request.fingerprint(), request.every());
             let before = before.filter(|(standing, ..)| standing.source == source);
-            let (standing, asked, mut next) =
-                before.unwrap_or_else(|| (afresh(source, clock.now()), None, clock.steady_now()));
+            let (standing, last_success, mut next) =
+                before.unwrap_or_else(|| (initial_standing(source, clock.now()), None, clock.steady_now()));
             // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
             // one.
-            next = next.min(clock.steady_now().after(every.max(turn::LONGEST_BACKOFF)));
+            next = next.min(clock.steady_now().after(every.max(turn::MAX_BACKOFF)));
             if standing.failures == 0
-                && let Some(asked) = asked
+                && let Some(last_success) = last_success
             {
                 // The interval may have become shorter.
-                next = next.min(asked.after(every));
+                next = next.min(last_success.after(every));
             }
             if !busy {
                 state.order.insert((next, id.clone()));
             }
-            state.entries.insert(id, Entry { every, standing, asked, next, busy });
+            state.entries.insert(id, Entry { every, standing, last_success, next, busy });
         }
     }
 
@@ -245,7 +248,7 @@ impl Polls {
     }
 
     /// Puts a finished poll back into the order.
-    fn rest(&self, id: &AutomationId) {
+    fn release(&self, id: &AutomationId) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(id) {
             entry.busy = false;
@@ -263,7 +266,7 @@ impl Polls {
 
     /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
     /// offset.
-    fn put(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
+    fn update(&self, id: &AutomationId, standing: PollStanding, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.standing.source == standing.source)
         else {
@@ -271,7 +274,7 @@ impl Polls {
         };
         let (before, next, busy) = (entry.next, Steady::of(standing.next_at, ahead), entry.busy);
         if standing.failures == 0 {
-            entry.asked = standing.polled_at.map(|at| Steady::of(at, ahead));
+            entry.last_success = standing.polled_at.map(|at| Steady::of(at, ahead));
         }
         (entry.next, entry.standing) = (next, standing);
         if !busy {
@@ -284,12 +287,12 @@ impl Polls {
 }
 
 /// Sets `next_at` to the wall-clock time of the next poll.
-fn shown(standing: PollStanding, next: Steady, ahead: SignedDuration) -> PollStanding {
+fn with_wall_time(standing: PollStanding, next: Steady, ahead: SignedDuration) -> PollStanding {
     PollStanding { next_at: next.shown(ahead), ..standing }
 }
 
 /// Progress of a poll that has never run.
-fn afresh(source: String, now: Timestamp) -> PollStanding {
+fn initial_standing(source: String, now: Timestamp) -> PollStanding {
     PollStanding {
         source,
         cursor: model::Value::Null,

@@ -12,9 +12,9 @@ use model::payload::Payload;
 use model::value::Value;
 use store::{PollEntry, PollStanding, PollWrite};
 
-use super::Question;
-use super::ask::ask;
-use super::sift::{Sifted, sift};
+use super::PollRequest;
+use super::ask::request_items;
+use super::sift::{NewItems, dedup_items};
 use crate::catalog::{Catalog, Deployed};
 use crate::chance::random;
 use crate::services::Services;
@@ -23,9 +23,9 @@ use crate::told::Start;
 /// Time limit of one poll.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Maximum delay after failures, unless the poll's own interval is longer.
-pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(60 * 60);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
 /// Delay before the next poll if new items are left.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const NEXT_BATCH_DELAY: Duration = Duration::from_secs(1);
 
 impl Services {
     /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
@@ -35,9 +35,13 @@ impl Services {
         let deployed = catalog.get(id)?.clone();
         let standing = self.polls.standing(id)?;
         // A separate task turns a panic into a failed poll.
-        let turn =
-            Turn { services: self.clone(), catalog, deployed: deployed.clone(), standing: standing.clone() };
-        let result = match self.tracker.spawn(turn.take()).await {
+        let cycle = PollCycle {
+            services: self.clone(),
+            catalog,
+            deployed: deployed.clone(),
+            standing: standing.clone(),
+        };
+        let result = match self.tracker.spawn(cycle.run()).await {
             Ok(result) => result,
             Err(_) => Err("the poll broke off".to_owned()),
         };
@@ -75,51 +79,51 @@ impl Services {
         if let Err(error) = self.store.accept(&accept).await {
             self.lost(&error);
         }
-        self.polls.put(automation, standing, self.clock.ahead());
+        self.polls.update(automation, standing, self.clock.ahead());
         Some(entry)
     }
 }
 
 /// One poll cycle. Owns its inputs so that it can run as a task.
-struct Turn {
+struct PollCycle {
     services: Arc<Services>,
     catalog: Arc<Catalog>,
     deployed: Arc<Deployed>,
     standing: PollStanding,
 }
 
-impl Turn {
-    async fn take(self) -> Result<Option<PollEntry>, String> {
+impl PollCycle {
+    async fn run(self) -> Result<Option<PollEntry>, String> {
         let Self { services, catalog, deployed, standing } = self;
         let automation = &deployed.automation;
-        let Some(question) = Question::of(&deployed, catalog.registry()) else { return Ok(None) };
-        if question.source() != standing.source {
+        let Some(request) = PollRequest::for_deployed(&deployed, catalog.registry()) else { return Ok(None) };
+        if request.fingerprint() != standing.source {
             // The request has changed; [`Polls::adopt`] updates the progress.
             return Ok(None);
         }
         let answer = tokio::select! {
             biased;
-            answer = ask(&services, &catalog, automation, &question, &standing) => answer?,
+            answer = request_items(&services, &catalog, automation, &request, &standing) => answer?,
             () = services.clock.sleep_for(DEADLINE) => {
                 return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
             }
             () = services.closing.cancelled() => return Err("the daemon stops".to_owned()),
         };
-        let answer = answer.hidden(&services.settings.redactor)?;
+        let answer = answer.mask_secrets(&services.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
         let seen = services.store.seen(&automation.id, &keys).await.map_err(|error| error.to_string())?;
-        let silent = standing.polled_at.is_none() && question.start() == PollStart::New;
-        let sifted = sift(answer, &seen, silent, &standing.cursor);
+        let is_silent = standing.polled_at.is_none() && request.start() == PollStart::New;
+        let new_items = dedup_items(answer, &seen, is_silent, &standing.cursor);
         let now = services.clock.now();
         let entry = PollEntry {
             at: now,
             items: u64::try_from(keys.len()).unwrap_or(u64::MAX),
-            found: u64::try_from(sifted.fresh.len()).unwrap_or(u64::MAX),
+            found: u64::try_from(new_items.fresh.len()).unwrap_or(u64::MAX),
             error: None,
         };
-        let next = after(now, if sifted.more { AT_ONCE } else { question.every() });
+        let next = after(now, if new_items.more { NEXT_BATCH_DELAY } else { request.every() });
         let standing = PollStanding {
-            cursor: sifted.cursor.clone(),
+            cursor: new_items.cursor.clone(),
             polled_at: Some(now),
             found_at: if entry.found > 0 { Some(now) } else { standing.found_at },
             next_at: next,
@@ -129,16 +133,16 @@ impl Turn {
             found: standing.found + entry.found,
             source: standing.source,
         };
-        let starts = services.starts(&deployed, &question, &sifted, now).await;
+        let starts = services.build_starts(&deployed, &request, &new_items, now).await;
         let write = PollWrite {
             automation: automation.id.clone(),
             standing: standing.clone(),
             forget: false,
-            keys: sifted.keys,
+            keys: new_items.keys,
             entry: Some(entry.clone()),
         };
         services.accept_found(&deployed, starts, write).await.map_err(|error| error.to_string())?;
-        services.polls.put(&automation.id, standing, services.clock.ahead());
+        services.polls.update(&automation.id, standing, services.clock.ahead());
         Ok(Some(entry))
     }
 }
@@ -146,17 +150,17 @@ impl Turn {
 impl Services {
     /// Builds the executions that a poll starts. An execution fails with the given error if the trigger's condition
     /// cannot be evaluated.
-    async fn starts(
+    async fn build_starts(
         &self,
         deployed: &Deployed,
-        question: &Question<'_>,
-        sifted: &Sifted,
+        request: &PollRequest<'_>,
+        new_items: &NewItems,
         now: Timestamp,
     ) -> Vec<(Start, Option<ActionError>)> {
-        let data: Vec<Value> = match question.deliver() {
-            _ if sifted.fresh.is_empty() => Vec::new(),
-            Deliver::Batch => vec![Value::from(sifted.fresh.clone())],
-            Deliver::Each => sifted.fresh.clone(),
+        let data: Vec<Value> = match request.deliver() {
+            _ if new_items.fresh.is_empty() => Vec::new(),
+            Deliver::Batch => vec![Value::from(new_items.fresh.clone())],
+            Deliver::Each => new_items.fresh.clone(),
         };
         let automation = &deployed.automation;
         let is_event = matches!(automation.trigger, Trigger::Event(_));
@@ -164,7 +168,7 @@ impl Services {
         let mut starts = Vec::with_capacity(data.len());
         for data in data {
             let payload = Payload::Poll { data, polled_at: now };
-            if let Some(fails) = self.condition_on(automation, &payload).await.start() {
+            if let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() {
                 starts.push((Start { payload, origin: origin.clone() }, fails));
             }
         }
@@ -176,7 +180,7 @@ impl Services {
 /// together.
 fn back_off(every: Duration, failures: u32, chance: [u8; 1]) -> Duration {
     let doubled = every.saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let pause = doubled.min(LONGEST_BACKOFF.max(every));
+    let pause = doubled.min(MAX_BACKOFF.max(every));
     pause.saturating_add(pause / 4 * u32::from(chance[0]) / 255)
 }
 

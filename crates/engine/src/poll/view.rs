@@ -6,7 +6,7 @@ use model::value::Value;
 use serde::Serialize;
 use store::{Accept, PollEntry, PollStanding, PollWrite};
 
-use super::{afresh, shown};
+use super::{initial_standing, with_wall_time};
 use crate::engine::Engine;
 
 /// A poll in force.
@@ -53,7 +53,7 @@ impl Engine {
                 automation: automation.clone(),
                 every: model::units::format_duration(entry.every),
                 busy: entry.busy,
-                standing: shown(entry.standing.clone(), entry.next, ahead),
+                standing: with_wall_time(entry.standing.clone(), entry.next, ahead),
             })
             .collect();
         views.sort_by(|one, other| one.automation.cmp(&other.automation));
@@ -77,7 +77,7 @@ impl Engine {
     /// # Errors
     /// Returns an error if the Automation has no poll in force, or the store fails.
     pub async fn reset_poll(&self, automation: &AutomationId) -> Result<(), PollError> {
-        self.set_poll(automation, |before, now| afresh(before.source.clone(), now)).await
+        self.set_poll(automation, |before, now| initial_standing(before.source.clone(), now)).await
     }
 
     /// Sets the cursor of a poll and deletes its seen keys. The cursor is an instant for an event, else a value of the
@@ -89,7 +89,7 @@ impl Engine {
         let rewound = |before: &PollStanding, now| PollStanding {
             cursor,
             polled_at: before.polled_at.or(Some(now)),
-            ..afresh(before.source.clone(), now)
+            ..initial_standing(before.source.clone(), now)
         };
         self.set_poll(automation, rewound).await
     }
@@ -114,7 +114,7 @@ impl Engine {
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         services.store.accept(&accept).await.inspect_err(|error| services.lost(error))?;
-        services.polls.put(automation, standing, services.clock.ahead());
+        services.polls.update(automation, standing, services.clock.ahead());
         Ok(())
     }
 }

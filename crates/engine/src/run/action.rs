@@ -155,7 +155,7 @@ impl Run {
 
     /// Returns the trace of this execution.
     pub(super) fn chain(&self) -> Trace {
-        crate::hooks::chain_of(self.journal.id(), &self.payload, &self.origin)
+        crate::hooks::trace_for(self.journal.id(), &self.payload, &self.origin)
     }
 
     /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory

@@ -18,11 +18,11 @@ impl Services {
     /// Subscribes. Returns the inputs and the remote id of the subscription. Both are stored, and so is the error: none
     /// of them contains a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
-        let made = self.make_subscription(wanted).await;
+        let made = self.create_subscription(wanted).await;
         made.map_err(|error| self.settings.redactor.message(&error).into_owned())
     }
 
-    async fn make_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
+    async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.catalog.load_full();
         let deployed = catalog.get(&wanted.automation).ok_or("there is no such automation any more")?;
         let (_, hook) = hooked(deployed, &catalog).ok_or("it starts by another event now")?;
@@ -46,22 +46,24 @@ impl Services {
         }
         with.insert(hook.url.as_str(), self.event_url(deployed, wanted.test));
         with.insert(hook.secret.as_str(), secret);
-        let asking = Subscription {
+        let request = Subscription {
             inputs: inputs.clone(),
             url: self.event_url(deployed, wanted.test),
             ..wanted.clone()
         };
         if wanted.asked {
             // An earlier request has an unknown result: the subscription may exist already.
-            if let Some(remote) = self.take_over(&catalog, &hook, &asking).await? {
+            if let Some(remote) = self.adopt_orphan(&catalog, &hook, &request).await? {
                 return Ok((inputs, remote));
             }
         } else {
             // Recorded before the request: after a crash in between, the subscription would otherwise be unknown here.
-            self.note_asked(&asking).await;
+            self.record_request(&request).await;
         }
-        let result =
-            self.say(&catalog, wanted, &hook.subscribe, &with).await.map_err(ActionError::into_message)?;
+        let result = self
+            .call_action(&catalog, wanted, &hook.subscribe, &with)
+            .await
+            .map_err(ActionError::into_message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
         let remote = remote.ok_or_else(|| format!("`{}` gave no id at `{}`", hook.subscribe, hook.id))?;
         Ok((inputs, remote))
@@ -69,24 +71,24 @@ impl Services {
 
     /// Unsubscribes. A subscription that no longer exists counts as removed.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
-        let gone = self.ask_to_stop(subscription).await;
+        let gone = self.remove_subscription(subscription).await;
         gone.map_err(|error| self.settings.redactor.message(&error).into_owned())
     }
 
-    async fn ask_to_stop(&self, subscription: &Subscription) -> Result<(), String> {
+    async fn remove_subscription(&self, subscription: &Subscription) -> Result<(), String> {
         if subscription.remote.is_null() && !subscription.asked {
             return Ok(());
         }
         let catalog = self.catalog.load_full();
         let hook = event_hook(&catalog, &subscription.event)?;
         if subscription.remote.is_null() {
-            return self.take_back_orphans(&catalog, &hook, subscription).await;
+            return self.delete_orphans(&catalog, &hook, subscription).await;
         }
-        self.take_back(&catalog, &hook, subscription, &subscription.remote).await
+        self.delete_remote(&catalog, &hook, subscription, &subscription.remote).await
     }
 
     /// Deletes the remote subscription with the id `remote`. A missing one counts as deleted.
-    pub(super) async fn take_back(
+    pub(super) async fn delete_remote(
         &self,
         catalog: &Catalog,
         hook: &HookedEvent,
@@ -95,9 +97,9 @@ impl Services {
     ) -> Result<(), String> {
         let action = catalog.registry().action(&hook.unsubscribe).cloned();
         let action = action.ok_or_else(|| format!("there is no action `{}` any more", hook.unsubscribe))?;
-        let mut with = taken(action.spec(), &subscription.inputs);
+        let mut with = declared_inputs(action.spec(), &subscription.inputs);
         with.insert(hook.id_input.as_str(), remote.clone());
-        match self.say(catalog, subscription, &hook.unsubscribe, &with).await {
+        match self.call_action(catalog, subscription, &hook.unsubscribe, &with).await {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.status, Some(404 | 410)) => Ok(()),
             Err(error) => Err(error.into_message()),
@@ -128,7 +130,7 @@ impl Services {
         Ok(inputs)
     }
 
-    pub(super) async fn say(
+    pub(super) async fn call_action(
         &self,
         catalog: &Catalog,
         about: &Subscription,
@@ -149,7 +151,7 @@ impl Services {
             idempotency_key: &about.id,
             http: &self.http,
             debug: false,
-            log: &Quiet,
+            log: &DaemonLog,
             trace: None,
         };
         tokio::select! {
@@ -164,10 +166,10 @@ impl Services {
 }
 
 /// Returns those inputs of an event that the action declares.
-pub(super) fn taken(action: &ActionSpec, inputs: &Map) -> Map {
+pub(super) fn declared_inputs(action: &ActionSpec, inputs: &Map) -> Map {
     let takes = |name: &str| action.inputs.iter().any(|input| input.name == name);
-    let taken = inputs.iter().filter(|(name, _)| takes(name));
-    taken.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let declared = inputs.iter().filter(|(name, _)| takes(name));
+    declared.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Returns the subscription calls of an event. Needs no Automation, which may have been deleted.
@@ -179,9 +181,9 @@ fn event_hook(catalog: &Catalog, event: &str) -> Result<HookedEvent, String> {
 }
 
 /// Writes the log lines of an action to the daemon's log, since no execution owns them.
-struct Quiet;
+struct DaemonLog;
 
-impl LogSink for Quiet {
+impl LogSink for DaemonLog {
     fn line(&self, level: LogLevel, message: &str) {
         tracing::debug!(?level, message, "a subscription");
     }

@@ -26,12 +26,12 @@ use crate::spelling::written;
 use crate::timer::{Due, Timed};
 
 /// Maximum number of concurrent requests.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 /// Shortest and longest delay after a failure.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60 * 60);
+const MIN_DELAY: Duration = Duration::from_secs(10);
+const MAX_DELAY: Duration = Duration::from_secs(60 * 60);
 /// Number of failures after which unsubscribing is given up: about a day.
-const MOST_FAILURES: u32 = 32;
+const MAX_FAILURES: u32 = 32;
 
 /// Existing subscriptions and pending changes, by their local ids.
 pub(crate) struct Subscriptions {
@@ -61,7 +61,7 @@ impl Default for Subscriptions {
             state: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             wake: Notify::new(),
-            slots: Semaphore::new(AT_ONCE),
+            slots: Semaphore::new(MAX_CONCURRENT),
             locks: KeyedLocks::default(),
         }
     }
@@ -73,10 +73,10 @@ pub(crate) async fn run(services: Arc<Services>) {
     // read here or added later.
     let changing = services.subscriptions.changing.lock().await;
     let stored = services.store.subscriptions().await;
-    let concerned = stored.map(|stored| services.subscriptions.take_over(stored, &*services.clock));
+    let pending = stored.map(|stored| services.subscriptions.load(stored, &*services.clock));
     drop(changing);
-    match concerned {
-        Ok(concerned) => services.timer().run(Comparison { services, concerned }).await,
+    match pending {
+        Ok(pending) => services.timer().run(Reconciler { services, pending }).await,
         Err(error) => {
             tracing::error!(%error, "no event is subscribed to: the subscriptions cannot be read");
         }
@@ -84,45 +84,46 @@ pub(crate) async fn run(services: Arc<Services>) {
 }
 
 /// Timer that reconciles the subscriptions and processes due changes.
-struct Comparison {
+struct Reconciler {
     services: Arc<Services>,
     /// Automations with stored subscriptions that have not been compared since the start.
-    concerned: BTreeSet<AutomationId>,
+    pending: BTreeSet<AutomationId>,
 }
 
-impl Timed for Comparison {
+impl Timed for Reconciler {
     async fn adopt(&mut self) {
-        self.concerned.extend(self.services.loader.take_decided(Listener::Subscriptions));
-        for id in std::mem::take(&mut self.concerned) {
-            self.services.compare(&id).await;
+        self.pending.extend(self.services.loader.take_decided(Listener::Subscriptions));
+        for id in std::mem::take(&mut self.pending) {
+            self.services.reconcile(&id).await;
         }
     }
 
     fn next(&self) -> Option<Due> {
-        self.services.subscriptions.next().map(Due::Passed)
+        self.services.subscriptions.next().map(Due::Monotonic)
     }
 
-    async fn moved(&self) {
+    async fn rescheduled(&self) {
         self.services.subscriptions.wake.notified().await;
     }
 
-    async fn act(&mut self) {
+    async fn run_due(&mut self) {
         for subscription in self.services.subscriptions.take_due(self.services.clock.steady_now()) {
             let services = self.services.clone();
-            self.services.tracker.spawn(async move { services.set_right(subscription).await });
+            self.services.tracker.spawn(async move { services.apply_change(subscription).await });
         }
     }
 }
 
 impl Services {
     /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
-    async fn compare(&self, id: &AutomationId) {
+    async fn reconcile(&self, id: &AutomationId) {
         let catalog = self.catalog.load_full();
         let deployed = catalog.get(id).filter(|deployed| deployed.automation.enabled);
-        let wanted = deployed.and_then(|deployed| self.wanted(&catalog, deployed, false));
-        let of_it = |subscription: &Subscription| subscription.automation == *id && !subscription.test;
+        let wanted = deployed.and_then(|deployed| self.wanted_subscription(&catalog, deployed, false));
+        let is_of_automation =
+            |subscription: &Subscription| subscription.automation == *id && !subscription.test;
         let mut there = false;
-        for subscription in self.subscriptions.all().into_iter().filter(of_it) {
+        for subscription in self.subscriptions.all().into_iter().filter(is_of_automation) {
             if subscription.leaving {
                 continue;
             }
@@ -130,16 +131,21 @@ impl Services {
                 there = true;
                 continue;
             }
-            self.leave(&subscription.id).await;
+            self.schedule_removal(&subscription.id).await;
         }
         if let Some(wanted) = wanted.filter(|_| !there) {
-            self.keep_subscription(wanted).await;
+            self.store_subscription(wanted).await;
         }
         self.subscriptions.wake.notify_one();
     }
 
     /// Builds the subscription that an Automation wants; `None` if it needs none.
-    fn wanted(&self, catalog: &Catalog, deployed: &Deployed, test: bool) -> Option<Subscription> {
+    fn wanted_subscription(
+        &self,
+        catalog: &Catalog,
+        deployed: &Deployed,
+        test: bool,
+    ) -> Option<Subscription> {
         let (event, _) = hooked(deployed, catalog)?;
         let asks = &event.asks;
         let url = self.event_url(deployed, test);
@@ -168,13 +174,14 @@ impl Services {
 
     /// Subscribes for the test address of an Automation, if it has no such subscription yet.
     pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployed: &Deployed) {
-        let of_it = |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
-        if self.subscriptions.all().iter().any(of_it) {
+        let is_of_automation =
+            |one: &Subscription| one.automation == deployed.automation.id && one.test && !one.leaving;
+        if self.subscriptions.all().iter().any(is_of_automation) {
             return;
         }
-        if let Some(wanted) = self.wanted(catalog, deployed, true) {
+        if let Some(wanted) = self.wanted_subscription(catalog, deployed, true) {
             let changing = self.subscriptions.changing.lock().await;
-            self.keep_subscription(wanted).await;
+            self.store_subscription(wanted).await;
             drop(changing);
             self.subscriptions.wake.notify_one();
         }
@@ -184,7 +191,7 @@ impl Services {
     pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
         for one in self.subscriptions.all() {
             if one.automation == *id && one.test && !one.leaving {
-                self.leave(&one.id).await;
+                self.schedule_removal(&one.id).await;
             }
         }
         self.subscriptions.wake.notify_one();
@@ -198,25 +205,25 @@ impl Services {
     }
 
     /// Schedules the removal of a subscription.
-    async fn leave(&self, id: &str) {
+    async fn schedule_removal(&self, id: &str) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut subscription) = self.subscriptions.get(id) else { return };
         let now = self.clock.now();
         (subscription.leaving, subscription.failures, subscription.error) = (true, 0, None);
         (subscription.next_at, subscription.since) = (Some(now), now);
-        self.keep_subscription(subscription).await;
+        self.store_subscription(subscription).await;
     }
 
     /// Stores a subscription, then updates it in memory.
-    async fn keep_subscription(&self, subscription: Subscription) {
+    async fn store_subscription(&self, subscription: Subscription) {
         if let Err(error) = self.store.put_subscription(subscription.clone()).await {
             return self.lost(&error);
         }
-        self.subscriptions.put(subscription, self.clock.ahead());
+        self.subscriptions.update(subscription, self.clock.ahead());
     }
 
     /// Creates or removes a subscription remotely and records the result.
-    async fn set_right(self: Arc<Self>, subscription: Subscription) {
+    async fn apply_change(self: Arc<Self>, subscription: Subscription) {
         let slot = tokio::select! {
             slot = self.subscriptions.slots.acquire() => slot,
             () = self.closing.cancelled() => return,
@@ -247,19 +254,19 @@ impl Services {
             Err(_) if self.closing.is_cancelled() => return,
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
-                if now.leaving && now.failures >= MOST_FAILURES {
+                if now.leaving && now.failures >= MAX_FAILURES {
                     tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
                     return self.forget_subscription(&id).await;
                 }
                 tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.leaving, "a subscription could not be set right");
                 now.error = Some(error);
-                now.next_at = Some(pause(self.clock.now(), now.failures));
+                now.next_at = Some(retry_at(self.clock.now(), now.failures));
             }
         }
-        self.keep_subscription(now).await;
+        self.store_subscription(now).await;
         drop(alone);
         // Only now: an entry that is still due in memory would be processed a second time.
-        self.subscriptions.rest(&id);
+        self.subscriptions.release(&id);
         self.subscriptions.wake.notify_one();
     }
 
@@ -271,9 +278,9 @@ impl Services {
     }
 }
 
-fn pause(now: Timestamp, failures: u32) -> Timestamp {
-    let doubled = SHORTEST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let pause = SignedDuration::try_from(doubled.min(LONGEST_PAUSE)).unwrap_or(SignedDuration::MAX);
+fn retry_at(now: Timestamp, failures: u32) -> Timestamp {
+    let doubled = MIN_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let pause = SignedDuration::try_from(doubled.min(MAX_DELAY)).unwrap_or(SignedDuration::MAX);
     now.checked_add(pause).unwrap_or(Timestamp::MAX)
 }
 
@@ -284,9 +291,9 @@ impl Subscriptions {
 
     /// Loads the stored subscriptions and returns their Automations. Subscriptions of test addresses are scheduled for
     /// removal unless this process has created them: their capture sessions are gone.
-    fn take_over(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
+    fn load(&self, stored: Vec<Subscription>, clock: &dyn Clock) -> BTreeSet<AutomationId> {
         // The wall clock may have been changed while the daemon was stopped.
-        let furthest = clock.steady_now().after(LONGEST_PAUSE);
+        let furthest = clock.steady_now().after(MAX_DELAY);
         let ahead = clock.ahead();
         let mut state = self.state();
         let mut ids = BTreeSet::new();
@@ -330,14 +337,14 @@ impl Subscriptions {
     }
 
     /// Marks the end of a remote request.
-    fn rest(&self, id: &str) {
+    fn release(&self, id: &str) {
         if let Some(entry) = self.state().get_mut(id) {
             entry.busy = false;
         }
     }
 
     /// Updates a subscription in memory. `ahead` is the current wall-clock offset.
-    fn put(&self, subscription: Subscription, ahead: SignedDuration) {
+    fn update(&self, subscription: Subscription, ahead: SignedDuration) {
         let mut state = self.state();
         let before = state.get(&subscription.id);
         let busy = before.is_some_and(|entry| entry.busy);

@@ -11,9 +11,9 @@ use trigger::{Rejection, response};
 
 use crate::catalog::{Mounted, hooked};
 use crate::engine::Engine;
-use crate::hooks::check_chain;
+use crate::hooks::check_chain_depth;
 use crate::intake::{Admission, Terms};
-use crate::listen::Aside;
+use crate::listen::NonTrigger;
 use crate::told::Start;
 
 impl Engine {
@@ -36,7 +36,7 @@ impl Engine {
         let webhook =
             model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
-            self.capture_aside(mounted, &request, Aside::Probe, None);
+            self.capture_non_trigger(mounted, &request, NonTrigger::Probe, None);
             return Ok(answer);
         }
         let header = |name: &str| {
@@ -44,8 +44,8 @@ impl Engine {
             values.next().map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
         // Other requests include the greeting that follows a new subscription.
-        let meant = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
-        if meant && self.is_listening(mounted) {
+        let is_matching = hook.only.as_ref().is_none_or(|(name, value)| header(name).as_ref() == Some(value));
+        if is_matching && self.is_listening(mounted) {
             let judged = async {
                 self.verify_event(mounted, &webhook, &secret, &request)?;
                 trigger::webhook::receive(&webhook, request.clone()).map(|_| None)
@@ -54,32 +54,32 @@ impl Engine {
                 return answer;
             }
         }
-        check_chain(&request)?;
+        check_chain_depth(&request)?;
         let verified = self.verify_event(mounted, &webhook, &secret, &request);
-        if !meant {
-            self.capture_aside(mounted, &request, Aside::Ignored, verified.as_ref().err());
+        if !is_matching {
+            self.capture_non_trigger(mounted, &request, NonTrigger::Ignored, verified.as_ref().err());
             verified?;
-            self.count_refused(Some(mounted), "ignored");
-            return Ok(said("ignored"));
+            self.count_rejection(Some(mounted), "ignored");
+            return Ok(acknowledgement("ignored"));
         }
         verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
         let Received { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
-        let Some(fails) = services.condition_on(automation, &payload).await.start() else {
-            return Ok(said("filtered"));
+        let Some(fails) = services.evaluate_trigger_condition(automation, &payload).await.start() else {
+            return Ok(acknowledgement("filtered"));
         };
         let origin = if mounted.test { Origin::Test } else { Origin::Event };
         let terms =
             Terms { key: key.filter(|_| !mounted.test), results: Some(results), fails, ..Terms::default() };
         let accepted = services.accept(&mounted.deployed, Start { payload, origin }, terms).await;
         let Admission { id, accepted, .. } =
-            accepted.map_err(|error| crate::hooks::refused(&error, false))?;
+            accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == Accepted::New {
             return Ok(answer);
         }
-        self.count_refused(Some(mounted), "duplicate");
+        self.count_rejection(Some(mounted), "duplicate");
         Ok(response::duplicate(answer))
     }
 
@@ -106,6 +106,6 @@ impl Engine {
     }
 }
 
-fn said(word: &str) -> HttpResponse {
+fn acknowledgement(word: &str) -> HttpResponse {
     HttpResponse::json(200, &Value::from(Map::from_iter([(word, true)])))
 }

@@ -142,7 +142,7 @@ impl Scene<'_> {
         self.clock.advance_to(at);
         let services = self.engine.services();
         let payload = schedule.payload(at, self.clock.now());
-        let Some(fails) = services.condition_on(automation, &payload).await.start() else {
+        let Some(fails) = services.evaluate_trigger_condition(automation, &payload).await.start() else {
             return Ok(Begun::Accepted);
         };
         let start = crate::Start { payload, origin: Origin::Schedule { instant: at } };
@@ -156,7 +156,7 @@ impl Scene<'_> {
         let automation = &self.deployed.automation;
         let services = self.engine.services();
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
-        let Some(fails) = services.condition_on(automation, &payload).await.start() else {
+        let Some(fails) = services.evaluate_trigger_condition(automation, &payload).await.start() else {
             return Ok(Begun::Accepted);
         };
         let is_event = matches!(automation.trigger, Trigger::Event(_));

@@ -13,9 +13,9 @@ use zeroize::Zeroizing;
 use crate::Error;
 
 /// Maximum size of a key file, in bytes.
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 /// Maximum number of keys: the current one and older ones that can still decrypt.
-const MOST_KEYS: usize = 8;
+const MAX_KEYS: usize = 8;
 
 /// Sources of the encryption keys. Keys are never in the store whose secrets they encrypt.
 #[derive(Clone, Debug)]
@@ -62,8 +62,8 @@ impl KeyRing {
     }
 
     /// Creates a key and its file.
-    pub(super) fn make(source: &KeySource) -> Result<Self, Error> {
-        let ring = Self { keys: vec![Key::fresh()?] };
+    pub(super) fn create(source: &KeySource) -> Result<Self, Error> {
+        let ring = Self { keys: vec![Key::generate()?] };
         ring.write(&source.file)?;
         tracing::info!(file = %source.file.display(), "made the key that seals secrets; keep a copy of it apart from the store");
         Ok(ring)
@@ -81,8 +81,8 @@ impl KeyRing {
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         match keys.len() {
             0 => Err(Error::Vault(format!("{what} holds no key"))),
-            1..=MOST_KEYS => Ok(Self { keys }),
-            more => Err(Error::Vault(format!("{what} holds {more} keys; at most {MOST_KEYS} are taken"))),
+            1..=MAX_KEYS => Ok(Self { keys }),
+            more => Err(Error::Vault(format!("{what} holds {more} keys; at most {MAX_KEYS} are taken"))),
         }
     }
 
@@ -99,8 +99,8 @@ impl KeyRing {
     /// Adds a new current key and writes the file first, so that everything encrypted with it can be decrypted after a
     /// crash.
     pub(super) fn add(&mut self, source: &KeySource) -> Result<(), Error> {
-        self.keys.insert(0, Key::fresh()?);
-        self.keys.truncate(MOST_KEYS);
+        self.keys.insert(0, Key::generate()?);
+        self.keys.truncate(MAX_KEYS);
         self.write(&source.file)
     }
 
@@ -133,20 +133,20 @@ impl KeyRing {
 }
 
 impl Key {
-    fn fresh() -> Result<Self, Error> {
+    fn generate() -> Result<Self, Error> {
         let mut bits = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *bits)
             .map_err(|error| Error::Vault(format!("the system gives no random bytes: {error}")))?;
-        Ok(Self::of(bits))
+        Ok(Self::new(bits))
     }
 
     fn parse(line: &str) -> Option<Self> {
         let bytes = Zeroizing::new(STANDARD_NO_PAD.decode(line.trim_end_matches('=')).ok()?);
         let bits = <[u8; 32]>::try_from(bytes.as_slice()).ok()?;
-        Some(Self::of(Zeroizing::new(bits)))
+        Some(Self::new(Zeroizing::new(bits)))
     }
 
-    fn of(bits: Zeroizing<[u8; 32]>) -> Self {
+    fn new(bits: Zeroizing<[u8; 32]>) -> Self {
         let digest = Sha256::new().chain_update(b"cogwork key id\0").chain_update(*bits).finalize();
         Self { id: hex::encode(&digest[..4]), bits }
     }
@@ -156,7 +156,7 @@ fn read_private(path: &Path) -> io::Result<Zeroizing<String>> {
     let file = fs::File::open(path)?;
     check_owner_only(&file)?;
     let mut text = Zeroizing::new(String::new());
-    file.take(MOST_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 

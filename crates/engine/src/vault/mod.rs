@@ -25,22 +25,22 @@ use sealed::Sealed;
 /// Scope of the rows. Cannot collide with an Automation's scope: those begin with `shared`, `automation:` or `test:`.
 const SCOPE: &str = "vault";
 /// Maximum number of rows: one transaction re-encrypts all of them.
-const MOST_ROWS: usize = StateWrite::MAX_AT_ONCE;
+const MAX_ROWS: usize = StateWrite::MAX_AT_ONCE;
 /// Maximum size of a value, in bytes.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// Number of rows per page when the vault is loaded.
 const PAGE: u32 = 1000;
 
 /// Kind of a row. Kinds have separate namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum RowKind {
     /// A secret set by people, read as `secrets.<name>`.
     Secret,
     /// OAuth tokens of a connection.
     Connection,
 }
 
-impl Family {
+impl RowKind {
     fn row(self, name: &str) -> String {
         match self {
             Self::Secret => format!("secret/{name}"),
@@ -52,7 +52,7 @@ impl Family {
 /// Metadata of a secret, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeptSecret {
+pub struct StoredSecret {
     /// Its name.
     pub name: String,
     /// Number of times it was set.
@@ -140,11 +140,11 @@ impl Vault {
 
     /// Lists the secrets set by people, sorted by name.
     #[must_use]
-    pub fn secrets(&self) -> Vec<KeptSecret> {
+    pub fn secrets(&self) -> Vec<StoredSecret> {
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let secrets = rows.iter().filter_map(|(name, row)| {
-            Some(KeptSecret {
+            Some(StoredSecret {
                 name: name.strip_prefix("secret/")?.to_owned(),
                 version: row.sealed.version,
                 set_at: row.sealed.set_at,
@@ -160,12 +160,12 @@ impl Vault {
     /// # Errors
     /// Returns an error if the name or the value is not allowed, there are too many secrets, the key cannot be used, or
     /// the store fails.
-    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<KeptSecret, Error> {
+    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<StoredSecret, Error> {
         check_name(name)?;
         if value.is_empty() {
             return Err(Error::Input(format!("the secret `{name}` is empty; to take it away, remove it")));
         }
-        self.put(Family::Secret, name, value, now).await?;
+        self.put(RowKind::Secret, name, value, now).await?;
         let kept = self.secrets().into_iter().find(|secret| secret.name == name);
         kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed meanwhile")))
     }
@@ -175,7 +175,7 @@ impl Vault {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn remove_secret(&self, name: &str) -> Result<bool, Error> {
-        self.remove(Family::Secret, name).await
+        self.remove(RowKind::Secret, name).await
     }
 
     /// Re-encrypts all values with a new key in one transaction and drops the old keys. Keys from the environment are
@@ -190,14 +190,14 @@ impl Vault {
         let ring = KeyRing::read(&self.source)?;
         let mut ring = match ring {
             Some(ring) => ring,
-            None => self.make_key()?,
+            None => self.create_key()?,
         };
         if !given {
             // The file has the new key before the first value is encrypted with it, and the old ones until no value
             // needs them. So after a crash at any point the file decrypts everything in the store.
             ring.add(&self.source)?;
         }
-        let (names, rows) = self.resealed(&ring)?;
+        let (names, rows) = self.reseal_all(&ring)?;
         let sealed = rows.len();
         let writes =
             names.iter().zip(&rows).map(|((name, stored), sealed)| write(name, *stored, Some(sealed)));
@@ -215,8 +215,8 @@ impl Vault {
     }
 
     /// Decrypts the value of a row; `None` if there is none.
-    pub(crate) fn read(&self, family: Family, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
-        let row = family.row(name);
+    pub(crate) fn read(&self, kind: RowKind, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
+        let row = kind.row(name);
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Row { sealed, .. }) = rows.get(&row) else { return Ok(None) };
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
@@ -226,27 +226,27 @@ impl Vault {
     /// Stores a value durably.
     pub(crate) async fn put(
         &self,
-        family: Family,
+        kind: RowKind,
         name: &str,
         value: &str,
         now: Timestamp,
     ) -> Result<(), Error> {
-        if value.len() > MOST_BYTES {
-            let most = model::units::format_size(MOST_BYTES as u64);
+        if value.len() > MAX_BYTES {
+            let most = model::units::format_size(MAX_BYTES as u64);
             return Err(Error::Input(format!("the value of `{name}` is larger than {most}")));
         }
         let _writing = self.writing.lock().await;
-        let row = family.row(name);
+        let row = kind.row(name);
         let before = {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-            if rows.len() >= MOST_ROWS && !rows.contains_key(&row) {
+            if rows.len() >= MAX_ROWS && !rows.contains_key(&row) {
                 return Err(Error::Input(format!(
-                    "the store keeps {MOST_ROWS} secrets, which is all it takes"
+                    "the store keeps {MAX_ROWS} secrets, which is all it takes"
                 )));
             }
             rows.get(&row).map(|row| (row.sealed.version, row.stored))
         };
-        self.make_sure_of_a_key()?;
+        self.ensure_key()?;
         let sealed = {
             let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
             let key = ring.as_ref().and_then(KeyRing::current);
@@ -258,9 +258,9 @@ impl Vault {
     }
 
     /// Deletes a value. Returns false if there was none.
-    pub(crate) async fn remove(&self, family: Family, name: &str) -> Result<bool, Error> {
+    pub(crate) async fn remove(&self, kind: RowKind, name: &str) -> Result<bool, Error> {
         let _writing = self.writing.lock().await;
-        let row = family.row(name);
+        let row = kind.row(name);
         let stored = {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
             rows.get(&row).map(|row| row.stored)
@@ -273,26 +273,26 @@ impl Vault {
 
     /// Encrypts all values with the current key. Returns the names and versions of the rows, and the new values.
     #[expect(clippy::type_complexity, reason = "two lists that belong together, used once")]
-    fn resealed(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
+    fn reseal_all(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
         let key = ring.current().ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        let (mut names, mut resealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        let (mut names, mut sealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         for (name, row) in rows.iter() {
             let plain = row.sealed.open(name, Some(ring)).map_err(|error| {
                 Error::Vault(format!("`{name}` cannot be opened, so nothing was changed: {error}"))
             })?;
-            resealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
+            sealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
             names.push((name.clone(), Some(row.stored)));
         }
-        Ok((names, resealed))
+        Ok((names, sealed))
     }
 
-    fn make_sure_of_a_key(&self) -> Result<(), Error> {
+    fn ensure_key(&self) -> Result<(), Error> {
         let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
         if ring.is_none() {
             *ring = Some(match KeyRing::read(&self.source)? {
                 Some(found) => found,
-                None => self.make_key()?,
+                None => self.create_key()?,
             });
         }
         Ok(())
@@ -300,9 +300,9 @@ impl Vault {
 
     /// Creates the first key of the store. Fails if the store already has values encrypted with another key: a person
     /// must restore that key or declare it lost.
-    fn make_key(&self) -> Result<KeyRing, Error> {
+    fn create_key(&self) -> Result<KeyRing, Error> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(row) = rows.values().next() else { return KeyRing::make(&self.source) };
+        let Some(row) = rows.values().next() else { return KeyRing::create(&self.source) };
         let file = self.source.file.display();
         Err(Error::Vault(format!(
             "`{file}` is missing, and the store holds {} values sealed with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
@@ -314,7 +314,7 @@ impl Vault {
     async fn read_rows(&self) -> Result<(), Error> {
         let mut rows = BTreeMap::new();
         let mut after: Option<String> = None;
-        while rows.len() <= MOST_ROWS {
+        while rows.len() <= MAX_ROWS {
             let page = self.store.list_state(SCOPE, after.as_deref(), PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.key.clone());

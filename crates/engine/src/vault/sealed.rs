@@ -36,8 +36,8 @@ impl Sealed {
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce)
             .map_err(|error| Error::Vault(format!("the system gives no random bytes: {error}")))?;
-        let bound = bound(name, version);
-        let payload = Payload { msg: plain.as_bytes(), aad: &bound };
+        let aad = associated_data(name, version);
+        let payload = Payload { msg: plain.as_bytes(), aad: &aad };
         let data = XChaCha20Poly1305::new((&*key.bits).into())
             .encrypt(&XNonce::from(nonce), payload)
             .map_err(|_| Error::Vault(format!("`{name}` cannot be sealed")))?;
@@ -52,8 +52,8 @@ impl Sealed {
                 self.key
             ))
         })?;
-        let bound = bound(name, self.version);
-        let payload = Payload { msg: &self.data, aad: &bound };
+        let aad = associated_data(name, self.version);
+        let payload = Payload { msg: &self.data, aad: &aad };
         let plain =
             XChaCha20Poly1305::new((&*key.bits).into())
                 .decrypt(&XNonce::from(self.nonce), payload)
@@ -86,6 +86,6 @@ impl Sealed {
     }
 }
 
-fn bound(name: &str, version: u64) -> Vec<u8> {
+fn associated_data(name: &str, version: u64) -> Vec<u8> {
     format!("cogwork secret\0{version}\0{name}").into_bytes()
 }

@@ -218,6 +218,6 @@ async fn a_circle_ends_at_the_address_of_an_event_too_and_is_counted() {
     request.headers.push(("x-cogwork-trace".to_owned(), b"a;10".to_vec()));
     assert_eq!(soon(engine.receive(&live, request)).await.status, 508);
     let id = model::AutomationId::parse("test").expect("an id");
-    assert_eq!(engine.refused_of(&id).into_iter().collect::<Vec<_>>(), [("loop_detected".to_owned(), 1)]);
+    assert_eq!(engine.rejections_of(&id).into_iter().collect::<Vec<_>>(), [("loop_detected".to_owned(), 1)]);
     stop(engine).await;
 }

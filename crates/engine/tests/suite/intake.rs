@@ -35,7 +35,7 @@ async fn started(engine: &Engine) -> usize {
 
 fn refused(engine: &Engine, reason: &str) -> u64 {
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
-    let (of_it, all) = (engine.refused_of(&id), engine.status().refused);
+    let (of_it, all) = (engine.rejections_of(&id), engine.status().refused);
     assert_eq!(of_it.get(reason), all.get(reason), "both count the same");
     of_it.get(reason).copied().unwrap_or_default()
 }

@@ -156,7 +156,7 @@ async fn start_and_wait(
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync
     );
     // What its caller would get takes the place of the result.
-    let answer = if is_sync && ended.outcome.is_some() { engine.answer_to_caller(id).await? } else { None };
+    let answer = if is_sync && ended.outcome.is_some() { engine.caller_response(id).await? } else { None };
     if let Some(answer) = &answer {
         show_answer(answer)?;
     }

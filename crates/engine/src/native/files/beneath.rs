@@ -21,7 +21,7 @@ const PARTIAL: &str = ".cogwork-";
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The directory that all files are read from and written to.
-pub(super) struct Root(OwnedFd);
+pub(super) struct SandboxedDir(OwnedFd);
 
 /// An entry of a listing.
 pub(super) struct Entry {
@@ -41,7 +41,7 @@ pub(super) enum Existing {
 }
 
 /// Splits a path into its components and checks them.
-pub(super) fn names(path: &str) -> Result<Vec<&str>, String> {
+pub(super) fn path_components(path: &str) -> Result<Vec<&str>, String> {
     let names: Vec<&str> = path.split('/').collect();
     if path.starts_with('/') {
         return Err("`path` begins with `/`; it is a path inside the folder of files".to_owned());
@@ -63,7 +63,7 @@ pub(super) fn names(path: &str) -> Result<Vec<&str>, String> {
     Ok(names)
 }
 
-impl Root {
+impl SandboxedDir {
     /// Opens the directory and creates it if necessary.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(path)?;
@@ -87,8 +87,8 @@ impl Root {
         Ok(folder)
     }
 
-    /// Reads a file of at most `most` bytes, with its modification time.
-    pub(super) fn read(&self, names: &[&str], most: usize) -> io::Result<(Vec<u8>, i64)> {
+    /// Reads a file of at max `max` bytes, with its modification time.
+    pub(super) fn read(&self, names: &[&str], max: usize) -> io::Result<(Vec<u8>, i64)> {
         let Some((name, above)) = names.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let folder = self.folder(above, false)?;
         // Non-blocking, since opening a pipe would otherwise block forever.
@@ -99,11 +99,11 @@ impl Root {
             return Err(io::Error::other("it is not a file"));
         }
         let mut content = Vec::new();
-        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
         File::from(file).take(limit).read_to_end(&mut content)?;
-        if content.len() > most {
-            let most = model::units::format_size(most as u64);
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {most}")));
+        if content.len() > max {
+            let max = model::units::format_size(max as u64);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max}")));
         }
         Ok((content, seconds(found.st_mtime)))
     }
@@ -127,8 +127,8 @@ impl Root {
         Ok(fsync(&folder)?)
     }
 
-    /// Lists at most `most` entries of a folder by name, without temporary files.
-    pub(super) fn list(&self, names: &[&str], most: usize) -> io::Result<Vec<Entry>> {
+    /// Lists at max `max` entries of a folder by name, without temporary files.
+    pub(super) fn list(&self, names: &[&str], max: usize) -> io::Result<Vec<Entry>> {
         let folder = self.folder(names, false)?;
         let mut entries = Vec::new();
         for entry in Dir::read_from(&folder)? {
@@ -138,8 +138,8 @@ impl Root {
             if matches!(name, "." | "..") || name.starts_with(PARTIAL) {
                 continue;
             }
-            if entries.len() == most {
-                return Err(io::Error::other(format!("the folder has more than {most} entries")));
+            if entries.len() == max {
+                return Err(io::Error::other(format!("the folder has more than {max} entries")));
             }
             let found = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
@@ -173,9 +173,9 @@ mod tests {
 
     use super::*;
 
-    fn folder() -> (tempfile::TempDir, Root) {
+    fn folder() -> (tempfile::TempDir, SandboxedDir) {
         let folder = tempfile::tempdir().expect("a folder");
-        let root = Root::open(&folder.path().join("files")).expect("it opens");
+        let root = SandboxedDir::open(&folder.path().join("files")).expect("it opens");
         (folder, root)
     }
 
@@ -183,10 +183,10 @@ mod tests {
     fn a_path_that_could_lead_elsewhere_is_none() {
         for path in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a\\b", "a\nb", "a/.cogwork-1", "a/"]
         {
-            assert!(names(path).is_err(), "{path:?}");
+            assert!(path_components(path).is_err(), "{path:?}");
         }
-        assert!(names(&"a/".repeat(40)).is_err());
-        assert_eq!(names("reports/ü 1.csv"), Ok(vec!["reports", "ü 1.csv"]));
+        assert!(path_components(&"a/".repeat(40)).is_err());
+        assert_eq!(path_components("reports/ü 1.csv"), Ok(vec!["reports", "ü 1.csv"]));
     }
 
     #[test]

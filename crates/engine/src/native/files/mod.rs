@@ -12,7 +12,7 @@ use model::value::{File, JsonLimits, MOST_WHOLE, Map, Value};
 
 use super::{input, spec};
 use crate::run::{Exit, Run};
-use beneath::{Existing, Root, names};
+use beneath::{Existing, SandboxedDir, path_components};
 
 /// Maximum number of entries of a listing.
 const MAX_ENTRIES: usize = 10_000;
@@ -112,8 +112,8 @@ impl Run {
             let message = "there is no folder of files; name one with the setting `filesDir`";
             return Err(Exit::Failed(ActionError::new(ErrorKind::Blocked, message)));
         };
-        let most = self.services.settings.limits.result_bytes;
-        let task = Task { verb, root, inputs: inputs.clone(), most };
+        let max = self.services.settings.limits.result_bytes;
+        let task = Task { verb, root, inputs: inputs.clone(), max };
         // The test clock advances when no task is runnable; a blocking thread would not count as one.
         if self.services.doubles.is_some() {
             return task.run().map_err(Exit::Failed);
@@ -130,7 +130,7 @@ struct Task {
     verb: Verb,
     root: PathBuf,
     inputs: Map,
-    most: usize,
+    max: usize,
 }
 
 impl Task {
@@ -139,15 +139,15 @@ impl Task {
         let path = text("path");
         let names = match (path, self.verb) {
             ("", Verb::List) => Vec::new(),
-            (path, _) => names(path).map_err(|words| ActionError::new(ErrorKind::Input, words))?,
+            (path, _) => path_components(path).map_err(|words| ActionError::new(ErrorKind::Input, words))?,
         };
         let failed = |error: io::Error| failure(path, &error);
-        let root = Root::open(&self.root).map_err(|error| {
+        let root = SandboxedDir::open(&self.root).map_err(|error| {
             ActionError::new(ErrorKind::Blocked, format!("the folder of files cannot be opened: {error}"))
         })?;
         match self.verb {
             Verb::Read => {
-                let (content, modified) = root.read(&names, self.most).map_err(failed)?;
+                let (content, modified) = root.read(&names, self.max).map_err(failed)?;
                 let size = content.len();
                 let content = read_as(text("as"), path, content)?;
                 Ok(map([
@@ -227,7 +227,7 @@ fn read_as(form: &str, path: &str, content: Vec<u8>) -> Result<Value, ActionErro
     }
 }
 
-/// Media type of a file name's extension, for the most common ones.
+/// Media type of a file name's extension, for the max common ones.
 fn content_type(name: &str) -> &'static str {
     match name.rsplit('.').next().map(str::to_ascii_lowercase).as_deref() {
         Some("txt" | "log" | "md") => "text/plain; charset=utf-8",
