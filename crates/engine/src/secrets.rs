@@ -273,7 +273,7 @@ fn unreadable(place: &str, name: &str, error: &Error) -> ActionError {
 /// Explains how to set a missing secret outside of tests.
 pub(crate) fn how_to_set_secret(name: &str) -> String {
     format!(
-        "keep it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
+        "store it with `cogwork secrets set {name}`, or put it into the file secrets/{name} or the variable {}",
         variable(name)
     )
 }

@@ -81,7 +81,7 @@ impl Engine {
         let services = self.services();
         let name = webhook.verify.as_ref().and_then(Verify::secret_name);
         let name = name.filter(|_| services.hooks.close_pairing(automation, now)).ok_or_else(|| {
-            tracing::warn!(%automation, "a sender wants to pair and nobody waits for it; `cogwork pair {automation}` does");
+            tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");
             Rejection::unverified()
         })?;
         self.set_secret(&name, secret).await.map_err(|error| {
@@ -104,12 +104,12 @@ impl Engine {
         let deployed = catalog.find(id)?;
         let name = paired_secret(deployed).ok_or_else(|| {
             Error::Input(format!(
-                "no sender of automation `{id}` brings its secret along; that is `challenge: asana`"
+                "automation `{id}` has no sender that supplies its own secret; senders with `challenge: asana` do"
             ))
         })?;
         if services.secrets.secret(&name)?.is_some() {
-            let way_out = "remove it first if the sender shall bring another";
-            return Err(Error::Input(format!("the secret `{name}` is set already; {way_out}")));
+            let way_out = "remove it first if the sender should supply another";
+            return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }
         let until = services.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
         services.hooks.open_pairing(&deployed.automation.id, until);

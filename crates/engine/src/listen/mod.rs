@@ -258,7 +258,7 @@ impl Engine {
         let is_subscribed = hooked(deployed, &catalog).is_some();
         if !is_subscribed && !matches!(deployed.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployed.automation.trigger.word();
-            return Err(Error::Input(format!("nothing is sent to `{id}`: its trigger is `{kind}`")));
+            return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
         }
         let since = services.clock.steady_now();
         let until = since.after(time.min(MAX_LISTEN_TIME));

@@ -38,11 +38,11 @@ pub struct SavedPayload {
 pub enum PayloadError {
     /// The name is not allowed.
     #[error(
-        "`{0}` cannot be the name of a payload: letters, digits, `.`, `_` and `-`, a letter or digit first, at max 100"
+        "`{0}` is not a valid payload name: use at most 100 letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
     )]
     Name(String),
     /// There is no payload of this name.
-    #[error("there is no payload `{name}`: the file `{path}` is not there")]
+    #[error("there is no payload `{name}`: the file `{path}` does not exist")]
     Missing {
         /// Its name.
         name: String,
@@ -50,7 +50,7 @@ pub enum PayloadError {
         path: String,
     },
     /// The file does not contain a payload.
-    #[error("`{path}` is no payload: {reason}")]
+    #[error("`{path}` is not a payload: {reason}")]
     Malformed {
         /// The file.
         path: String,
@@ -193,7 +193,7 @@ fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<usize> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder)?;
     if !path.exists() && std::fs::read_dir(folder)?.take(MAX_SAVED).count() >= MAX_SAVED {
-        let told = format!("there are {MAX_SAVED} payloads in this folder; remove some that are not needed");
+        let told = format!("there are {MAX_SAVED} payloads in this folder; delete some first");
         return Err(io::Error::other(told));
     }
     // A temporary file and a rename make the write atomic for readers.

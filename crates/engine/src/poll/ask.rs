@@ -95,16 +95,16 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
         None => result.get("results").unwrap_or(Value::Null),
     };
     let Some(list) = list.as_list() else {
-        let help = if poll.items.is_some() { "" } else { "; say with `items` where in `result` it is" };
+        let help = if poll.items.is_some() { "" } else { "; set `items` to its path in `result`" };
         return Err(format!(
-            "`{}` gave no list of items, but a {}{help}",
+            "`{}` returned no list of items, but a {}{help}",
             poll.asks.action.name,
             list.kind()
         ));
     };
     if list.len() > PollWrite::MAX_KEYS {
         return Err(format!(
-            "there are {} items, and a poll looks at {} at most; ask for less",
+            "the result has {} items, but a poll reads at most {}; request fewer",
             list.len(),
             PollWrite::MAX_KEYS
         ));
@@ -120,7 +120,7 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
             None => item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone()),
         };
         if id.is_null() {
-            return Err(format!("`id` of item {index} is null; it must tell each item from all others"));
+            return Err(format!("`id` of item {index} is null; it must be unique for each item"));
         }
         items.push(Item { key: key(&id), value: item.clone(), cursor: None });
     }
@@ -152,7 +152,7 @@ struct Requester<'a> {
 impl Requester<'_> {
     async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
         let action = self.catalog.registry().action(name).cloned();
-        let action = action.ok_or_else(|| format!("there is no action `{name}` any more"))?;
+        let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
         let inputs = connector::check_inputs(action.spec(), inputs).map_err(ActionError::into_message)?;
         let connection = match &self.asks.connection {
             Some(name) => {
@@ -211,7 +211,7 @@ impl Requester<'_> {
             tracing::warn!(
                 event = self.asks.action.name,
                 pages = MAX_PAGES,
-                "more has changed than one poll reads; what is older is passed over"
+                "the list has more changes than one poll reads; older ones are skipped"
             );
         }
         Ok(answer(records, newest))

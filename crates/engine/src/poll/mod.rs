@@ -136,7 +136,7 @@ pub(crate) async fn run(services: Arc<Services>) {
     match services.store.polls().await {
         Ok(stored) => services.polls.state().stored = stored.into_iter().collect(),
         Err(error) => {
-            tracing::error!(%error, "nothing is polled: where the polls stand cannot be read");
+            tracing::error!(%error, "polling cannot start: the stored progress cannot be read");
             return;
         }
     }

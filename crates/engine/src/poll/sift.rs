@@ -41,10 +41,7 @@ impl PollResult {
         }
         let is_open = |cursor: &Value| redactor.value(cursor.clone()) == *cursor;
         if !is_open(&self.cursor) || !self.items.iter().filter_map(|item| item.cursor.as_ref()).all(is_open) {
-            return Err(
-                "`cursor` holds a secret, which would be stored; take the part of it that holds none"
-                    .to_owned(),
-            );
+            return Err("`cursor` contains a secret and would be stored; use a part without it".to_owned());
         }
         for item in &mut self.items {
             item.value = redactor.value(std::mem::take(&mut item.value));

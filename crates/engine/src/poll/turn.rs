@@ -43,7 +43,7 @@ impl Services {
         };
         let result = match self.tracker.spawn(cycle.run()).await {
             Ok(result) => result,
-            Err(_) => Err("the poll broke off".to_owned()),
+            Err(_) => Err("the poll was aborted".to_owned()),
         };
         match result {
             Ok(entry) => entry,
@@ -107,7 +107,7 @@ impl PollCycle {
             () = services.clock.sleep_for(DEADLINE) => {
                 return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
             }
-            () = services.closing.cancelled() => return Err("the daemon stops".to_owned()),
+            () = services.closing.cancelled() => return Err("the daemon is stopping".to_owned()),
         };
         let answer = answer.mask_secrets(&services.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();

@@ -28,9 +28,7 @@ pub struct PollView {
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
     /// The Automation has no poll in force.
-    #[error(
-        "`{0}` polls for nothing now: only an enabled automation with a `poll`, or an `event` that is polled for, does"
-    )]
+    #[error("`{0}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`")]
     NoPoll(AutomationId),
     /// The daemon is stopping.
     #[error("the daemon is stopping")]

@@ -40,7 +40,7 @@ impl Run {
     ) -> Result<Value, Exit> {
         let catalog = self.services.catalog.load_full();
         let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
-            let message = format!("there is no action `{}` any more", call.action.name);
+            let message = format!("the action `{}` no longer exists", call.action.name);
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
         let inputs = self.inputs(call, action.spec(), scope, context).await?;

@@ -24,19 +24,18 @@ impl Services {
 
     async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.catalog.load_full();
-        let deployed = catalog.get(&wanted.automation).ok_or("there is no such automation any more")?;
-        let (_, hook) = hooked(deployed, &catalog).ok_or("it starts by another event now")?;
+        let deployed = catalog.get(&wanted.automation).ok_or("the automation no longer exists")?;
+        let (_, hook) = hooked(deployed, &catalog).ok_or("its trigger is a different event now")?;
         if self.settings.public_url.is_none() {
             return Err(
-                "nobody could reach this daemon: set `publicUrl` to the address under which others do"
-                    .to_owned(),
+                "other systems cannot reach this daemon: set `publicUrl` to its public address".to_owned()
             );
         }
         let inputs = self.event_inputs(deployed)?;
         let stored = Value::from(inputs.clone());
         if self.settings.redactor.value(stored.clone()) != stored {
             // Unsubscribing needs the inputs again, and masked ones would not work.
-            return Err("an input of the event holds a secret; only its connection may".to_owned());
+            return Err("an input of the event contains a secret; put it into the connection".to_owned());
         }
         let secret = self.event_secret(&wanted.automation);
         self.settings.redactor.hide(&secret);
@@ -65,7 +64,7 @@ impl Services {
             .await
             .map_err(ActionError::into_message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
-        let remote = remote.ok_or_else(|| format!("`{}` gave no id at `{}`", hook.subscribe, hook.id))?;
+        let remote = remote.ok_or_else(|| format!("`{}` returned no id at `{}`", hook.subscribe, hook.id))?;
         Ok((inputs, remote))
     }
 
@@ -96,7 +95,7 @@ impl Services {
         remote: &Value,
     ) -> Result<(), String> {
         let action = catalog.registry().action(&hook.unsubscribe).cloned();
-        let action = action.ok_or_else(|| format!("there is no action `{}` any more", hook.unsubscribe))?;
+        let action = action.ok_or_else(|| format!("the action `{}` no longer exists", hook.unsubscribe))?;
         let mut with = declared_inputs(action.spec(), &subscription.inputs);
         with.insert(hook.id_input.as_str(), remote.clone());
         match self.call_action(catalog, subscription, &hook.unsubscribe, &with).await {
@@ -139,7 +138,7 @@ impl Services {
     ) -> Result<Value, ActionError> {
         let wrong = |message: String| ActionError::new(model::action::ErrorKind::Input, message);
         let action = catalog.registry().action(name).cloned();
-        let action = action.ok_or_else(|| wrong(format!("there is no action `{name}` any more")))?;
+        let action = action.ok_or_else(|| wrong(format!("the action `{name}` no longer exists")))?;
         let inputs = connector::check_inputs(action.spec(), with)?;
         let connection = match &about.connection {
             Some(name) => Some(self.connect(catalog, name).await?),
@@ -160,7 +159,7 @@ impl Services {
             () = self.clock.sleep_for(DEADLINE) => {
                 Err(wrong(format!("there was no answer within {}", model::units::format_duration(DEADLINE))))
             }
-            () = self.closing.cancelled() => Err(wrong("the daemon stops".to_owned())),
+            () = self.closing.cancelled() => Err(wrong("the daemon is stopping".to_owned())),
         }
     }
 }
@@ -176,7 +175,7 @@ pub(super) fn declared_inputs(action: &ActionSpec, inputs: &Map) -> Map {
 fn event_hook(catalog: &Catalog, event: &str) -> Result<HookedEvent, String> {
     match catalog.registry().event(event).map(|spec| &spec.source) {
         Some(connector::EventSource::Hook(hook)) => Ok(hook.clone()),
-        _ => Err(format!("there is no event `{event}` any more to take back")),
+        _ => Err(format!("the event `{event}` no longer exists, so its subscription cannot be removed")),
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn run(services: Arc<Services>) {
     match pending {
         Ok(pending) => services.timer().run(Reconciler { services, pending }).await,
         Err(error) => {
-            tracing::error!(%error, "no event is subscribed to: the subscriptions cannot be read");
+            tracing::error!(%error, "events cannot be subscribed to: the stored subscriptions cannot be read");
         }
     }
 }

@@ -98,7 +98,7 @@ impl Services {
         about: &Subscription,
     ) -> Result<Vec<Value>, String> {
         let action = catalog.registry().action(&list.action).cloned();
-        let action = action.ok_or_else(|| format!("there is no action `{}` any more", list.action))?;
+        let action = action.ok_or_else(|| format!("the action `{}` no longer exists", list.action))?;
         let mut with = list.with.clone();
         for (name, value) in declared_inputs(action.spec(), &about.inputs).iter() {
             with.insert(name.clone(), value.clone());
@@ -112,7 +112,7 @@ impl Services {
             let there = page.path(&list.items).unwrap_or_default();
             let there = there
                 .as_list()
-                .ok_or_else(|| format!("`{}` gave no list at `{}`", list.action, list.items))?;
+                .ok_or_else(|| format!("`{}` returned no list at `{}`", list.action, list.items))?;
             items.extend(there.iter().cloned());
             let next = page.get("nextCursor").filter(|next| !next.is_null());
             let (Some(input), Some(next)) = (&list.cursor, next) else { break };

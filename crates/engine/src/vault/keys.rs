@@ -65,7 +65,7 @@ impl KeyRing {
     pub(super) fn create(source: &KeySource) -> Result<Self, Error> {
         let ring = Self { keys: vec![Key::generate()?] };
         ring.write(&source.file)?;
-        tracing::info!(file = %source.file.display(), "made the key that seals secrets; keep a copy of it apart from the store");
+        tracing::info!(file = %source.file.display(), "created the key that encrypts secrets; keep a copy of it separate from the store");
         Ok(ring)
     }
 
@@ -74,15 +74,15 @@ impl KeyRing {
         let keys = lines.map(|line| {
             Key::parse(line).ok_or_else(|| {
                 Error::Vault(format!(
-                    "{what} holds something that is no key; a key is 32 bytes in base64, as `openssl rand -base64 32` gives"
+                    "{what} contains an invalid key; a key is 32 bytes in base64, as `openssl rand -base64 32` gives"
                 ))
             })
         });
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         match keys.len() {
-            0 => Err(Error::Vault(format!("{what} holds no key"))),
+            0 => Err(Error::Vault(format!("{what} contains no key"))),
             1..=MAX_KEYS => Ok(Self { keys }),
-            more => Err(Error::Vault(format!("{what} holds {more} keys; at most {MAX_KEYS} are taken"))),
+            more => Err(Error::Vault(format!("{what} contains {more} keys; the maximum is {MAX_KEYS}"))),
         }
     }
 
@@ -136,7 +136,7 @@ impl Key {
     fn generate() -> Result<Self, Error> {
         let mut bits = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *bits)
-            .map_err(|error| Error::Vault(format!("the system gives no random bytes: {error}")))?;
+            .map_err(|error| Error::Vault(format!("the system provides no random bytes: {error}")))?;
         Ok(Self::new(bits))
     }
 
@@ -165,7 +165,7 @@ fn check_owner_only(file: &fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
-        let message = "others can read it; take that away with `chmod 600`, and rotate the key";
+        let message = "other users can read it; run `chmod 600` on it and rotate the key";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(())

@@ -122,7 +122,7 @@ impl Vault {
             tracing::error!(
                 secrets = unreadable,
                 file = %vault.source.file.display(),
-                "the key that seals these secrets is not here; give back the key file, or set them again"
+                "the key that encrypts these secrets is missing; restore the key file, or set them again"
             );
         }
         Ok(vault)
@@ -163,11 +163,13 @@ impl Vault {
     pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<StoredSecret, Error> {
         check_name(name)?;
         if value.is_empty() {
-            return Err(Error::Input(format!("the secret `{name}` is empty; to take it away, remove it")));
+            return Err(Error::Input(format!(
+                "the secret `{name}` is empty; to delete it, use `cogwork secrets remove`"
+            )));
         }
         self.put(RowKind::Secret, name, value, now).await?;
         let kept = self.secrets().into_iter().find(|secret| secret.name == name);
-        kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed meanwhile")))
+        kept.ok_or_else(|| Error::Vault(format!("the secret `{name}` was removed at the same time")))
     }
 
     /// Deletes a secret. Returns false if there was none.
@@ -241,7 +243,7 @@ impl Vault {
             let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
             if rows.len() >= MAX_ROWS && !rows.contains_key(&row) {
                 return Err(Error::Input(format!(
-                    "the store keeps {MAX_ROWS} secrets, which is all it takes"
+                    "the store already has the maximum of {MAX_ROWS} secrets; remove some first"
                 )));
             }
             rows.get(&row).map(|row| (row.sealed.version, row.stored))
@@ -250,7 +252,7 @@ impl Vault {
         let sealed = {
             let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
             let key = ring.as_ref().and_then(KeyRing::current);
-            let key = key.ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
+            let key = key.ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
             Sealed::seal(&row, before.map_or(1, |(version, _)| version + 1), now, value, key)?
         };
         self.store.write_state(vec![write(&row, before.map(|(_, stored)| stored), Some(&sealed))]).await?;
@@ -274,12 +276,12 @@ impl Vault {
     /// Encrypts all values with the current key. Returns the names and versions of the rows, and the new values.
     #[expect(clippy::type_complexity, reason = "two lists that belong together, used once")]
     fn reseal_all(&self, ring: &KeyRing) -> Result<(Vec<(String, Option<u64>)>, Vec<Sealed>), Error> {
-        let key = ring.current().ok_or_else(|| Error::Vault("there is no key to seal with".to_owned()))?;
+        let key = ring.current().ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let (mut names, mut sealed) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         for (name, row) in rows.iter() {
             let plain = row.sealed.open(name, Some(ring)).map_err(|error| {
-                Error::Vault(format!("`{name}` cannot be opened, so nothing was changed: {error}"))
+                Error::Vault(format!("`{name}` cannot be decrypted, so nothing was changed: {error}"))
             })?;
             sealed.push(Sealed::seal(name, row.sealed.version, row.sealed.set_at, &plain, key)?);
             names.push((name.clone(), Some(row.stored)));
@@ -305,7 +307,7 @@ impl Vault {
         let Some(row) = rows.values().next() else { return KeyRing::create(&self.source) };
         let file = self.source.file.display();
         Err(Error::Vault(format!(
-            "`{file}` is missing, and the store holds {} values sealed with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
+            "`{file}` is missing, and the store holds {} values encrypted with the key {}; put the file back, or, if it is lost, make a new key with `(umask 077; openssl rand -base64 32 > '{file}')` and set the secrets again",
             rows.len(),
             row.sealed.key
         )))
@@ -353,5 +355,7 @@ fn check_name(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     let shown = name.escape_debug();
-    Err(Error::Input(format!("`{shown}` is no name of a secret; use up to 100 letters, digits, `_` and `-`")))
+    Err(Error::Input(format!(
+        "`{shown}` is not a valid secret name; use up to 100 letters, digits, `_` and `-`"
+    )))
 }

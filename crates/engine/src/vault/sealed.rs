@@ -35,30 +35,27 @@ impl Sealed {
     ) -> Result<Self, Error> {
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce)
-            .map_err(|error| Error::Vault(format!("the system gives no random bytes: {error}")))?;
+            .map_err(|error| Error::Vault(format!("the system provides no random bytes: {error}")))?;
         let aad = associated_data(name, version);
         let payload = Payload { msg: plain.as_bytes(), aad: &aad };
         let data = XChaCha20Poly1305::new((&*key.bits).into())
             .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|_| Error::Vault(format!("`{name}` cannot be sealed")))?;
+            .map_err(|_| Error::Vault(format!("`{name}` cannot be encrypted")))?;
         Ok(Self { version, key: key.id.clone(), set_at, nonce, data })
     }
 
     /// Decrypts the value. Fails if the key is missing, or name or version do not match.
     pub(super) fn open(&self, name: &str, ring: Option<&KeyRing>) -> Result<Zeroizing<String>, Error> {
         let key = ring.and_then(|ring| ring.find(&self.key)).ok_or_else(|| {
-            Error::Vault(format!(
-                "the key `{}`, which seals it, is not here; give back the key file",
-                self.key
-            ))
+            Error::Vault(format!("the key `{}` that encrypts it is missing; restore the key file", self.key))
         })?;
         let aad = associated_data(name, self.version);
         let payload = Payload { msg: &self.data, aad: &aad };
         let plain =
             XChaCha20Poly1305::new((&*key.bits).into())
                 .decrypt(&XNonce::from(self.nonce), payload)
-                .map_err(|_| Error::Vault("it is damaged, or not what was kept under its name".to_owned()))?;
-        let plain = String::from_utf8(plain).map_err(|_| Error::Vault("it is no text".to_owned()))?;
+                .map_err(|_| Error::Vault("it is damaged, or was not stored under this name".to_owned()))?;
+        let plain = String::from_utf8(plain).map_err(|_| Error::Vault("it is not UTF-8 text".to_owned()))?;
         Ok(Zeroizing::new(plain))
     }
 

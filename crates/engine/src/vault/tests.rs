@@ -86,7 +86,7 @@ async fn a_row_cannot_stand_in_for_another_nor_for_another_version() {
     store.write_state(vec![swapped]).await.expect("written");
     let after = vault(&store, dir.path()).await;
     let error = after.read(RowKind::Secret, "low").expect_err("refused").to_string();
-    assert!(error.contains("not what was kept under its name"), "{error}");
+    assert!(error.contains("was not stored under this name"), "{error}");
     let mut sealed = Sealed::from_value(&high.entry.value).expect("a row");
     sealed.version += 1;
     let ring = KeyRing::read(&KeySource::in_folder(dir.path())).expect("keys");

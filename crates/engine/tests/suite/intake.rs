@@ -303,7 +303,7 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     let signed = with(post("{}"), "x-hook-signature", &signature("brought", "{}"));
     assert_eq!(soon(engine.receive(&live, signed)).await.status, 200);
     let refused = engine.pair("test").expect_err("there is one").to_string();
-    assert!(refused.contains("`asana` is set already"), "{refused}");
+    assert!(refused.contains("`asana` is already set"), "{refused}");
     let kept: Vec<String> = engine.secrets().into_iter().map(|secret| secret.name).collect();
     assert_eq!(kept, ["asana"]);
     // It is kept for good.

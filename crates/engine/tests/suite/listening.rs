@@ -209,7 +209,7 @@ async fn nobody_listens_where_nothing_is_sent() {
     let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     let engine = project.start().await;
     let refused = engine.listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
-    assert_eq!(refused, "nothing is sent to `test`: its trigger is `manual`");
+    assert_eq!(refused, "`test` receives no requests: its trigger is `manual`");
     stop(engine).await;
 }
 

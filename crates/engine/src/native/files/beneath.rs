@@ -87,7 +87,7 @@ impl SandboxedDir {
         Ok(folder)
     }
 
-    /// Reads a file of at max `max` bytes, with its modification time.
+    /// Reads a file of at most `max` bytes, with its modification time.
     pub(super) fn read(&self, names: &[&str], max: usize) -> io::Result<(Vec<u8>, i64)> {
         let Some((name, above)) = names.split_last() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let folder = self.folder(above, false)?;
@@ -127,7 +127,7 @@ impl SandboxedDir {
         Ok(fsync(&folder)?)
     }
 
-    /// Lists at max `max` entries of a folder by name, without temporary files.
+    /// Lists at most `max` entries of a folder by name, without temporary files.
     pub(super) fn list(&self, names: &[&str], max: usize) -> io::Result<Vec<Entry>> {
         let folder = self.folder(names, false)?;
         let mut entries = Vec::new();

@@ -220,7 +220,7 @@ fn read_as(form: &str, path: &str, content: Vec<u8>) -> Result<Value, ActionErro
             Ok(Value::File(Arc::new(file)))
         }
         "json" => Value::from_json(&content, JsonLimits::default())
-            .map_err(|error| wrong(format!("is not JSON that can be read: {error}"))),
+            .map_err(|error| wrong(format!("is not valid JSON: {error}"))),
         _ => String::from_utf8(content)
             .map(Value::from)
             .map_err(|_| wrong("is not UTF-8 text; `as: file` takes anything".to_owned())),
@@ -252,12 +252,10 @@ fn is_link(error: &io::Error) -> bool {
 
 fn failure(path: &str, error: &io::Error) -> ActionError {
     let words = match error.kind() {
-        io::ErrorKind::NotFound => "is not there".to_owned(),
-        io::ErrorKind::AlreadyExists => "is there already, with another content".to_owned(),
-        io::ErrorKind::PermissionDenied => "may not be touched by the user that Cogwork runs as".to_owned(),
-        _ if is_link(error) => {
-            "leads over a link or a file that is no folder; neither is followed".to_owned()
-        }
+        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        io::ErrorKind::AlreadyExists => "already exists with different content".to_owned(),
+        io::ErrorKind::PermissionDenied => "is not accessible to the user that Cogwork runs as".to_owned(),
+        _ if is_link(error) => "leads through a link or a file, and links are not followed".to_owned(),
         _ => format!("cannot be used: {error}"),
     };
     let kind = if error.kind() == io::ErrorKind::FileTooLarge { ErrorKind::Limit } else { ErrorKind::Failed };
