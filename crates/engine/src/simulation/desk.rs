@@ -1,4 +1,4 @@
-//! What answers in the place of actions.
+//! Simulated actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::world::{Answer, Effect, World};
 use crate::clock::{Clock as _, ManualClock};
 use crate::doubles::{Asked, Doubles};
 
-/// How long a call takes that has no answer: longer than most limits around it. Actions have limits of their own.
+/// Duration of a call that gets no response: longer than most time limits around it. Actions have limits of their own.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Answers `http.request`; everything else runs itself.
+/// Simulates `http.request`; all other actions run for real.
 pub(super) struct Desk {
     pub(super) world: Arc<World>,
     pub(super) clock: ManualClock,
     pub(super) program: Arc<Program>,
 }
 
-/// Takes note of a call that is cut off.
+/// Reports a call as interrupted when it is dropped.
 struct UnderWay {
     world: Arc<World>,
     id: model::ExecutionId,

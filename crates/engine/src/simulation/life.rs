@@ -1,4 +1,4 @@
-//! One engine, from its start to its end, its crash, or a commit in doubt.
+//! The life of one engine: from its start to completion, a crash, or a commit with an unknown outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,30 +27,30 @@ use crate::services::{Foundation, Services};
 use crate::settings::{Limits, Settings};
 use crate::told::Start;
 
-/// How often the clock may move on before a simulation counts as one that never comes to rest.
+/// Maximum number of clock advances before a simulation counts as a livelock.
 const MOST_MOVES: u32 = 20_000;
 
-/// How long what was sent is remembered, at the least: less than the window by the steps that the clock may take.
+/// Minimum retention of deduplication keys: the window minus the possible clock changes.
 const SURELY_REMEMBERED: SignedDuration = SignedDuration::from_hours(12);
 
-/// What happens to an engine from outside.
+/// External events of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Happening {
-    /// Somebody runs an Automation, and may wait for its end.
+    /// A caller runs an Automation and may wait for its end.
     Run {
         automation: &'static str,
         waits: bool,
     },
-    /// Somebody sends a request that starts `main`, under a name or without.
+    /// A caller sends a request that starts `main`, with or without a deduplication key.
     Send {
         k: u32,
         name: Option<u32>,
     },
     Cancel(u32),
     Emit,
-    /// The clock moves on to the next instants at which somebody wakes.
+    /// The clock advances to the next due times.
     Moves(u32),
-    /// Somebody sets the clock by so many hours.
+    /// The wall clock is changed by this many hours.
     Set(i64),
     Reload,
     Settles,
@@ -80,25 +80,25 @@ pub(super) enum Ended {
     /// Nothing was left to do.
     Well,
     Crashed,
-    /// A commit was in doubt.
+    /// A commit has an unknown outcome.
     Lost,
 }
 
-/// What goes on from one engine to the next.
+/// State that outlives an engine.
 pub(super) struct Story {
     pub(super) world: Arc<World>,
     pub(super) program: Arc<Program>,
     pub(super) clock: ManualClock,
-    /// Which version is on the disk.
+    /// Version of the files on disk.
     pub(super) version: usize,
-    /// What is yet to happen, the next last.
+    /// Remaining external events, the next one last.
     pub(super) happenings: Vec<Happening>,
     pub(super) in_flight: usize,
-    /// How often a crash may interrupt the same step.
+    /// Maximum number of crashes that may interrupt the same step.
     pub(super) interruptions: u32,
 }
 
-/// Lives the life of one engine on a thread that runs nothing else.
+/// Runs one engine on a thread of its own.
 pub(super) fn live(story: &mut Story) -> Ended {
     let idle = Arc::new(Notify::new());
     let told = idle.clone();
@@ -121,11 +121,11 @@ struct Life<'a> {
     idle: Arc<Notify>,
     services: Arc<Services>,
     engine: Engine,
-    /// How many callers wait for something.
+    /// Number of waiting callers.
     callers: Arc<AtomicUsize>,
 }
 
-/// A caller who waits.
+/// A waiting caller.
 struct Caller(Arc<AtomicUsize>);
 
 impl Caller {
@@ -163,7 +163,7 @@ impl<'a> Life<'a> {
         services.take(now.catalog.clone(), &now.reload);
         let engine = Engine::over(services.clone());
         let life = Self { story, idle, services, engine, callers: Arc::default() };
-        // What Engine::start does after it has loaded the folder.
+        // The same steps as `Engine::start` after loading the folder.
         if life.services.read_back().await.is_ok() {
             if life.story.program.has_schedule {
                 life.services.tracker.spawn(scheduler::run(life.services.clone()));
@@ -214,7 +214,7 @@ impl<'a> Life<'a> {
         self.story.clock.advance_to(next);
     }
 
-    /// What has not ended, and where the engine has it.
+    /// Describes the executions that have not ended, for error messages.
     fn left(&self) -> String {
         let intake = &self.services.intake;
         let mut left = format!(

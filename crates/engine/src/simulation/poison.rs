@@ -1,4 +1,4 @@
-//! Executions that end the process whenever they run: the simulation with some of them among the others.
+//! Simulates poison executions, which kill the process whenever they run, among normal ones.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::world::World;
 use super::{judge, program};
 use crate::clock::ManualClock;
 
-/// How many seeds run.
+/// Number of seeds.
 const SEEDS: u64 = 200;
-/// How often a crash may interrupt the same step.
+/// Maximum number of crashes that may interrupt the same step.
 const INTERRUPTIONS: u32 = 3;
 
-/// Runs a seed in which nothing but one or two poisons ends the process, and gives how often it died.
+/// Runs a seed in which only one or two poison executions kill the process. Returns the number of crashes.
 fn simulate(seed: u64) -> Result<u32, String> {
     let program = program::of(seed);
     let mut chance = Chance::new(seed ^ 0x0bad_f00d);
@@ -53,7 +53,7 @@ fn simulate(seed: u64) -> Result<u32, String> {
     Err("it dies again and again".to_owned())
 }
 
-/// Every poison that ran is stuck, and nobody else is.
+/// Checks that every poison execution that ran is stuck, and no other.
 fn check(world: &World, program: &program::Program) -> Result<(), String> {
     judge::judge(world, program)?;
     for row in judge::rows(world) {
@@ -61,7 +61,7 @@ fn check(world: &World, program: &program::Program) -> Result<(), String> {
         let is_right = match row.status {
             Status::Stuck => is_poison,
             Status::Succeeded => !is_poison,
-            // Somebody may have cancelled it, or its time was up, before it ran.
+            // It may have been cancelled or have timed out before it ran.
             _ => true,
         };
         if !is_right {
