@@ -8,7 +8,7 @@ use model::value::{Map, Value};
 /// Replaces the outside world in a test.
 pub(crate) trait Doubles: Send + Sync + 'static {
     /// Returns the stubbed result of a call; `None` if the call should run for real.
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>>;
 
     /// Returns a secret of the test; `None` if it is not set.
     fn secret(&self, name: &str) -> Option<String>;
@@ -20,14 +20,14 @@ pub(crate) trait Doubles: Send + Sync + 'static {
     fn trusts_senders(&self) -> bool;
 
     /// Returns a guard to hold during a call to the real system; `None` if calls need none.
-    fn live(&self) -> Option<Box<dyn Send>>;
+    fn track_live_call(&self) -> Option<Box<dyn Send>>;
 
     /// Returns a guard to hold while work runs outside of the test's thread, so that the test clock does not advance.
-    fn elsewhere(&self) -> Box<dyn Send>;
+    fn track_offloaded_work(&self) -> Box<dyn Send>;
 }
 
 /// A call that may be stubbed.
-pub(crate) struct Asked<'a> {
+pub(crate) struct StubRequest<'a> {
     /// Automation of the calling step.
     pub(crate) automation: &'a AutomationId,
     /// Id of the calling step.
@@ -38,21 +38,21 @@ pub(crate) struct Asked<'a> {
     #[cfg_attr(not(test), expect(dead_code, reason = "a simulation holds the engine to it"))]
     pub(crate) idempotency_key: &'a str,
     /// The called target.
-    pub(crate) called: Called<'a>,
+    pub(crate) called: CallTarget<'a>,
     /// Inputs, checked and complete.
     pub(crate) inputs: &'a Map,
 }
 
 /// Target of a call.
 #[derive(Clone, Copy)]
-pub(crate) enum Called<'a> {
+pub(crate) enum CallTarget<'a> {
     /// An action.
     Action(&'a ActionSpec),
     /// Another Automation.
     Automation(&'a str),
 }
 
-impl<'a> Called<'a> {
+impl<'a> CallTarget<'a> {
     /// Name of the target.
     pub(crate) fn name(self) -> &'a str {
         match self {

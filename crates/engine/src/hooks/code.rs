@@ -56,7 +56,7 @@ impl Services {
             argument: results,
             deadline: TIME_LIMIT,
         };
-        let _busy = self.doubles.as_ref().map(|doubles| doubles.elsewhere());
+        let _busy = self.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         let run =
             tokio::time::timeout(TIME_LIMIT + WORKER_WAIT_LIMIT, Workers::shared().pool().run(call)).await;
         let outcome = match run {

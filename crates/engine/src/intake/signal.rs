@@ -188,7 +188,7 @@ impl Services {
                     Taken::OnItsWay => {}
                     other => {
                         let new = taken(other)?;
-                        run.activity.note_came();
+                        run.activity.notify_signal();
                         self.committed(&run.journal).await?;
                         return Ok(new);
                     }

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use super::*;
 use crate::catalog::{Catalog, Folder, Look};
 use crate::clock::ManualClock;
-use crate::doubles::{Asked, Doubles};
+use crate::doubles::{Doubles, StubRequest};
 use crate::engine::Engine;
 use crate::reload::{Assembled, Loader};
 use crate::run::Secret;
@@ -72,7 +72,7 @@ impl Faults for Double {
 }
 
 impl Doubles for Double {
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         if asked.called.name() != "http.request" {
             return None;
         }
@@ -117,11 +117,11 @@ impl Doubles for Double {
         true
     }
 
-    fn live(&self) -> Option<Box<dyn Send>> {
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
         None
     }
 
-    fn elsewhere(&self) -> Box<dyn Send> {
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
         Box::new(())
     }
 }

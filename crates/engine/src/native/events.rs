@@ -40,7 +40,7 @@ impl Run {
             id: format!("{}.{key}", self.journal.id()),
             name,
             // The data is stored in the logs of other executions.
-            data: self.journal.hidden(inputs.get("data").cloned().unwrap_or_default()),
+            data: self.journal.redact_value(inputs.get("data").cloned().unwrap_or_default()),
             by: Some(format!("execution {}", self.journal.id())),
         };
         match self.services.emit(&signal).await {

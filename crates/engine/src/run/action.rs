@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::doubles::{Asked, Called};
+use crate::doubles::{CallTarget, StubRequest};
 
 /// Size in bytes from which a file of a result is stored on disk; request bodies have the same limit (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
@@ -46,13 +46,13 @@ impl Run {
         let inputs = self.inputs(call, action.spec(), scope, context).await?;
         let effect = action.spec().effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
-        let double = self.double(step, key, &idempotency_key, Called::Action(action.spec()), &inputs);
+        let double = self.double(step, key, &idempotency_key, CallTarget::Action(action.spec()), &inputs);
         let takes_time = effect || double.is_some();
         let is_double = double.is_some();
         let connection = match &call.connection {
             // A stub needs no credentials, and a test may have none.
             Some(name) if double.is_none() => {
-                self.journal.reads_secrets();
+                self.journal.mark_secrets_read();
                 Some(self.services.connect(&catalog, &name.name).await.map_err(failed)?)
             }
             _ => None,
@@ -64,7 +64,7 @@ impl Run {
             && let Some(native) = crate::native::find(&call.action.name)
         {
             let value = self.native(native, &inputs, key).await?;
-            return Ok(self.set_aside(value).await);
+            return Ok(self.externalize_files(value).await);
         }
         let trace = effect.then(|| self.chain());
         let shows_credentials =
@@ -82,7 +82,7 @@ impl Run {
                 trace: trace.as_ref(),
             }),
         };
-        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.live());
+        let _live = self.services.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
         let bounded = if takes_time {
             self.bounded(step, context, self.services.between_boundaries(future)).await
         } else {
@@ -95,17 +95,17 @@ impl Run {
         let result = bounded?;
         if let Some(connection) = &connection {
             let now = self.services.clock.now();
-            let error = result.as_ref().err().map(|error| self.journal.hidden_error(error.clone()));
+            let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
             self.services.connections.note(&connection.name, now, error.as_ref());
         }
         let value = result.map_err(|mut error| {
             // A stubbed failure is treated like one of the action.
-            if is_double && is_lost(&error) && self.action_effect(call) == Effect::Write {
+            if is_double && is_outcome_unknown(&error) && self.action_effect(call) == Effect::Write {
                 error.outcome_unknown = true;
             }
             failed(error)
         })?;
-        Ok(self.set_aside(self.within_limit(value)?).await)
+        Ok(self.externalize_files(self.within_limit(value)?).await)
     }
 
     /// Records the start of an attempt with an external effect, after committing everything that it may depend on.
@@ -126,12 +126,12 @@ impl Run {
         step: &Step,
         key: &str,
         idempotency_key: &str,
-        called: Called<'_>,
+        called: CallTarget<'_>,
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let doubles = self.services.doubles.as_ref()?;
         let automation = &self.deployed.automation.id;
-        doubles.answer(&Asked { automation, step: &step.id, key, idempotency_key, called, inputs })
+        doubles.answer(&StubRequest { automation, step: &step.id, key, idempotency_key, called, inputs })
     }
 
     /// Awaits a call until a deadline, a cancellation or the end of the daemon's grace period.
@@ -160,12 +160,12 @@ impl Run {
 
     /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory
     /// is released.
-    async fn set_aside(&self, value: Value) -> Value {
+    async fn externalize_files(&self, value: Value) -> Value {
         // The only cost for a small result.
         if value.weight(LARGE_FILE) <= LARGE_FILE {
             return value;
         }
-        let (value, files) = (self.journal.hidden(value), self.services.store.files());
+        let (value, files) = (self.journal.redact_value(value), self.services.store.files());
         let shared = value.clone();
         let writing = tokio::task::spawn_blocking(move || shared.set_aside(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
@@ -203,7 +203,7 @@ impl Run {
 }
 
 /// Returns true if a failed request may have been processed by the remote system.
-fn is_lost(error: &ActionError) -> bool {
+fn is_outcome_unknown(error: &ActionError) -> bool {
     matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout)
         || error.status.is_some_and(connector::may_have_acted)
 }

@@ -13,37 +13,37 @@ pub(crate) struct Activity {
     /// Number of active branches that wait for code.
     computing: AtomicUsize,
     /// Notified when the last active branch begins to wait.
-    all_pause: Notify,
+    all_waiting: Notify,
     /// Notified when a signal arrives.
-    came: Notify,
+    signal_arrived: Notify,
 }
 
 /// Counts an active branch; dropping it ends the branch.
-pub(super) struct Busy<'a>(&'a Activity);
+pub(super) struct ActiveGuard<'a>(&'a Activity);
 
 /// Marks a branch as waiting for code until it is dropped.
-pub(super) struct Computing<'a>(&'a Activity);
+pub(super) struct CodeGuard<'a>(&'a Activity);
 
 /// Marks a branch as waiting until it is dropped.
-pub(super) struct Pausing<'a>(&'a Activity);
+pub(super) struct WaitGuard<'a>(&'a Activity);
 
 impl Activity {
     /// Starts a branch.
-    pub(super) fn begin(&self) -> Busy<'_> {
+    pub(super) fn begin(&self) -> ActiveGuard<'_> {
         self.busy.fetch_add(1, Ordering::AcqRel);
-        Busy(self)
+        ActiveGuard(self)
     }
 
     /// Marks a branch as waiting.
-    pub(super) fn pause(&self) -> Pausing<'_> {
-        self.one_less();
-        Pausing(self)
+    pub(super) fn pause(&self) -> WaitGuard<'_> {
+        self.deactivate();
+        WaitGuard(self)
     }
 
     /// Marks a branch as waiting for code.
-    pub(super) fn compute(&self) -> Computing<'_> {
+    pub(super) fn compute(&self) -> CodeGuard<'_> {
         self.computing.fetch_add(1, Ordering::AcqRel);
-        Computing(self)
+        CodeGuard(self)
     }
 
     /// Returns true if a branch waits for code, which has no external effect and a short time limit.
@@ -51,46 +51,46 @@ impl Activity {
         self.computing.load(Ordering::Acquire) > 0
     }
 
-    fn one_less(&self) {
+    fn deactivate(&self) {
         if self.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.all_pause.notify_waiters();
+            self.all_waiting.notify_waiters();
         }
     }
 
     /// Returns true if no branch is active.
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.busy.load(Ordering::Acquire) == 0
     }
 
     /// Completes when the last active branch begins to wait.
-    pub(super) fn all_pause(&self) -> Notified<'_> {
-        self.all_pause.notified()
+    pub(super) fn all_waiting(&self) -> Notified<'_> {
+        self.all_waiting.notified()
     }
 
     /// Completes when a signal arrives.
-    pub(super) fn came(&self) -> Notified<'_> {
-        self.came.notified()
+    pub(super) fn signal_arrived(&self) -> Notified<'_> {
+        self.signal_arrived.notified()
     }
 
     /// Notifies waiting branches of a signal.
-    pub(crate) fn note_came(&self) {
-        self.came.notify_waiters();
+    pub(crate) fn notify_signal(&self) {
+        self.signal_arrived.notify_waiters();
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
-        self.0.one_less();
+        self.0.deactivate();
     }
 }
 
-impl Drop for Computing<'_> {
+impl Drop for CodeGuard<'_> {
     fn drop(&mut self) {
         self.0.computing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Drop for Pausing<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.busy.fetch_add(1, Ordering::AcqRel);
     }

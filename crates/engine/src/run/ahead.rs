@@ -19,13 +19,13 @@ use crate::native::CodeState;
 use crate::plan::{CodePlan, Loop};
 
 /// Default time limit of code without a `timeout`.
-const USUAL_TIME: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Result of a code call.
-pub(super) type Ran = Result<Outcome, Error>;
+pub(super) type CodeResult = Result<Outcome, Error>;
 
 /// Code calls that run ahead of the walk.
-pub(crate) struct Ahead {
+pub(crate) struct CodePipeline {
     runs: Sequence,
     /// The steps of these calls, the next one last.
     steps: Vec<Arc<str>>,
@@ -33,7 +33,7 @@ pub(crate) struct Ahead {
 }
 
 /// A prepared code call.
-struct Part<'plan> {
+struct PreparedCall<'plan> {
     id: &'plan Arc<str>,
     module: &'plan Module,
     results: Value,
@@ -44,43 +44,48 @@ struct Part<'plan> {
 
 impl Run {
     /// Returns the result of a step's code if it has already arrived. Does not wait.
-    pub(super) fn has_arrived(&self, step: &Step, scope: &mut Scope) -> Option<Ran> {
-        let mut ahead =
-            scope.ahead.take_if(|ahead| ahead.steps.last().is_some_and(|next| *next == step.id))?;
-        match ahead.runs.arrived() {
-            Some(ran) => self.goes_on(ahead, ran.transpose(), scope),
+    pub(super) fn take_if_arrived(&self, step: &Step, scope: &mut Scope) -> Option<CodeResult> {
+        let mut pipeline =
+            scope.pipeline.take_if(|pipeline| pipeline.steps.last().is_some_and(|next| *next == step.id))?;
+        match pipeline.runs.arrived() {
+            Some(ran) => self.advance_pipeline(pipeline, ran.transpose(), scope),
             None => {
-                scope.ahead = Some(ahead);
+                scope.pipeline = Some(pipeline);
                 None
             }
         }
     }
 
     /// Returns the result of a step's code if it was sent ahead.
-    pub(super) async fn ran_ahead(
+    pub(super) async fn next_from_pipeline(
         &self,
         step: &Step,
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Option<Ran>, Exit> {
-        let Some(mut ahead) = scope.ahead.take() else { return Ok(None) };
-        if ahead.steps.last().is_none_or(|next| *next != step.id) {
+    ) -> Result<Option<CodeResult>, Exit> {
+        let Some(mut pipeline) = scope.pipeline.take() else { return Ok(None) };
+        if pipeline.steps.last().is_none_or(|next| *next != step.id) {
             return Ok(None);
         }
         let _computing = self.activity.compute();
-        let next = async { Ok(ahead.runs.next().await) };
+        let next = async { Ok(pipeline.runs.next().await) };
         let ran = self.bounded(step, context, next).await?.map_err(failed)?.transpose();
-        Ok(self.goes_on(ahead, ran, scope))
+        Ok(self.advance_pipeline(pipeline, ran, scope))
     }
 
     /// Keeps the remaining calls for the next step if this one has a result.
-    fn goes_on(&self, mut ahead: Ahead, ran: Option<Ran>, scope: &mut Scope) -> Option<Ran> {
+    fn advance_pipeline(
+        &self,
+        mut pipeline: CodePipeline,
+        ran: Option<CodeResult>,
+        scope: &mut Scope,
+    ) -> Option<CodeResult> {
         if let Some(Ok(outcome)) = &ran {
             // Limited to the elapsed time on the clock: in a test it stands still.
-            let passed = self.services.clock.steady_now().since(ahead.began);
-            scope.ran_ahead_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
-            ahead.steps.pop();
-            scope.ahead = Some(ahead);
+            let passed = self.services.clock.steady_now().since(pipeline.began);
+            scope.pipelined_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
+            pipeline.steps.pop();
+            scope.pipeline = Some(pipeline);
         }
         ran
     }
@@ -94,13 +99,13 @@ impl Run {
         state: &CodeState,
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Ran, Exit> {
+    ) -> Result<CodeResult, Exit> {
         let (began, (end, _)) = (self.services.clock.steady_now(), self.deadline(context));
         let left = end.since(began);
         let (results, _) = step_results(scope, plan, context, facts, &[]);
-        let own = plan.timeout.unwrap_or(USUAL_TIME);
+        let own = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let deadline = own.min(left).max(Duration::from_millis(1));
-        let mut parts = vec![Part { id: &step.id, module, results, earlier: Vec::new(), deadline }];
+        let mut parts = vec![PreparedCall { id: &step.id, module, results, earlier: Vec::new(), deadline }];
         let config_vars = scope.root().get("configVars").unwrap_or_default();
         // Code that writes state needs a commit before the next step runs.
         if facts.state.is_empty() {
@@ -126,7 +131,7 @@ impl Run {
         Ok(ran.map(|(outcome, runs)| {
             if runs.left() > 0 {
                 let steps = parts[1..=runs.left()].iter().rev().map(|part| part.id.clone()).collect();
-                scope.ahead = Some(Ahead { runs, steps, began });
+                scope.pipeline = Some(CodePipeline { runs, steps, began });
             }
             outcome
         }))
@@ -135,7 +140,7 @@ impl Run {
     /// Adds the code of the following steps, up to the first one whose input is not yet known.
     fn add_followers<'plan>(
         &'plan self,
-        parts: &mut Vec<Part<'plan>>,
+        parts: &mut Vec<PreparedCall<'plan>>,
         plan: &'plan CodePlan,
         left: Duration,
         config_vars: &Value,
@@ -147,9 +152,9 @@ impl Run {
         let mut weight = weigh(&parts[0].results);
         let mut before: Vec<Arc<str>> = vec![parts[0].id.clone()];
         for id in plan.followers().iter().take(Sequence::MAX_CALLS - 1) {
-            let Some((plan, module, verdict)) = self.known_code(id) else { return };
+            let Some((plan, module, verdict)) = self.analysed_code(id) else { return };
             let Ok(facts) = verdict.as_ref() else { return };
-            let deadline = plan.timeout.unwrap_or(USUAL_TIME);
+            let deadline = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
             // Each step keeps its own time limit, whenever its code starts.
             let has_time = left >= deadline + Workers::shared().pool().together();
             if !facts.state.is_empty() || !has_time {
@@ -158,17 +163,17 @@ impl Run {
             let (results, earlier) = step_results(scope, plan, context, facts, &before);
             weight = weight.saturating_add(weigh(&results));
             // Results are masked before other steps read them, and a worker does not know the secrets.
-            let may_read = earlier.is_empty() || self.journal.has_nothing_to_hide();
+            let may_read = earlier.is_empty() || self.journal.needs_no_redaction();
             if weight > Sequence::MAX_BYTES || !may_read {
                 return;
             }
             before.push(id.clone());
-            parts.push(Part { id, module, results, earlier, deadline });
+            parts.push(PreparedCall { id, module, results, earlier, deadline });
         }
     }
 
     /// Returns the code of a step if its module has already been analysed.
-    fn known_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
+    fn analysed_code(&self, id: &str) -> Option<(&CodePlan, &Module, Arc<Verdict>)> {
         let plan = self.deployed.plan.code().step(id)?;
         let module = plan.module.as_ref()?;
         Some((plan, module, Workers::shared().known(module)?))
@@ -218,14 +223,14 @@ fn step_results(
         }
         let found = turn.or_else(|| steps.as_ref()?.get(id));
         if let Some(value) = found.filter(|_| !kept.contains_key(id)) {
-            kept.insert(id.as_str(), only(&value, &below(&paths, id)));
+            kept.insert(id.as_str(), project(&value, &subpaths(&paths, id)));
         }
     }
     (Value::from(kept), earlier)
 }
 
 /// Returns the remainders of the paths that start with a name.
-fn below<'paths>(paths: &[&'paths [String]], name: &str) -> Vec<&'paths [String]> {
+fn subpaths<'paths>(paths: &[&'paths [String]], name: &str) -> Vec<&'paths [String]> {
     let inside = paths.iter().filter(|path| path.first().is_some_and(|first| first == name));
     inside.map(|path| &path[1..]).collect()
 }
@@ -239,16 +244,16 @@ fn data(path: &[String]) -> &[String] {
 }
 
 /// Copies a value with only the map entries that these paths need.
-fn only(value: &Value, paths: &[&[String]]) -> Value {
+fn project(value: &Value, paths: &[&[String]]) -> Value {
     let Value::Map(map) = value else { return value.clone() };
     if paths.iter().any(|path| path.is_empty()) {
         return value.clone();
     }
     let mut kept = Map::new();
     for (name, inner) in map.iter() {
-        let below = below(paths, name);
+        let below = subpaths(paths, name);
         if !below.is_empty() {
-            kept.insert(name.clone(), only(inner, &below));
+            kept.insert(name.clone(), project(inner, &below));
         }
     }
     Value::from(kept)

@@ -26,7 +26,7 @@ impl Run {
                 _ => {
                     let walked = self.in_order(block, scope, context).await;
                     // The walk left the list, so results computed ahead are no longer needed.
-                    scope.ahead = None;
+                    scope.pipeline = None;
                     walked
                 }
             }
@@ -50,7 +50,7 @@ impl Run {
         context: &Context,
     ) -> Result<Value, Exit> {
         let mut waiting = graph.waiting_counts();
-        let mut running = Side::new(self);
+        let mut running = Parallel::new(self);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
         let start = |index: usize, mut branch: Scope| async move {
@@ -67,7 +67,7 @@ impl Run {
             }
             for next in graph.waited_by(index) {
                 waiting[next] -= 1;
-                if waiting[next] == 0 && !running.parked() {
+                if waiting[next] == 0 && !running.is_stopping() {
                     running.push(start(next, scope.fork()));
                 }
             }
@@ -79,21 +79,28 @@ impl Run {
 /// Futures that run in parallel within one execution. The first failure cancels the others. When the engine stops, each
 /// finishes its current step; a waiting one lets the others continue. Results of finished futures are committed in the
 /// background.
-pub(super) struct Side<'a, T> {
+pub(super) struct Parallel<'a, T> {
     running: FuturesUnordered<BoxFuture<'a, Result<T, Exit>>>,
     /// The background commit of finished futures, with their strongest effect.
-    keeping: Option<(Effect, BoxFuture<'a, Result<(), Exit>>)>,
+    background_commit: Option<(Effect, BoxFuture<'a, Result<(), Exit>>)>,
     /// Number of suspended futures, which only end when the execution resumes. They still count as started.
-    resting: usize,
+    suspended_count: usize,
     parked: bool,
     activity: &'a Activity,
     journal: &'a Journal,
 }
 
-impl<'a, T: 'a> Side<'a, T> {
+impl<'a, T: 'a> Parallel<'a, T> {
     pub(super) fn new(run: &'a Run) -> Self {
         let (activity, journal) = (&run.activity, &run.journal);
-        Self { running: FuturesUnordered::new(), keeping: None, resting: 0, parked: false, activity, journal }
+        Self {
+            running: FuturesUnordered::new(),
+            background_commit: None,
+            suspended_count: 0,
+            parked: false,
+            activity,
+            journal,
+        }
     }
 
     pub(super) fn push(&mut self, future: impl Future<Output = Result<T, Exit>> + Send + 'a) {
@@ -107,11 +114,11 @@ impl<'a, T: 'a> Side<'a, T> {
 
     /// Number of started and unfinished futures, including suspended ones.
     pub(super) fn len(&self) -> usize {
-        self.running.len() + self.resting
+        self.running.len() + self.suspended_count
     }
 
     /// Returns true if the engine stops and nothing new may start.
-    pub(super) fn parked(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         self.parked
     }
 
@@ -122,8 +129,8 @@ impl<'a, T: 'a> Side<'a, T> {
             self.keep();
             let ended = tokio::select! {
                 biased;
-                kept = kept(&mut self.keeping) => {
-                    self.keeping = None;
+                kept = commit_done(&mut self.background_commit) => {
+                    self.background_commit = None;
                     kept?;
                     continue;
                 }
@@ -131,11 +138,11 @@ impl<'a, T: 'a> Side<'a, T> {
             };
             match ended {
                 None if self.parked => return Err(Exit::Parked),
-                None if self.resting > 0 => return Err(Exit::Resting),
+                None if self.suspended_count > 0 => return Err(Exit::Resting),
                 None => return Ok(None),
                 Some(Ok(value)) => return Ok(Some(value)),
                 Some(Err(Exit::Parked)) => self.parked = true,
-                Some(Err(Exit::Resting)) => self.resting += 1,
+                Some(Err(Exit::Resting)) => self.suspended_count += 1,
                 Some(Err(exit)) => return Err(exit),
             }
         }
@@ -145,20 +152,22 @@ impl<'a, T: 'a> Side<'a, T> {
     /// results.
     fn keep(&mut self) {
         let most = self.journal.uncommitted();
-        let is_kept = match &self.keeping {
+        let is_kept = match &self.background_commit {
             Some((kept, _)) => *kept == Effect::Write || *kept == most,
             None => self.running.is_empty(),
         };
         if most != Effect::Pure && !is_kept {
-            self.keeping = Some((most, self.journal.commit_beside(most).boxed()));
+            self.background_commit = Some((most, self.journal.commit_beside(most).boxed()));
         }
     }
 }
 
 /// Completes with the background commit; never if there is none.
-async fn kept(keeping: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>) -> Result<(), Exit> {
-    match keeping {
-        Some((_, keeping)) => keeping.await,
+async fn commit_done(
+    background_commit: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>,
+) -> Result<(), Exit> {
+    match background_commit {
+        Some((_, background_commit)) => background_commit.await,
         None => std::future::pending().await,
     }
 }

@@ -12,7 +12,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::doubles::Called;
+use crate::doubles::CallTarget;
 use crate::intake::{Slot, Terms};
 use crate::told::Start;
 
@@ -33,7 +33,7 @@ impl Run {
             Some(Waiting { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
                 let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
-                let called = Called::Automation(&call.automation.name);
+                let called = CallTarget::Automation(&call.automation.name);
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
                     return self.bounded(step, context, answer).await?.map_err(failed);
                 }
@@ -86,7 +86,7 @@ impl Run {
             trace: Some(self.chain().to_string()),
         };
         // The inputs become part of another execution's log.
-        let start = Start { payload: Payload::manual(self.journal.hidden_map(inputs)), origin };
+        let start = Start { payload: Payload::manual(self.journal.redact_map(inputs)), origin };
         let terms = Terms {
             // The same key in every repetition of this attempt, so that the child is started once.
             key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),

@@ -10,7 +10,7 @@ use model::redact::{Limit, Redactor};
 use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
 
-use super::ahead::Ran;
+use super::ahead::CodeResult;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
@@ -30,8 +30,8 @@ impl Run {
     ) -> Result<Value, Exit> {
         let (plan, module) = self.code_plan(step)?;
         // The test clock stands still while code runs.
-        let _busy = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
-        let (ran, state) = match self.ran_ahead(step, scope, context).await? {
+        let _busy = self.services.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let (ran, state) = match self.next_from_pipeline(step, scope, context).await? {
             Some(ran) => (ran, CodeState::default()),
             None => {
                 let verdict = self.facts(module).await?;
@@ -45,7 +45,7 @@ impl Run {
         };
         let (value, response) = self.ended(plan, code, key, ran, state)?;
         if let Some(response) = response {
-            self.answer_of_code(response).await?;
+            self.send_code_response(response).await?;
         }
         Ok(value)
     }
@@ -57,14 +57,14 @@ impl Run {
     }
 
     /// Like [`Run::code`], with a result that has been computed ahead. Does not wait.
-    pub(super) fn code_ahead(
+    pub(super) fn code_from_pipeline(
         &self,
         step: &Step,
         code: &Code,
         key: &str,
         scope: &mut Scope,
     ) -> Option<Result<(Value, Option<HttpResponse>), Exit>> {
-        let ran = self.has_arrived(step, scope)?;
+        let ran = self.take_if_arrived(step, scope)?;
         let ended = |(plan, _)| self.ended(plan, code, key, ran, CodeState::default());
         Some(self.code_plan(step).and_then(ended))
     }
@@ -81,7 +81,7 @@ impl Run {
         plan: &CodePlan,
         code: &Code,
         key: &str,
-        ran: Ran,
+        ran: CodeResult,
         state: CodeState,
     ) -> Result<(Value, Option<HttpResponse>), Exit> {
         let outcome = match ran {
@@ -106,11 +106,11 @@ impl Run {
             let message = format!("the code's answer: {error}");
             failed(ActionError::new(ErrorKind::Input, message))
         })?;
-        Ok((value, Some(self.journal.hidden_response(response))))
+        Ok((value, Some(self.journal.redact_response(response))))
     }
 
     /// Sends the response decided by code to the caller.
-    pub(super) async fn answer_of_code(&self, response: HttpResponse) -> Result<(), Exit> {
+    pub(super) async fn send_code_response(&self, response: HttpResponse) -> Result<(), Exit> {
         self.journal.respond(response.clone());
         self.journal.commit().await?;
         self.progressed(|progress| progress.response = Some(response));

@@ -21,10 +21,10 @@ use crate::inputs::is_address;
 /// Work of a pure step without its expressions, in the units of a [`Budget`].
 const STEP_WORK: u64 = 500;
 /// Work after which the task yields to others: about ten milliseconds.
-const STRETCH_WORK: u64 = 2_000_000;
+const YIELD_WORK: u64 = 2_000_000;
 
 /// A function that evaluates a `T` with the variables in scope.
-type Way<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
+type EvalFn<T> = fn(&T, &Value, Option<&Arc<dyn Moment>>, &Budget) -> Result<Value, EvaluationError>;
 
 impl Run {
     /// Evaluates a template. `place` names it in errors.
@@ -54,14 +54,14 @@ impl Run {
     async fn evaluate_by<T: Clone + Send + 'static>(
         &self,
         evaluated: &T,
-        way: Way<T>,
+        way: EvalFn<T>,
         scope: &Scope,
         context: &Context,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         let (root, moment) = scope.names();
         match inline(moment, |budget| way(evaluated, root, moment, budget)) {
             Inline::Done(value, work) => {
-                self.note_work(work);
+                self.count_work(work);
                 Ok(value)
             }
             Inline::TooShort => {
@@ -83,7 +83,7 @@ impl Run {
         let mut inputs = Map::with_capacity(with.len());
         for (name, template) in with {
             let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
-            let way: Way<Template> = if is_address { address } else { Template::evaluate_at };
+            let way: EvalFn<Template> = if is_address { address } else { Template::evaluate_at };
             let value = self.evaluate_by(template, way, scope, context).await?;
             let value =
                 value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
@@ -116,7 +116,7 @@ impl Run {
         // Committed first, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
         self.journal.commit().await?;
         let largest = self.services.settings.limits.result_bytes;
-        self.make_room(context, held.saturating_add(largest)).await?;
+        self.reserve_memory(context, held.saturating_add(largest)).await?;
         let value = self.evaluate_elsewhere(context, work).await?;
         let bytes = value.as_ref().map_or(0, |value| value.weight(largest));
         self.services.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
@@ -125,7 +125,7 @@ impl Run {
 
     /// Waits until the execution may use this many bytes for large values. If another execution waits for this one, it
     /// does not wait.
-    async fn make_room(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
+    async fn reserve_memory(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
         let memory = &self.services.memory;
         if matches!(self.origin, Origin::Call { .. }) {
             memory.resize_at_once(&self.memory, bytes);
@@ -149,7 +149,7 @@ impl Run {
             return Ok(crate::evaluator::in_place(work));
         }
         // The test clock stands still meanwhile.
-        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.elsewhere());
+        let _elsewhere = self.services.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         tokio::select! {
             biased;
             value = self.services.evaluator.long(work) => Ok(value),
@@ -170,8 +170,8 @@ impl Run {
 
     /// Yields to other tasks after a few milliseconds of pure steps. Commits an execution that is not accepted yet, so
     /// that the caller of an asynchronous webhook does not wait for its steps.
-    pub(super) async fn take_turns(&self) -> Result<(), Exit> {
-        if self.note_work(STEP_WORK) < STRETCH_WORK {
+    pub(super) async fn yield_if_due(&self) -> Result<(), Exit> {
+        if self.count_work(STEP_WORK) < YIELD_WORK {
             return Ok(());
         }
         self.stretch.store(0, Ordering::Relaxed);
@@ -181,7 +181,7 @@ impl Run {
     }
 
     /// Counts work on a runtime thread and returns the total since the last yield.
-    fn note_work(&self, units: u64) -> u64 {
+    fn count_work(&self, units: u64) -> u64 {
         self.stretch.fetch_add(units, Ordering::Relaxed) + units
     }
 }

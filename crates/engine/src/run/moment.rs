@@ -40,7 +40,7 @@ impl Secret {
 }
 
 /// Clock and randomness of a step.
-pub(crate) struct StepMoment {
+pub(crate) struct StepClock {
     secret: Secret,
     execution: ExecutionId,
     step: String,
@@ -48,13 +48,13 @@ pub(crate) struct StepMoment {
     uuids: AtomicU32,
 }
 
-impl StepMoment {
+impl StepClock {
     pub(super) fn new(secret: Secret, execution: ExecutionId, step: &str, at: Timestamp) -> Arc<Self> {
         Arc::new(Self { secret, execution, step: step.to_owned(), at, uuids: AtomicU32::new(0) })
     }
 }
 
-impl Moment for StepMoment {
+impl Moment for StepClock {
     fn now(&self) -> Timestamp {
         self.at
     }

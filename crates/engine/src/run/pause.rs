@@ -20,17 +20,17 @@ use crate::clock::Steady;
 use crate::intake::since_begin;
 
 /// Longest delay that sleeps in memory: a suspension costs two commits and a read.
-const SLEPT_THROUGH: Duration = Duration::from_secs(2);
+const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);
 /// Maximum length of an event name, in bytes.
 const MAX_EVENT_NAME: usize = 200;
 
 /// Condition that ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum WakeOn {
     /// Only its time.
-    OnTime,
+    Time,
     /// Its time, or a signal, which may turn out not to match.
-    WhenSomethingComes,
+    TimeOrSignal,
 }
 
 impl Run {
@@ -53,12 +53,12 @@ impl Run {
 
     /// Waits until the due time, or suspends the execution until then.
     pub(super) async fn pause_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
-        let left = self.left(due);
+        let left = self.time_left(due);
         if left.is_zero() {
             return Ok(());
         }
-        if left > SLEPT_THROUGH {
-            return self.pause_beside(Some(due), Ends::OnTime, context).await;
+        if left > MAX_IN_MEMORY_DELAY {
+            return self.pause_beside(Some(due), WakeOn::Time, context).await;
         }
         self.sleep_until(due, context).await
     }
@@ -67,15 +67,15 @@ impl Run {
     async fn pause_beside(
         &self,
         due: Option<Due>,
-        ends: Ends,
+        ends: WakeOn,
         context: Option<&Context>,
     ) -> Result<(), Exit> {
-        let (all_pause, came) = (self.activity.all_pause(), self.activity.came());
+        let (all_pause, came) = (self.activity.all_waiting(), self.activity.signal_arrived());
         tokio::pin!(all_pause, came);
         all_pause.as_mut().enable();
         came.as_mut().enable();
         let _pausing = self.activity.pause();
-        if self.activity.is_at_rest() {
+        if self.activity.is_idle() {
             return Err(Exit::Resting);
         }
         let over = async {
@@ -88,7 +88,7 @@ impl Run {
             biased;
             () = all_pause => Err(Exit::Resting),
             over = over => over,
-            () = came, if ends == Ends::WhenSomethingComes => Ok(()),
+            () = came, if ends == WakeOn::TimeOrSignal => Ok(()),
         }
     }
 
@@ -107,7 +107,7 @@ impl Run {
     }
 
     /// Time left until the due time; zero if it has passed.
-    fn left(&self, due: Due) -> Duration {
+    fn time_left(&self, due: Due) -> Duration {
         match due {
             Due::At(at) => {
                 Duration::try_from(self.services.clock.now().duration_until(at)).unwrap_or_default()
@@ -128,13 +128,13 @@ impl Run {
             Some(due) => due,
             None => self.due(wait, scope, context).await?,
         };
-        self.pause_with(key, due, context).await?;
+        self.pause_durably(key, due, context).await?;
         Ok(Value::Null)
     }
 
     /// Waits until the due time. A long wait is recorded, so that the scheduler resumes it.
-    pub(super) async fn pause_with(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
-        if self.left(due) > SLEPT_THROUGH && self.journal.pause(key).is_none() {
+    pub(super) async fn pause_durably(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
+        if self.time_left(due) > MAX_IN_MEMORY_DELAY && self.journal.pause(key).is_none() {
             self.pause_begins(key, WaitReason::Time, Some(due), context)?;
         }
         self.pause_until(due, Some(context)).await?;
@@ -156,20 +156,20 @@ impl Run {
             self.wait_begins(step, wait, key, scope, context).await?;
         }
         if begins || self.journal.resumed() {
-            self.look_back(step, key).await?;
+            self.load_earlier_events(step, key).await?;
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
-                if self.lets_through(wait, &signal, scope, context).await? {
+                if self.matches_condition(wait, &signal, scope, context).await? {
                     self.journal.wait_ended(key, Some(&signal.id));
                     return Ok(signal.data);
                 }
             }
             let due = self.journal.pause_due(key);
-            if due.is_some_and(|due| self.left(due).is_zero()) {
+            if due.is_some_and(|due| self.time_left(due).is_zero()) {
                 break;
             }
-            self.pause_beside(due, Ends::WhenSomethingComes, Some(context)).await?;
+            self.pause_beside(due, WakeOn::TimeOrSignal, Some(context)).await?;
         }
         self.journal.wait_ended(key, None);
         match wait.on_timeout {
@@ -186,7 +186,7 @@ impl Run {
     }
 
     /// Adds the events that were sent since the execution began and that no earlier iteration of the step has accepted.
-    async fn look_back(&self, step: &Step, key: &str) -> Result<(), Exit> {
+    async fn load_earlier_events(&self, step: &Step, key: &str) -> Result<(), Exit> {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
         };
@@ -234,7 +234,7 @@ impl Run {
             WaitOn::Approval(approval) => WaitReason::Approval {
                 message: self
                     .journal
-                    .hidden(
+                    .redact_value(
                         self.evaluate(&approval.message, scope, "waitFor.approval.message", context).await?,
                     )
                     .to_text(),
@@ -288,7 +288,7 @@ impl Run {
         context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
 
-    /// Ends the waits of steps that will not continue, and cancels the child executions that they waited for.
+    /// WakeOn the waits of steps that will not continue, and cancels the child executions that they waited for.
     pub(super) fn abandon(&self, is_abandoned: impl Fn(&str) -> bool) {
         for child in self.journal.abandon(is_abandoned) {
             self.cancel_child(child);
@@ -331,7 +331,7 @@ impl Run {
     }
 
     /// Returns true if the signal satisfies the step's condition.
-    async fn lets_through(
+    async fn matches_condition(
         &self,
         wait: &WaitForStep,
         signal: &Signal,

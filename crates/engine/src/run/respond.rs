@@ -51,7 +51,7 @@ impl Run {
         let response = trigger::response::respond(&parts, &self.journal.id()).map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;
-        let response = self.journal.hidden_response(response);
+        let response = self.journal.redact_response(response);
         self.journal.respond(response.clone());
         self.journal.commit().await?;
         self.progressed(|progress| progress.response = Some(response));

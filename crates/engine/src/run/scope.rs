@@ -9,20 +9,20 @@ use model::payload::Payload;
 use model::value::{Key, Map, Value};
 
 use super::Run;
-use super::ahead::Ahead;
+use super::ahead::CodePipeline;
 
 /// Variables in scope and, in a parallel branch, the changes that it made.
 pub(crate) struct Scope {
     root: Value,
     changes: Option<Changes>,
     /// Memory of the variables that expressions created here.
-    held: Held,
+    held: VariableMemory,
     /// Clock and randomness of the current step; `None` if it uses neither.
     moment: Option<Arc<dyn Moment>>,
     /// Code results computed ahead for the next steps.
-    pub(super) ahead: Option<Ahead>,
+    pub(super) pipeline: Option<CodePipeline>,
     /// Time that the last step's code ran before the walk reached it, in microseconds.
-    pub(super) ran_ahead_us: u64,
+    pub(super) pipelined_us: u64,
 }
 
 /// Changes made by a branch.
@@ -34,7 +34,7 @@ pub(crate) struct Changes {
 
 impl Scope {
     /// Creates the variables at the start of an execution.
-    pub(super) fn of(run: &Run) -> Result<Self, ActionError> {
+    pub(super) fn for_run(run: &Run) -> Result<Self, ActionError> {
         let automation = &run.deployed.automation;
         let results = match &run.results {
             Some(results) => results.clone(),
@@ -47,7 +47,7 @@ impl Scope {
         root.insert("inputs", inputs(run));
         root.insert("vars", Map::new());
         if automation.config_vars.iter().any(|variable| variable.secret) {
-            run.journal.reads_secrets();
+            run.journal.mark_secrets_read();
         }
         root.insert("configVars", run.services.secrets.config_vars(automation)?);
         if run.deployed.plan.is_about_itself() {
@@ -55,12 +55,19 @@ impl Scope {
             let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
             root.insert("automation", Map::from_iter(names));
         }
-        Ok(Self::again(Value::from(root)))
+        Ok(Self::from_root(Value::from(root)))
     }
 
     /// Creates a scope with these variables.
-    pub(super) fn again(root: Value) -> Self {
-        Self { root, changes: None, held: Held::default(), moment: None, ahead: None, ran_ahead_us: 0 }
+    pub(super) fn from_root(root: Value) -> Self {
+        Self {
+            root,
+            changes: None,
+            held: VariableMemory::default(),
+            moment: None,
+            pipeline: None,
+            pipelined_us: 0,
+        }
     }
 
     /// Returns the variables for expressions, with the clock and randomness of the step if it uses them.
@@ -85,8 +92,8 @@ impl Scope {
             changes: Some(Changes::default()),
             held: self.held.branch(),
             moment: self.moment.clone(),
-            ahead: None,
-            ran_ahead_us: 0,
+            pipeline: None,
+            pipelined_us: 0,
         }
     }
 
@@ -168,12 +175,12 @@ impl Scope {
 
 /// Memory of variables, in bytes: the total of all branches, and the sizes of this branch by name.
 #[derive(Default)]
-struct Held {
+struct VariableMemory {
     total: Arc<AtomicUsize>,
     by_name: Vec<(Key, usize)>,
 }
 
-impl Held {
+impl VariableMemory {
     /// Copies the counters for a parallel branch.
     fn branch(&self) -> Self {
         Self { total: self.total.clone(), by_name: Vec::new() }
@@ -197,7 +204,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for VariableMemory {
     fn drop(&mut self) {
         self.release(self.by_name.iter().map(|(_, bytes)| bytes).sum());
     }

@@ -10,7 +10,7 @@ use model::execution::{Event, StepOutcome};
 use model::expression::Moment;
 use model::value::Value;
 
-use super::moment::StepMoment;
+use super::moment::StepClock;
 use super::scope::Scope;
 use super::{Exit, Run, journal};
 use crate::clock::Steady;
@@ -85,8 +85,8 @@ impl Run {
             // The execution is closing: recorded outcomes are used only for undoing and closing.
             return Err(Exit::Failed(error));
         }
-        let began = self.may_go_on(context)?;
-        self.take_turns().await?;
+        let began = self.check_may_start(context)?;
+        self.yield_if_due().await?;
         let reads = self.deployed.plan.reads(&step.id);
         let outer = match reads {
             Some(_) => Some(self.prepare(reads, &key, self.services.clock.now(), scope).await?),
@@ -123,7 +123,7 @@ impl Run {
         if reads.clock {
             self.journal.date(key, at, None);
         }
-        let moment = StepMoment::new(self.services.secret.clone(), self.journal.id(), key, at);
+        let moment = StepClock::new(self.services.secret.clone(), self.journal.id(), key, at);
         Ok(scope.set_moment(Some(moment)))
     }
 
@@ -160,16 +160,16 @@ impl Run {
             let error = ActionError::new(ErrorKind::Interrupted, message);
             return self.failed(step, key, error, 0, scope, context).await;
         }
-        let tried = self.tries(step, key, began, scope, context).await?;
-        let took = self.took_us(began).max(std::mem::take(&mut scope.ran_ahead_us));
+        let tried = self.run_attempts(step, key, began, scope, context).await?;
+        let took = self.took_us(began).max(std::mem::take(&mut scope.pipelined_us));
         let error = match tried {
             Ok(result) => {
-                let result = self.journal.hidden(result);
+                let result = self.journal.redact_value(result);
                 let outcome = StepOutcome::Succeeded { result: result.clone() };
                 self.journal.step_finished(key, took, outcome, self.effect(step));
-                self.note_call(step);
+                self.mark_call_ended(step);
                 self.set_step(scope, step, key, result.clone(), None);
-                self.note_undo(step, key, scope, context);
+                self.record_undo(step, key, scope, context);
                 self.keep_journal_light().await?;
                 return Ok(result);
             }
@@ -179,7 +179,7 @@ impl Run {
     }
 
     /// Runs attempts until one succeeds or the retry policy gives up.
-    async fn tries(
+    async fn run_attempts(
         &self,
         step: &Step,
         key: &str,
@@ -243,7 +243,7 @@ impl Run {
     }
 
     /// Marks the end of a call for the background commit.
-    fn note_call(&self, step: &Step) {
+    fn mark_call_ended(&self, step: &Step) {
         if let Verb::Action(call) = &step.verb {
             self.journal.call_ended(self.action_effect(call));
         }
@@ -259,7 +259,7 @@ impl Run {
         scope: &mut Scope,
         context: &Context,
     ) -> Result<Value, Exit> {
-        let mut error = self.journal.hidden_error(error);
+        let mut error = self.journal.redact_error(error);
         error.step.get_or_insert_with(|| step.id.to_string());
         let known = self.journal.failing(key).is_some();
         let effect = if known { Effect::Pure } else { self.effect(step) };
@@ -269,7 +269,7 @@ impl Run {
             OnError::Steps(block) => {
                 if self.journal.failing(key).is_none() {
                     self.journal.step_failed(key, &error, effect);
-                    self.note_call(step);
+                    self.mark_call_ended(step);
                 }
                 let mut inner = scope.fork();
                 inner.bind("error", error.to_value());
@@ -295,7 +295,7 @@ impl Run {
         let outcome = StepOutcome::Failed { error: error.clone(), handled: handled.clone() };
         self.journal.step_finished(key, took_us, outcome, effect);
         if !known {
-            self.note_call(step);
+            self.mark_call_ended(step);
         }
         match handled {
             Some(result) => {
@@ -323,7 +323,7 @@ impl Run {
                     scope.set_vars(values);
                 }
                 self.set_step(scope, step, key, result.clone(), None);
-                self.note_undo(step, key, scope, context);
+                self.record_undo(step, key, scope, context);
                 Ok(result)
             }
             StepOutcome::Left { by, result } => Err(Exit::left(by, result)),
@@ -346,7 +346,7 @@ impl Run {
                 self.replay_block(list.block, scope, context);
                 continue;
             }
-            let items = self.items_again(step, scope);
+            let items = self.recompute_items(step, scope);
             for index in 0..self.services.settings.limits.loop_turns {
                 if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
                     && let Some(item) = items.get(index)
@@ -364,7 +364,7 @@ impl Run {
     }
 
     /// Recomputes the items of a finished loop for the undo lists inside it.
-    fn items_again(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
+    fn recompute_items(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
         let Verb::ForEach(each) = &step.verb else { return None };
         if !self.journal.is_ordered() {
             return None;
@@ -389,7 +389,7 @@ impl Run {
     }
 
     /// Checks if the next step may start, and returns the start time: reading the clock costs as much as a small step.
-    fn may_go_on(&self, context: &Context) -> Result<Steady, Exit> {
+    fn check_may_start(&self, context: &Context) -> Result<Steady, Exit> {
         if self.services.closing.is_cancelled() {
             return Err(Exit::Parked);
         }

@@ -23,7 +23,7 @@ pub(crate) struct Undo {
 
 impl Run {
     /// Records a successful step with an `undo` list.
-    pub(super) fn note_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
+    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
         if step.undo.is_none() || context.closing {
             return;
         }
@@ -54,7 +54,7 @@ impl Run {
         });
         for undo in undos {
             let Some(block) = steps.get(&undo.step).and_then(|step| step.undo.as_ref()) else { continue };
-            let mut scope = Scope::again(undo.names);
+            let mut scope = Scope::from_root(undo.names);
             scope.bind("error", error.to_value());
             let what = format!("`undo` of `{}`", undo.context.key(&undo.step));
             let context = self.closing_context().in_turns_of(&undo.context);

@@ -30,10 +30,10 @@ impl Run {
         match &step.verb {
             // Boxed, so that the future of a small step stays small.
             Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, context)).await,
-            Verb::Code(code) => match self.code_ahead(step, code, key, scope).transpose()? {
+            Verb::Code(code) => match self.code_from_pipeline(step, code, key, scope).transpose()? {
                 Some((value, None)) => Ok(value),
                 Some((value, Some(response))) => {
-                    Box::pin(self.answer_of_code(response)).await.map(|()| value)
+                    Box::pin(self.send_code_response(response)).await.map(|()| value)
                 }
                 None => Box::pin(self.code(step, code, key, scope, context)).await,
             },
@@ -60,7 +60,7 @@ impl Run {
             Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),
             Verb::Fail { message } => {
                 let value = self.evaluate(message, scope, "fail", context).await?;
-                Err(Exit::Failed(own_failure(&value, scope)))
+                Err(Exit::Failed(explicit_failure(&value, scope)))
             }
         }
     }
@@ -85,7 +85,7 @@ impl Run {
         let mut evaluated = Map::with_capacity(values.len());
         for (name, template) in values {
             // Masked before other steps read it: after a restart the value comes from the log.
-            let value = self.journal.hidden(self.evaluate(template, scope, name, context).await?);
+            let value = self.journal.redact_value(self.evaluate(template, scope, name, context).await?);
             self.hold(name, template, &value, scope)?;
             evaluated.insert(name.clone(), value);
         }
@@ -131,7 +131,7 @@ impl Run {
 
 /// Builds the error of `fail`: a passed error as it is, or one with the given message. While an error is handled, the
 /// message replaces its message, and kind, status and body stay.
-fn own_failure(value: &Value, scope: &Scope) -> ActionError {
+fn explicit_failure(value: &Value, scope: &Scope) -> ActionError {
     if let Some(error) = ActionError::from_value(value) {
         return error;
     }

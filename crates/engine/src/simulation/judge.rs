@@ -16,12 +16,12 @@ const HOUR: i64 = 3600;
 
 /// Idempotency keys of all effects over all lives: each effect always has the same key, and no two effects share one.
 #[derive(Default)]
-pub(super) struct Keys {
+pub(super) struct IdempotencyKeys {
     given: HashMap<(ExecutionId, String), String>,
     taken: HashSet<String>,
 }
 
-impl Keys {
+impl IdempotencyKeys {
     /// Checks the key of an effect, which may be a repetition (guarantee G7).
     pub(super) fn check(&mut self, effect: &Effect) -> Result<(), String> {
         let (key, name) = (&effect.idempotency_key, (effect.id, effect.key.clone()));
@@ -42,7 +42,7 @@ impl Keys {
 }
 
 /// Checks all final invariants.
-pub(super) fn judge(world: &World, program: &Program) -> Result<(), String> {
+pub(super) fn check_invariants(world: &World, program: &Program) -> Result<(), String> {
     let rows = rows(world);
     let mut children: HashMap<(ExecutionId, String), usize> = HashMap::new();
     let mut retries: HashMap<ExecutionId, usize> = HashMap::new();

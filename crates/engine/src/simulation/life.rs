@@ -14,7 +14,7 @@ use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 
 use super::chance::Chance;
-use super::desk::Desk;
+use super::desk::SimulatedActions;
 use super::program::{self, Program};
 use super::world::World;
 use crate::clock::{Clock as _, ManualClock};
@@ -28,14 +28,14 @@ use crate::settings::{Limits, Settings};
 use crate::told::Start;
 
 /// Maximum number of clock advances before a simulation counts as a livelock.
-const MOST_MOVES: u32 = 20_000;
+const MAX_MOVES: u32 = 20_000;
 
 /// Minimum retention of deduplication keys: the window minus the possible clock changes.
-const SURELY_REMEMBERED: SignedDuration = SignedDuration::from_hours(12);
+const MIN_DEDUP_RETENTION: SignedDuration = SignedDuration::from_hours(12);
 
 /// External events of a simulation.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Happening {
+pub(super) enum ExternalEvent {
     /// A caller runs an Automation and may wait for its end.
     Run {
         automation: &'static str,
@@ -56,7 +56,7 @@ pub(super) enum Happening {
     Settles,
 }
 
-impl Happening {
+impl ExternalEvent {
     pub(super) fn any(start: program::Start, chance: &mut Chance) -> Self {
         match chance.below(20) {
             0..=8 if start == program::Start::Manual => {
@@ -76,30 +76,30 @@ impl Happening {
 
 /// How an engine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum LifeEnd {
     /// Nothing was left to do.
-    Well,
+    Completed,
     Crashed,
     /// A commit has an unknown outcome.
-    Lost,
+    StoreFailed,
 }
 
 /// State that outlives an engine.
-pub(super) struct Story {
+pub(super) struct SimulationState {
     pub(super) world: Arc<World>,
     pub(super) program: Arc<Program>,
     pub(super) clock: ManualClock,
     /// Version of the files on disk.
     pub(super) version: usize,
     /// Remaining external events, the next one last.
-    pub(super) happenings: Vec<Happening>,
+    pub(super) external_events: Vec<ExternalEvent>,
     pub(super) in_flight: usize,
     /// Maximum number of crashes that may interrupt the same step.
     pub(super) interruptions: u32,
 }
 
 /// Runs one engine on a thread of its own.
-pub(super) fn live(story: &mut Story) -> Ended {
+pub(super) fn live(story: &mut SimulationState) -> LifeEnd {
     let idle = Arc::new(Notify::new());
     let told = idle.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -110,14 +110,14 @@ pub(super) fn live(story: &mut Story) -> Ended {
     runtime.block_on(async {
         tokio::select! {
             biased;
-            () = world.crash.notified() => Ended::Crashed,
+            () = world.crash.notified() => LifeEnd::Crashed,
             ended = Life::begin(story, idle).then(Life::go_on) => ended,
         }
     })
 }
 
 struct Life<'a> {
-    story: &'a mut Story,
+    story: &'a mut SimulationState,
     idle: Arc<Notify>,
     services: Arc<Services>,
     engine: Engine,
@@ -142,11 +142,11 @@ impl Drop for Caller {
 }
 
 impl<'a> Life<'a> {
-    async fn begin(story: &'a mut Story, idle: Arc<Notify>) -> Self {
-        let Story { world, program, clock, version, in_flight, interruptions, .. } = &*story;
+    async fn begin(story: &'a mut SimulationState, idle: Arc<Notify>) -> Self {
+        let SimulationState { world, program, clock, version, in_flight, interruptions, .. } = &*story;
         let limits = Limits { in_flight: *in_flight, interruptions: *interruptions, ..Limits::default() };
         let settings = Settings { watch: false, limits, ..Settings::new("/nowhere") };
-        let desk = Desk { world: world.clone(), clock: clock.clone(), program: program.clone() };
+        let desk = SimulatedActions { world: world.clone(), clock: clock.clone(), program: program.clone() };
         let services = Services::on(Foundation {
             loader: Loader::new(&settings.dir, program::BUILTIN.clone(), Vec::new()),
             settings,
@@ -174,8 +174,8 @@ impl<'a> Life<'a> {
         life
     }
 
-    async fn go_on(mut self) -> Ended {
-        for _ in 0..MOST_MOVES {
+    async fn go_on(mut self) -> LifeEnd {
+        for _ in 0..MAX_MOVES {
             let turns = self.story.world.state().chance.below(12);
             if turns < 6 {
                 for _ in 0..turns {
@@ -186,22 +186,22 @@ impl<'a> Life<'a> {
             }
             if !self.services.accepting() {
                 self.idle.notified().await;
-                return Ended::Lost;
+                return LifeEnd::StoreFailed;
             }
-            if let Some(happening) = self.story.happenings.pop() {
+            if let Some(happening) = self.story.external_events.pop() {
                 self.story.world.note(format!("{happening:?}"));
                 self.let_happen(happening).await;
                 continue;
             }
             self.idle.notified().await;
             if !self.services.accepting() {
-                return Ended::Lost;
+                return LifeEnd::StoreFailed;
             }
             let unfinished = self.story.world.memory.open().unfinished_count().now_or_never();
             if let Some(Ok(0)) = unfinished {
                 let callers = self.callers.load(Ordering::Relaxed);
                 assert_eq!(callers, 0, "somebody waits for what has ended");
-                return Ended::Well;
+                return LifeEnd::Completed;
             }
             self.move_on();
         }
@@ -237,11 +237,11 @@ impl<'a> Life<'a> {
         left
     }
 
-    async fn let_happen(&mut self, happening: Happening) {
+    async fn let_happen(&mut self, happening: ExternalEvent) {
         match happening {
-            Happening::Run { automation, waits } => self.run(automation, waits),
-            Happening::Send { k, name } => self.send(k, name),
-            Happening::Cancel(which) => {
+            ExternalEvent::Run { automation, waits } => self.run(automation, waits),
+            ExternalEvent::Send { k, name } => self.send(k, name),
+            ExternalEvent::Cancel(which) => {
                 let accepted = self.story.world.state().accepted.get(which as usize).copied();
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 if let Some(id) = accepted {
@@ -251,14 +251,14 @@ impl<'a> Life<'a> {
                     });
                 }
             }
-            Happening::Emit => {
+            ExternalEvent::Emit => {
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.callers));
                 tokio::spawn(async move {
                     let _caller = caller;
                     let _ = engine.emit("go", Value::from(2), None).await;
                 });
             }
-            Happening::Moves(times) => {
+            ExternalEvent::Moves(times) => {
                 for _ in 0..times {
                     self.idle.notified().await;
                     if let Some(next) = self.story.clock.sleeping_until().into_iter().next() {
@@ -266,13 +266,13 @@ impl<'a> Life<'a> {
                     }
                 }
             }
-            Happening::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
-            Happening::Reload => {
+            ExternalEvent::Set(hours) => self.story.clock.step(SignedDuration::from_hours(hours)),
+            ExternalEvent::Reload => {
                 self.story.version = 1 - self.story.version;
                 let version = &self.story.program.versions[self.story.version];
                 self.services.take(version.catalog.clone(), &version.reload);
             }
-            Happening::Settles => self.idle.notified().await,
+            ExternalEvent::Settles => self.idle.notified().await,
         }
     }
 
@@ -313,7 +313,7 @@ impl<'a> Life<'a> {
             world.heard(id, is_sync && answer.status < 300);
             let Some(name) = name else { return };
             let (first, at) = *world.state().sent.entry(name.clone()).or_insert((id, now));
-            if first != id && now.duration_since(at).abs() < SURELY_REMEMBERED {
+            if first != id && now.duration_since(at).abs() < MIN_DEDUP_RETENTION {
                 world.violated(format!("`{name}` was sent twice, and started {first} and {id}"));
             }
         });

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use chance::Chance;
 use jiff::Timestamp;
-use life::{Ended, Happening, Story, live};
+use life::{ExternalEvent, LifeEnd, SimulationState, live};
 use world::World;
 
 use crate::clock::ManualClock;
@@ -39,10 +39,10 @@ use crate::clock::ManualClock;
 /// Number of seeds per test.
 const SEEDS: u64 = 1250;
 /// Maximum number of crashes; after that no faults occur, and everything must end.
-const MOST_CRASHES: u32 = 3;
+const MAX_CRASHES: u32 = 3;
 
 /// Maximum number of trace lines printed for a failing seed.
-const MOST_TOLD: usize = 1000;
+const MAX_TOLD: usize = 1000;
 
 /// Message of a panic in an engine task, which no caller would see otherwise.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -67,20 +67,20 @@ fn simulate(seed: u64) -> Vec<String> {
     let world = World::new(seed);
     let count = 3 + chance.below(8);
     let start = Timestamp::from_second(1_790_000_000).expect("an instant");
-    let mut story = Story {
+    let mut story = SimulationState {
         world: world.clone(),
         clock: ManualClock::new(start),
         version: 0,
-        happenings: (0..count).map(|_| Happening::any(program.start, &mut chance)).collect(),
+        external_events: (0..count).map(|_| ExternalEvent::any(program.start, &mut chance)).collect(),
         in_flight: 1 + chance.below(3) as usize,
         program: program.clone(),
         interruptions: 1000,
     };
-    let crashes = chance.below(MOST_CRASHES + 1);
+    let crashes = chance.below(MAX_CRASHES + 1);
     let result = catch_unwind(AssertUnwindSafe(|| {
         for life in 0.. {
             let crash = (life < crashes).then(|| chance.below(90));
-            world.begin_life(crash, life < MOST_CRASHES);
+            world.begin_life(crash, life < MAX_CRASHES);
             // A restart takes time: ids within a millisecond are ordered only within one process.
             story.clock.advance(Duration::from_millis(1));
             let ended = live(&mut story);
@@ -88,8 +88,8 @@ fn simulate(seed: u64) -> Vec<String> {
             if let Some(failure) = world.state().violation.clone().or(panicked) {
                 return Err(failure);
             }
-            if ended == Ended::Well && story.happenings.is_empty() {
-                return judge::judge(&world, &program);
+            if ended == LifeEnd::Completed && story.external_events.is_empty() {
+                return judge::check_invariants(&world, &program);
             }
         }
         Ok(())
@@ -102,8 +102,8 @@ fn simulate(seed: u64) -> Vec<String> {
     };
     println!("{}", program.text);
     // A livelock repeats the same lines.
-    let told = if trace.len() > MOST_TOLD {
-        [&trace[..MOST_TOLD / 2], &trace[trace.len() - MOST_TOLD / 2..]].concat()
+    let told = if trace.len() > MAX_TOLD {
+        [&trace[..MAX_TOLD / 2], &trace[trace.len() - MAX_TOLD / 2..]].concat()
     } else {
         trace
     };

@@ -13,12 +13,12 @@ use store::{Memory, Store as _};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
-use super::judge::Keys;
+use super::judge::IdempotencyKeys;
 use super::program::Limit;
 use crate::isolation::RecordMemory;
 
 /// Maximum number of operations on the outside before a simulation counts as a livelock.
-const MOST_TOUCHES: u32 = 20_000;
+const MAX_TOUCHES: u32 = 20_000;
 
 /// The outside world. Outlives each engine.
 pub(super) struct World {
@@ -54,7 +54,7 @@ pub(super) struct State {
     /// Executions with a concurrency limit that had an effect, with their concurrency group and the last life of an
     /// effect.
     placed: BTreeMap<ExecutionId, (Gate, u32)>,
-    keys: Keys,
+    keys: IdempotencyKeys,
     /// Successful calls of this life, by execution and step.
     done: HashSet<(ExecutionId, String)>,
     /// Running calls of this life.
@@ -108,7 +108,7 @@ impl World {
             effects: 0,
             once: HashSet::new(),
             placed: BTreeMap::new(),
-            keys: Keys::default(),
+            keys: IdempotencyKeys::default(),
             done: HashSet::new(),
             under_way: HashSet::new(),
             numbers: BTreeMap::new(),
@@ -197,7 +197,7 @@ impl World {
     }
 
     /// Records an interrupted call.
-    pub(super) fn cut_off(&self, id: ExecutionId, key: &str) {
+    pub(super) fn interrupt_call(&self, id: ExecutionId, key: &str) {
         self.state().under_way.remove(&(id, key.to_owned()));
     }
 
@@ -320,7 +320,7 @@ impl State {
             return None;
         }
         self.touches += 1;
-        if self.touches > MOST_TOUCHES {
+        if self.touches > MAX_TOUCHES {
             self.violation.get_or_insert_with(|| "it goes round and round".to_owned());
             self.until_crash = Some(0);
         }

@@ -6,7 +6,7 @@ use super::chance::Chance;
 use super::program::Start;
 
 /// Maximum number of steps in a list.
-const MOST_STEPS: u32 = 4;
+const MAX_STEPS: u32 = 4;
 /// Expression of the caller's value `k`.
 const K: &str = "trigger.results.body.data.k";
 
@@ -83,7 +83,7 @@ impl Writer<'_> {
     }
 
     fn list(&mut self, depth: u32) -> Value {
-        let count = 1 + self.chance.below(MOST_STEPS - depth);
+        let count = 1 + self.chance.below(MAX_STEPS - depth);
         let mut steps: Vec<Value> = Vec::new();
         for _ in 0..count {
             let before = steps.last().and_then(|step: &Value| Some(step["id"].as_str()?.to_owned()));

@@ -17,7 +17,7 @@ use model::value::{Map, Value};
 use super::play::Props;
 use super::still::Still;
 use crate::clock::{Clock as _, ManualClock};
-use crate::doubles::{Asked, Called, Doubles};
+use crate::doubles::{CallTarget, Doubles, StubRequest};
 use crate::secrets::Secrets;
 
 /// The action that sends an event.
@@ -112,7 +112,7 @@ impl Desk {
     }
 
     /// The double for a call: that of the step before that of the action.
-    fn double(&self, asked: &Asked<'_>) -> Option<usize> {
+    fn double(&self, asked: &StubRequest<'_>) -> Option<usize> {
         let own = *asked.automation == self.automation;
         let of_step = |double: &Double| own && double.target == Target::Step(asked.step.to_owned());
         let of_action = |double: &Double| double.target == Target::Action(asked.called.name().to_owned());
@@ -121,7 +121,7 @@ impl Desk {
 }
 
 impl Doubles for Desk {
-    fn answer(&self, asked: &Asked<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
+    fn answer(&self, asked: &StubRequest<'_>) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let own = *asked.automation == self.automation;
         let call = Call {
             name: asked.called.name().to_owned(),
@@ -174,11 +174,11 @@ impl Doubles for Desk {
         self.trusts_senders
     }
 
-    fn elsewhere(&self) -> Box<dyn Send> {
+    fn track_offloaded_work(&self) -> Box<dyn Send> {
         Box::new(self.still.busy())
     }
 
-    fn live(&self) -> Option<Box<dyn Send>> {
+    fn track_live_call(&self) -> Option<Box<dyn Send>> {
         self.is_live().then(|| Box::new(self.still.busy()) as Box<dyn Send>)
     }
 }
@@ -191,11 +191,11 @@ impl Desk {
 
     fn without_double(
         &self,
-        asked: &Asked<'_>,
+        asked: &StubRequest<'_>,
         call: Call,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         // Another Automation runs as it is: what it does outside needs doubles in its turn.
-        let Called::Action(spec) = asked.called else { return None };
+        let CallTarget::Action(spec) = asked.called else { return None };
         if spec.name == EMIT {
             let sent = ["name", "data"].map(|key| (key, asked.inputs.get(key).cloned().unwrap_or_default()));
             self.account().events.push(Value::from(Map::from_iter(sent)));

@@ -15,36 +15,36 @@ use super::{Journal, Line};
 
 impl Journal {
     /// Records that the execution has read a secret.
-    pub(crate) fn reads_secrets(&self) {
+    pub(crate) fn mark_secrets_read(&self) {
         self.reads_secrets.store(true, Ordering::Relaxed);
     }
 
     /// Returns true if results need no masking, because the execution has read no secret.
-    pub(crate) fn has_nothing_to_hide(&self) -> bool {
+    pub(crate) fn needs_no_redaction(&self) -> bool {
         !self.reads_secrets.load(Ordering::Relaxed) || self.redactor.is_idle()
     }
 
     /// Masks secrets in a value.
-    pub(crate) fn hidden(&self, value: Value) -> Value {
-        if self.has_nothing_to_hide() { value } else { self.redactor.value(value) }
+    pub(crate) fn redact_value(&self, value: Value) -> Value {
+        if self.needs_no_redaction() { value } else { self.redactor.value(value) }
     }
 
     /// Masks secrets in the values of a map.
-    pub(crate) fn hidden_map(&self, map: Map) -> Map {
-        if self.has_nothing_to_hide() {
+    pub(crate) fn redact_map(&self, map: Map) -> Map {
+        if self.needs_no_redaction() {
             return map;
         }
         map.into_iter().map(|(key, value)| (key, self.redactor.value(value))).collect()
     }
 
     /// Masks secrets in an error.
-    pub(crate) fn hidden_error(&self, error: ActionError) -> ActionError {
-        if self.has_nothing_to_hide() { error } else { self.redactor.error(error) }
+    pub(crate) fn redact_error(&self, error: ActionError) -> ActionError {
+        if self.needs_no_redaction() { error } else { self.redactor.error(error) }
     }
 
     /// Masks secrets in an outcome.
-    pub(crate) fn hidden_outcome(&self, outcome: Outcome) -> Outcome {
-        if self.has_nothing_to_hide() {
+    pub(crate) fn redact_outcome(&self, outcome: Outcome) -> Outcome {
+        if self.needs_no_redaction() {
             return outcome;
         }
         match outcome {
@@ -58,8 +58,8 @@ impl Journal {
     }
 
     /// Masks secrets in a response.
-    pub(crate) fn hidden_response(&self, mut response: HttpResponse) -> HttpResponse {
-        if self.has_nothing_to_hide() {
+    pub(crate) fn redact_response(&self, mut response: HttpResponse) -> HttpResponse {
+        if self.needs_no_redaction() {
             return response;
         }
         for (_, value) in &mut response.headers {
@@ -72,28 +72,28 @@ impl Journal {
     }
 
     /// Masks secrets in everything that is about to be committed.
-    pub(super) fn hide(&self, append: &mut Append) {
-        if self.has_nothing_to_hide() {
+    pub(super) fn redact_append(&self, append: &mut Append) {
+        if self.needs_no_redaction() {
             return;
         }
-        self.hide_events(&mut append.events);
+        self.redact_events(&mut append.events);
         for write in &mut append.state {
             write.value = write.value.take().map(|value| self.redactor.value(value));
         }
     }
 
     /// Masks secrets in events.
-    pub(super) fn hide_events(&self, events: &mut [Event]) {
-        if !self.has_nothing_to_hide() {
+    pub(super) fn redact_events(&self, events: &mut [Event]) {
+        if !self.needs_no_redaction() {
             events.iter_mut().for_each(|event| self.hide_event(event));
         }
     }
 
     /// Masks secrets in log lines.
-    pub(super) fn hidden_lines(&self, lines: Vec<Line>) -> Vec<LogLine> {
-        let has_nothing_to_hide = self.has_nothing_to_hide();
+    pub(super) fn redact_lines(&self, lines: Vec<Line>) -> Vec<LogLine> {
+        let needs_no_redaction = self.needs_no_redaction();
         let hidden = lines.into_iter().map(|Line { mut line, shows_credentials }| {
-            if !has_nothing_to_hide && !shows_credentials {
+            if !needs_no_redaction && !shows_credentials {
                 line.message = self.redactor.message(&line.message).into_owned();
             }
             line

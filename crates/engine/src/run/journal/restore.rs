@@ -14,7 +14,7 @@ use super::{Dated, Journal, State, Surroundings};
 use crate::clock::Steady;
 
 /// Smallest backward change of the wall clock that is taken into account.
-const A_STEP: Duration = Duration::from_secs(1);
+const MIN_CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// State of an execution before it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Journal {
     ) -> Self {
         let (now, clock) = (around.clock.steady_now(), around.clock.clone());
         let ahead = ahead.saturating_add(set_back(events, ahead, now));
-        let mut scale = Scale::of(events, ahead);
+        let mut scale = ClockScale::of(events, ahead);
         let started_at = events.first().map_or(Timestamp::MAX, Event::at);
         let mut journal = Self::new(id, automation, (started_at, ahead), around);
         journal.began = scale.steady(started_at);
@@ -67,20 +67,21 @@ impl Journal {
 }
 
 /// Converts the times in a log to the monotonic clock of this process.
-struct Scale {
+struct ClockScale {
     /// Wall-clock offset when the current event was recorded.
     ahead: SignedDuration,
 }
 
-impl Scale {
+impl ClockScale {
     /// Creates the scale of a log whose last event was recorded with the offset `ahead`.
     fn of(events: &[Event], ahead: SignedDuration) -> Self {
-        let set = events.iter().map(set_by).fold(SignedDuration::ZERO, SignedDuration::saturating_add);
+        let set =
+            events.iter().map(recorded_change).fold(SignedDuration::ZERO, SignedDuration::saturating_add);
         Self { ahead: ahead.saturating_sub(set) }
     }
 
     fn passes(&mut self, event: &Event) {
-        self.ahead = self.ahead.saturating_add(set_by(event));
+        self.ahead = self.ahead.saturating_add(recorded_change(event));
     }
 
     fn steady(&self, at: Timestamp) -> Steady {
@@ -90,7 +91,7 @@ impl Scale {
 
 /// Minimum by which the wall clock was set back while no process ran: otherwise past events would lie in the future.
 fn set_back(events: &[Event], ahead: SignedDuration, now: Steady) -> SignedDuration {
-    let mut scale = Scale::of(events, ahead);
+    let mut scale = ClockScale::of(events, ahead);
     let instants = events.iter().map(|event| {
         scale.passes(event);
         // The date of a loop iteration is the end of a delay, which may lie in the future.
@@ -98,7 +99,7 @@ fn set_back(events: &[Event], ahead: SignedDuration, now: Steady) -> SignedDurat
         if lies_ahead { now } else { scale.steady(event.at()) }
     });
     let behind = instants.max().map_or(Duration::ZERO, |newest| newest.since(now));
-    if behind < A_STEP {
+    if behind < MIN_CLOCK_STEP {
         // Clocks of two processes differ slightly.
         return SignedDuration::ZERO;
     }
@@ -106,7 +107,7 @@ fn set_back(events: &[Event], ahead: SignedDuration, now: Steady) -> SignedDurat
 }
 
 /// Clock change recorded by an event.
-fn set_by(event: &Event) -> SignedDuration {
+fn recorded_change(event: &Event) -> SignedDuration {
     match event {
         Event::ClockSet { by_ms, .. } => SignedDuration::from_millis(*by_ms),
         _ => SignedDuration::ZERO,
@@ -131,7 +132,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn event(&mut self, state: &mut State, event: &Event, scale: &Scale) {
+    fn event(&mut self, state: &mut State, event: &Event, scale: &ClockScale) {
         match event {
             Event::Started { .. } | Event::StepCalled { .. } | Event::ClockSet { .. } => {}
             Event::Resumed { waited, .. } => state.interruptions += u32::from(!waited),
